@@ -1,0 +1,15 @@
+"""Every model that makes a new trace from an old one, behind one interface."""
+
+from __future__ import annotations
+
+from generators.base import Generator
+from tracekit.registry import Registry
+
+#: Models by name; nothing is imported before it is asked for.
+MODELS: Registry[type[Generator]] = Registry(
+    "model",
+    {
+        "lublin": "generators.lublin:Lublin",
+    },
+    group="tracekit.models",
+)

@@ -1,0 +1,18 @@
+"""Every trace format, one file per real source, all normalised to one `tracekit.Trace`."""
+
+from __future__ import annotations
+
+from tracekit.registry import Registry
+from swf.base import Format
+
+#: Formats by name. The order is that of the table in the docs.
+FORMATS: Registry[type[Format]] = Registry(
+    "format",
+    {
+        "swf": "swf.swf:SWF",
+        "parquet": "swf.parquet:Parquet",
+        "csv": "swf.csv:CSV",
+        "gpw": "swf.gpw:GPW",
+    },
+    group="tracekit.formats",
+)

@@ -1,0 +1,45 @@
+"""tracekit: read, clean, synthesise, score and simulate job traces of supercomputers and GPU clusters.
+
+>>> import tracekit
+>>> trace = tracekit.sample()                # made by a script, not recorded
+>>> len(trace), trace.machine.procs
+(10000, 256)
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tracekit.api import read, sample, write
+    from tracekit.errors import TracekitError
+    from tracekit.trace import Machine, Trace
+
+__version__ = "0.1.0"
+
+_HOME = Path(__file__).resolve().parent.parent
+for _room in ("swf", "generators", "evaluation"):  # generic names: make sure that they are ours
+    _spec = importlib.util.find_spec(_room)
+    _found = Path(_spec.origin).resolve() if _spec and _spec.origin else None
+    if _found is None or _found.parent.parent != _HOME:
+        raise ImportError(f"tracekit needs its own package '{_room}' from {_HOME}, but Python finds "
+                          f"{_found or 'none'}: rename or leave the folder that hides it")
+
+_LAZY = {
+    "Machine": "tracekit.trace", "Trace": "tracekit.trace", "TracekitError": "tracekit.errors",
+    "read": "tracekit.api", "write": "tracekit.api", "sample": "tracekit.api",
+}
+__all__ = ["Machine", "Trace", "TracekitError", "__version__", "read", "sample", "write"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for, when it is asked for, so that ``import tracekit`` costs nothing."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'tracekit' has no attribute '{name}'")
+    return getattr(importlib.import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_LAZY])

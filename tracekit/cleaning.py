@@ -1,0 +1,120 @@
+"""Cleaning by named rules. None ever applies by itself; each says what it changes, and counts the rows.
+
+A list of rules is a recipe: a small TOML file that gives two people the same trace from the same source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tracekit.errors import FormatError, UnknownName
+from tracekit.files import read_toml
+from tracekit.schema import SIZE_COLUMNS
+from tracekit.trace import Trace
+from tracekit.validation import BY_CHECK
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A named change to a trace; ``apply`` returns the new trace and the number of rows it changed or removed."""
+
+    name: str
+    meaning: str
+    apply: Callable[[Trace], tuple[Trace, int]]
+
+
+def _drop(check_name: str) -> Rule:
+    """Make the rule that removes every job which the check finds."""
+    check = BY_CHECK[check_name]
+
+    def apply(trace: Trace) -> tuple[Trace, int]:
+        found = check.find(trace)
+        return (trace.take(~found), int(found.sum())) if found.any() else (trace, 0)
+
+    return Rule(f"drop-{check_name}", f"remove jobs where {check.meaning}", apply)
+
+
+def _unset(check_name: str, columns: Sequence[str], meaning: str, bad: Callable[[np.ndarray], np.ndarray]) -> Rule:
+    """Make the rule that turns impossible values of some columns into unknown ones and keeps the job."""
+
+    def apply(trace: Trace) -> tuple[Trace, int]:
+        found = BY_CHECK[check_name].find(trace)
+        present = [c for c in columns if c in trace.jobs.columns]
+        changed = {c: trace.jobs[c].mask(bad(trace.column(c))) for c in present}
+        return (trace.assign(**changed), int(found.sum())) if found.any() else (trace, 0)
+
+    return Rule(f"unset-{check_name}", meaning, apply)
+
+
+def _sort(trace: Trace) -> tuple[Trace, int]:
+    found = int(BY_CHECK["unsorted"].find(trace).sum())
+    return (trace.take(trace.order()), found) if found else (trace, 0)
+
+
+def _cap_run(trace: Trace) -> tuple[Trace, int]:
+    found = BY_CHECK["run-beyond-limit"].find(trace)
+    capped = np.where(found, trace.column("req_time"), trace.column("run_time"))
+    return (trace.assign(run_time=capped), int(found.sum())) if found.any() else (trace, 0)
+
+
+def _round_counts(trace: Trace) -> tuple[Trace, int]:
+    found = BY_CHECK["fractional-counts"].find(trace)
+    present = [c for c in SIZE_COLUMNS if c in trace.jobs.columns]
+    rounded = {c: np.ceil(trace.column(c)) for c in present}
+    return (trace.assign(**rounded), int(found.sum())) if found.any() else (trace, 0)
+
+
+_RULES = (
+    Rule("sort-by-submit", "put the jobs into order of submit time, ties as they stand in the file", _sort),
+    _drop("missing-submit-time"),
+    _drop("negative-submit-time"),
+    _drop("duplicate-ids"),
+    _drop("missing-run-time"),
+    _drop("negative-run-time"),
+    _drop("zero-run-time"),
+    _drop("missing-procs"),
+    _drop("zero-procs"),
+    Rule("round-counts", "round fractional counts of processors, nodes and gpus up to whole ones", _round_counts),
+    _unset("negative-counts", SIZE_COLUMNS, "make negative counts unknown", lambda v: v < 0),
+    _drop("larger-than-machine"),
+    Rule("cap-run-at-limit", "end jobs that ran beyond their requested time at that limit", _cap_run),
+    _drop("run-beyond-limit"),
+    _unset("nonpositive-limit", ("req_time",), "make requested times of zero or below unknown", lambda v: v <= 0),
+    _unset("negative-wait", ("wait_time",), "make waits below zero unknown", lambda v: v < 0),
+    _unset("negative-memory", ("req_mem", "used_mem"), "make memory below zero unknown", lambda v: v < 0),
+    _drop("cancelled-before-start"),
+    _drop("infinite-values"),
+)
+RULES = {rule.name: rule for rule in _RULES}
+
+
+def clean(trace: Trace, rules: Sequence[str]) -> tuple[Trace, dict[str, int]]:
+    """Apply rules in the order given; return the trace and how many rows each rule changed or removed."""
+    for name in rules:
+        if name not in RULES:
+            raise UnknownName("cleaning rule", name, RULES)
+    counts: dict[str, int] = {}
+    for name in rules:
+        trace, changed = RULES[name].apply(trace)
+        counts[name] = counts.get(name, 0) + changed
+    steps = ", ".join(f"{name} ({changed} rows)" for name, changed in counts.items())
+    return trace.replace(step=f"clean: {steps}") if rules else trace, counts
+
+
+def read_recipe(path: str | Path) -> list[str]:
+    """Read the list of rules from a recipe file."""
+    rules = read_toml(path).get("rules")
+    if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
+        raise FormatError(path, "a recipe needs a line such as rules = [\"sort-by-submit\"]")
+    return rules
+
+
+def recipe_text(counts: dict[str, int], *, source: str) -> str:
+    """Return a recipe as TOML: the rules that were applied, and as a remark what each one did."""
+    lines = ["# tracekit recipe: apply it with  tracekit clean IN OUT --recipe THIS", f"# made from {source}", "rules = ["]
+    lines += [f'    "{name}",  # {changed} rows' for name, changed in counts.items()]
+    return "\n".join([*lines, "]", ""])

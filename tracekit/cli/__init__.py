@@ -1,0 +1,74 @@
+"""The command line: parse, call the library, print. No logic lives here."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from tracekit.cli.app import Settings, app
+from tracekit.errors import TracekitError
+
+#: Modules that define commands, in the order of `tracekit --help`.
+COMMAND_MODULES = ("tracekit.cli.traces",)
+
+for _module in COMMAND_MODULES:
+    importlib.import_module(_module)
+
+
+@app.callback()
+def _flags(
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the traceback of an unexpected error.")] = False,
+) -> None:
+    Settings.quiet = quiet
+    Settings.verbose = Settings.verbose or verbose
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    """Let a polite kill unwind like Ctrl-C, so that half-written temporary files are removed."""
+    raise KeyboardInterrupt
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0 ok, 1 bad data, 2 usage, 3 missing extra, 130 interrupted."""
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        code = app(arguments, standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except TracekitError as error:
+        return _fail(str(error), error.exit_code)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", 130)
+    except BrokenPipeError:  # the reader of our output went away: that is its right
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # click's own usage errors
+            error.show()
+            return int(error.exit_code)
+        if Settings.verbose:
+            raise
+        if isinstance(error, OSError):
+            return _fail(f"{error.filename or 'system'}: {error.strerror or error}", 1)
+        if isinstance(error, MemoryError):
+            return _fail("out of memory; try a part of the trace (tracekit slice)", 1)
+        return _fail(f"unexpected {type(error).__name__}: {error}; 'tracekit -v …' shows where, please report it", 1)
+
+
+def _fail(message: str, code: int) -> int:
+    sys.stderr.write(f"error: {' '.join(message.split())}\n")
+    return code
+
+
+def run() -> None:
+    """Entry point of the installed command."""
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""The Typer application that all commands hang on, and what they share. Nothing heavy is imported here."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+app = typer.Typer(
+    name="tracekit",
+    help="Read, clean, synthesise, score and simulate job traces of supercomputers and GPU clusters.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Settings:
+    """What the flags before the command say; read by `say` and by progress bars."""
+
+    quiet = False
+    verbose = bool(os.environ.get("TRACEKIT_DEBUG"))
+
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
+Seed = Annotated[int, typer.Option("--seed", help="Same seed, same result.")]
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a rich console on stdout (data) or stderr (progress and remarks)."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, soft_wrap=True)
+
+
+def say(message: str) -> None:
+    """Tell the person something on stderr, unless ``-q`` was given."""
+    if not Settings.quiet:
+        sys.stderr.write(message + "\n")
+
+
+def print_json(data: Any) -> None:
+    """Print one JSON object on stdout; NaN and infinity, which JSON cannot hold, become null."""
+    sys.stdout.write(json.dumps(_plain(data), indent=2, ensure_ascii=False) + "\n")
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {str(key): _plain(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_plain(value) for value in data]
+    if hasattr(data, "item") and not isinstance(data, (str, bytes)):
+        data = data.item()
+    if isinstance(data, float) and (data != data or data in (float("inf"), float("-inf"))):
+        return None
+    return data
+
+
+def table(*columns: str, title: str | None = None, right: Iterable[str] = ()) -> Table:
+    """Return an empty table; columns named in ``right`` hold numbers."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    for column in columns:
+        made.add_column(column, justify="right" if column in set(right) else "left", overflow="fold")
+    return made

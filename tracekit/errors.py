@@ -1,0 +1,59 @@
+"""The errors that tracekit raises on purpose; the command line turns each into one line and an exit code."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class TracekitError(Exception):
+    """Something a person can mend: bad data, a failed run. The message says what, where, and what to do next."""
+
+    exit_code = 1
+
+
+class FormatError(TracekitError):
+    """A file is not what its format promises. Names the file and, where it is known, the line (from 1)."""
+
+    def __init__(self, path: str | Path, problem: str, *, line: int | None = None, hint: str = "") -> None:
+        self.path, self.line = str(path), line
+        place = f"{path}, line {line}" if line else str(path)
+        super().__init__(f"{place}: {problem}" + (f" ({hint})" if hint else ""))
+
+
+class SchemaError(TracekitError):
+    """A table lacks the columns or types that a Trace needs."""
+
+
+class OutputError(TracekitError):
+    """An output cannot be written: it exists, it is a directory, or it is the input itself."""
+
+
+class NotFitted(TracekitError):
+    """A generator was asked to sample before it was fitted or loaded."""
+
+
+class UsageError(TracekitError):
+    """A call that cannot mean anything: contradicting or malformed arguments."""
+
+    exit_code = 2
+
+
+class UnknownName(UsageError):
+    """A format, model, policy, metric or rule that nobody registered; suggests the nearest names."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        known = sorted(known)
+        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(close)}?" if close else f"known: {', '.join(known)}"
+        super().__init__(f"unknown {kind} '{name}'; {hint}")
+
+
+class MissingExtra(TracekitError):
+    """An optional package is not installed; the message holds the pip line that installs it."""
+
+    exit_code = 3
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"this needs the package {package}, which is not installed: pip install 'tracekit[{extra}]'")

@@ -1,0 +1,209 @@
+"""Files in and out: compression by content, standard streams, and outputs that appear whole or not at all."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from tracekit.errors import FormatError, OutputError
+
+#: How much of a file a format may look at to recognise it.
+HEAD_BYTES = 64 * 1024
+
+#: Compression by the first bytes of the content, and by the name's ending when writing.
+_MAGIC: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
+    b"\x1f\x8b": lambda raw: cast("IO[bytes]", gzip.GzipFile(fileobj=raw)),
+    b"BZh": lambda raw: cast("IO[bytes]", bz2.BZ2File(raw)),
+    b"\xfd7zXZ\x00": lambda raw: cast("IO[bytes]", lzma.LZMAFile(raw)),
+}
+COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz")
+
+
+def is_stream(path: str | Path) -> bool:
+    """Tell whether ``path`` stands for standard input or output."""
+    return str(path) == "-"
+
+
+def plain_suffix(path: str | Path) -> str:
+    """Return the name's ending below any compression: ``log.swf.gz`` → ``.swf``, in lower case."""
+    path = Path(path)
+    if path.suffix.lower() in COMPRESSED_SUFFIXES:
+        path = path.with_suffix("")
+    return path.suffix.lower()
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading bytes, decompressed whatever its name says; damage becomes a `FormatError`."""
+    path = Path(path)
+    if path.is_dir():
+        raise FormatError(path, "is a directory, not a trace file")
+    try:
+        with path.open("rb") as raw:
+            start = raw.peek(6)[:6]
+            wrap = next((wrap for magic, wrap in _MAGIC.items() if start.startswith(magic)), None)
+            if wrap is None:
+                yield raw
+                return
+            with wrap(raw) as plain:
+                yield plain
+    except FileNotFoundError:
+        raise FormatError(path, "no such file", hint=_neighbours(path)) from None
+    except PermissionError:
+        raise FormatError(path, "no permission to read it") from None
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise FormatError(path, f"cannot be read: {error.strerror}") from None
+        raise FormatError(path, f"compressed data is damaged or cut short: {error}") from None
+
+
+def _neighbours(path: Path) -> str:
+    """Suggest a file of the same folder whose name is close to one that does not exist."""
+    import difflib
+
+    if not path.parent.is_dir():
+        return f"the folder {path.parent} does not exist"
+    try:
+        names = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return ""
+    close = difflib.get_close_matches(path.name, names, n=1)
+    return f"did you mean {path.parent / close[0]}?" if close else ""
+
+
+def head_of(path: str | Path) -> bytes:
+    """Return the first `HEAD_BYTES` of a file's decompressed content, as formats see it when they sniff."""
+    with opened(path) as source:
+        return source.read(HEAD_BYTES)
+
+
+@contextmanager
+def as_path(path: str | Path) -> Iterator[Path]:
+    """Give every reader a real path: standard input is copied to a temporary file that lives as long as the block."""
+    if not is_stream(path):
+        yield Path(path)
+        return
+    with tempfile.NamedTemporaryFile(prefix="tracekit-stdin-") as spool:
+        shutil.copyfileobj(sys.stdin.buffer, spool)
+        spool.flush()
+        yield Path(spool.name)
+
+
+@contextmanager
+def writing(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes]]:
+    """Write bytes to ``path`` by way of a temporary name, so that it appears complete or not at all.
+
+    ``-`` is standard output; a name ending in .gz, .bz2 or .xz is compressed (with no time stamp inside, so the
+    same data gives the same bytes). An existing file is kept unless ``force`` is given, and even then it is replaced
+    only when the new one is finished.
+    """
+    if is_stream(path):
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    target = Path(os.path.realpath(path))  # write through a link, as `>` does
+    check_writable(target, force=force)
+    try:
+        if target.exists() and not target.is_file():  # a device or a pipe: nothing to replace
+            with target.open("wb") as device:
+                yield device
+            return
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as raw:
+                with _compressing(raw, target) as out:
+                    yield out
+                raw.flush()
+                os.fsync(raw.fileno())
+            Path(name).chmod(_mode_for(target))
+            Path(name).replace(target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+@contextmanager
+def _compressing(raw: IO[bytes], target: Path) -> Iterator[IO[bytes]]:
+    suffix = target.suffix.lower()
+    if suffix == ".gz":
+        with gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0) as out:
+            yield cast("IO[bytes]", out)
+    elif suffix == ".bz2":
+        with bz2.BZ2File(raw, "wb") as out:
+            yield cast("IO[bytes]", out)
+    elif suffix == ".xz":
+        with lzma.LZMAFile(raw, "wb") as out:
+            yield cast("IO[bytes]", out)
+    else:
+        yield raw
+
+
+def _mode_for(target: Path) -> int:
+    """Return the permissions a replaced file had, or those a new one would get from the umask."""
+    if target.exists():
+        return stat.S_IMODE(target.stat().st_mode)
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+def check_writable(path: str | Path, *, force: bool = False) -> None:
+    """Refuse early, before any work: a directory, a missing folder, or an existing file without ``force``."""
+    if is_stream(path):
+        return
+    path = Path(path)
+    if path.is_dir():
+        raise OutputError(f"{path}: is a directory; give the name of a file in it")
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: the folder {path.parent} does not exist")
+    if path.is_file() and not force:
+        raise OutputError(f"{path}: exists already; use --force to replace it")
+
+
+def check_distinct(source: str | Path, target: str | Path) -> None:
+    """Refuse to write a result over the file it is made from."""
+    if is_stream(source) or is_stream(target):
+        return
+    source, target = Path(source), Path(target)
+    if source.is_file() and target.is_file() and source.samefile(target):
+        raise OutputError(f"{target}: input and output are the same file; choose another name for the output")
+
+
+def write_text(path: str | Path, text: str, *, force: bool = False) -> None:
+    """Write a small text file whole or not at all."""
+    with writing(path, force=force) as out:
+        out.write(text.encode())
+
+
+def read_toml(path: str | Path) -> dict[str, object]:
+    """Read a TOML file; a mistake in it is a `FormatError` that names file and place."""
+    import tomllib
+
+    with opened(path) as source:
+        data = source.read()
+    try:
+        return tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FormatError(path, f"not valid TOML: {error}") from None
+
+
+def text_of(data: bytes) -> str:
+    """Decode bytes as UTF-8, or as Latin-1 where they are not: every byte string has a text."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+

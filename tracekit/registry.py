@@ -1,0 +1,68 @@
+"""Names of things that can be chosen, and where they live; nothing is imported until it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import Any, Generic, TypeVar
+
+from tracekit.errors import MissingExtra, UnknownName
+
+T = TypeVar("T")
+
+#: Which extra brings a package that the base install lacks.
+EXTRAS = {"torch": "synth", "sdv": "synth", "realtabformer": "synth", "transformers": "synth", "gymnasium": "rl", "ray": "ray"}
+
+
+class Registry(Generic[T]):
+    """An ordered table of name → ``"module:attribute"``, open to other packages by entry points.
+
+    >>> formats = Registry[Any]("format", {"swf": "swf.swf:SWF"})
+    >>> formats.names()
+    ['swf']
+    >>> formats.get("sfw")
+    Traceback (most recent call last):
+    tracekit.errors.UnknownName: unknown format 'sfw'; did you mean swf?
+    """
+
+    def __init__(self, kind: str, entries: Mapping[str, str], *, group: str | None = None) -> None:
+        self.kind = kind
+        self._entries = dict(entries)
+        self._group = group
+
+    def _table(self) -> dict[str, str]:
+        """Add what other installed packages offer; our own names win, so nobody can replace one by accident."""
+        if self._group:
+            for point in entry_points(group=self._group):
+                self._entries.setdefault(point.name, point.value)
+            self._group = None
+        return self._entries
+
+    def names(self) -> list[str]:
+        """Return every registered name, in order of registration."""
+        return list(self._table())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._table()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def get(self, name: str) -> T:
+        """Import and return what ``name`` stands for; `UnknownName` with a suggestion if nothing does."""
+        try:
+            target = self._table()[name]
+        except KeyError:
+            raise UnknownName(self.kind, name, self._table()) from None
+        module, _, attribute = target.partition(":")
+        try:
+            found: Any = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            package = (error.name or "").partition(".")[0]
+            if package in EXTRAS:
+                raise MissingExtra(package, EXTRAS[package]) from error
+            raise
+        for part in attribute.split("."):
+            found = getattr(found, part)
+        return found  # type: ignore[no-any-return]

@@ -1,0 +1,119 @@
+"""Numbers about one trace: load, utilisation, sizes, users, quantiles. Pure functions; NaN is what cannot be known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tracekit.schema import COLUMNS
+from tracekit.trace import Trace
+
+#: A calendar before 1980 means that the epoch is a placeholder (``UnixStartTime: 0``), not a date.
+_OLDEST_LOG = 315_532_800.0
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+
+
+def span(trace: Trace) -> float:
+    """Return the seconds from the first to the last submit; NaN for an empty trace."""
+    submit = trace.column("submit_time")
+    submit = submit[np.isfinite(submit)]
+    return float(submit.max() - submit.min()) if len(submit) else float("nan")
+
+
+def work(trace: Trace) -> NDArray[np.float64]:
+    """Return each job's size × run time in unit-seconds; a job with either unknown or negative counts as 0."""
+    size, run = trace.sizes(), trace.column("run_time")
+    return np.where((size > 0) & (run > 0), size * run, 0.0)
+
+
+def mean_demand(trace: Trace) -> float:
+    """Return the mean number of units that would be busy if nobody had to wait; NaN if all arrive at one instant."""
+    seconds = span(trace)
+    return float(work(trace).sum() / seconds) if seconds > 0 else float("nan")
+
+
+def offered_load(trace: Trace) -> float:
+    """Return Σ size·run / (machine size · (last − first submit)); NaN when the machine's size is unknown."""
+    size = trace.machine.size()
+    return mean_demand(trace) / size if size else float("nan")
+
+
+def utilization(trace: Trace) -> float:
+    """Return Σ size·run / (machine size · (last end − first submit)); an unknown wait counts as none."""
+    size, submit = trace.machine.size(), trace.column("submit_time")
+    wait, run = trace.column("wait_time"), trace.column("run_time")
+    end = submit + np.where(wait > 0, wait, 0.0) + np.where(run > 0, run, 0.0)
+    end, submit = end[np.isfinite(end)], submit[np.isfinite(submit)]
+    if not size or not len(end) or end.max() <= submit.min():
+        return float("nan")
+    return float(work(trace).sum() / (size * (end.max() - submit.min())))
+
+
+def has_calendar(trace: Trace) -> bool:
+    """Tell whether submit times can be read as dates."""
+    epoch, submit = trace.machine.epoch, trace.column("submit_time")
+    return epoch is not None and len(submit) > 0 and bool(epoch + np.nanmin(submit) > _OLDEST_LOG)
+
+
+def local_times(trace: Trace) -> pd.DatetimeIndex:
+    """Return the submit times on the machine's own clock (UTC where its time zone is unknown)."""
+    seconds = np.floor(trace.column("submit_time") + (trace.machine.epoch or 0.0))
+    stamps = pd.DatetimeIndex(pd.to_datetime(seconds, unit="s", utc=True))
+    return stamps.tz_convert(trace.machine.timezone or "UTC")
+
+
+def hour_of_week(trace: Trace) -> NDArray[np.int64]:
+    """Return each job's local hour of the week, 0 = Monday midnight … 167; only where there is a calendar."""
+    stamps = local_times(trace)
+    return (stamps.dayofweek * 24 + stamps.hour).to_numpy().astype(np.int64)
+
+
+def describe(values: NDArray[np.float64]) -> dict[str, float] | None:
+    """Return mean, median, p90, p99 and maximum of the known values, or None if there are none."""
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return None
+    points = np.quantile(known, list(QUANTILES.values()))
+    return {"mean": float(known.mean()), **dict(zip(QUANTILES, map(float, points), strict=True)), "max": float(known.max())}
+
+
+def summary(trace: Trace) -> dict[str, Any]:
+    """Return what `tracekit info` shows; what cannot be computed is None."""
+    machine = trace.machine
+    missing = {
+        c.name: float(trace.jobs[c.name].isna().mean()) if c.name in trace.jobs.columns and len(trace) else 1.0
+        for c in COLUMNS
+    }
+    first, last = (None, None)
+    if has_calendar(trace):
+        stamps = local_times(trace)
+        first, last = str(stamps.min()), str(stamps.max())
+    return {
+        "jobs": len(trace),
+        "users": int(trace.jobs["user"].nunique()) if trace.has("user") else None,
+        "machine": {"name": machine.name, "procs": machine.procs, "nodes": machine.nodes, "gpus": machine.gpus,
+                    "unit": machine.unit, "timezone": machine.timezone},
+        "first_submit": first,
+        "last_submit": last,
+        "span_s": none_if_nan(span(trace)),
+        "offered_load": none_if_nan(offered_load(trace)),
+        "utilization": none_if_nan(utilization(trace)),
+        "mean_demand": none_if_nan(mean_demand(trace)),
+        "run_time": describe(trace.column("run_time")),
+        "procs": describe(trace.sizes()),
+        "interarrival": describe(trace.interarrival()),
+        "wait_time": describe(trace.column("wait_time")),
+        "req_time": describe(trace.column("req_time")),
+        "status": {str(k): int(v) for k, v in trace.jobs["status"].value_counts().items() if v} if trace.has("status") else {},
+        "missing": missing,
+        "history": list(trace.history),
+    }
+
+
+def none_if_nan(value: float) -> float | None:
+    """Return None for NaN, which JSON cannot hold."""
+    return None if np.isnan(value) else value

@@ -1,0 +1,136 @@
+"""What can be wrong with a trace: one named check per kind of problem. Checks look; `tracekit.cleaning` mends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.schema import BY_NAME, SIZE_COLUMNS
+from tracekit.trace import Trace
+
+Mask = NDArray[np.bool_]  # shape (jobs,)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A kind of problem: its name, what it means, how to find the rows, and the cleaning rule that mends them."""
+
+    name: str
+    meaning: str
+    find: Callable[[Trace], Mask]
+    fix: str
+    harmless: bool = False  # the row can be scheduled all the same
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A check that found rows. ``first_rows`` are positions in ``trace.jobs``, from 0."""
+
+    rule: str
+    count: int
+    first_rows: list[int]
+    fix: str
+    meaning: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return {"rule": self.rule, "count": self.count, "first_rows": self.first_rows, "fix": self.fix,
+                "meaning": self.meaning}
+
+
+def _unsorted(trace: Trace) -> Mask:
+    submit = trace.column("submit_time")
+    before = np.fmax.accumulate(np.concatenate([[-np.inf], submit[:-1]])) if len(submit) else submit
+    return submit < before
+
+
+def _infinite(trace: Trace) -> Mask:
+    found = np.zeros(len(trace), dtype=bool)
+    for name in trace.jobs.columns:
+        if name in BY_NAME and BY_NAME[name].kind in ("seconds", "kilobytes", "count"):
+            found |= np.isinf(trace.column(name))
+    return found
+
+
+def _any_count(test: Callable[[NDArray[np.float64]], Mask]) -> Callable[[Trace], Mask]:
+    def find(trace: Trace) -> Mask:
+        found = np.zeros(len(trace), dtype=bool)
+        for name in SIZE_COLUMNS:
+            if name in trace.jobs.columns:
+                found |= test(trace.column(name))
+        return found
+
+    return find
+
+
+def _larger_than_machine(trace: Trace) -> Mask:
+    size = trace.machine.size()
+    return trace.sizes() > (np.inf if size is None else size)
+
+
+def _cancelled_before_start(trace: Trace) -> Mask:
+    if "status" not in trace.jobs.columns:
+        return np.zeros(len(trace), dtype=bool)
+    never_ran = ~(trace.column("run_time") > 0)
+    return (trace.jobs["status"] == "cancelled").to_numpy() & never_ran
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("missing-submit-time", "the submit time is unknown",
+          lambda t: np.isnan(t.column("submit_time")), "drop-missing-submit-time"),
+    Check("negative-submit-time", "submitted before the trace's epoch",
+          lambda t: t.column("submit_time") < 0, "drop-negative-submit-time"),
+    Check("unsorted", "submitted before a job that stands earlier in the file", _unsorted, "sort-by-submit", harmless=True),
+    Check("duplicate-ids", "the job id was used before",
+          lambda t: t.jobs["job_id"].duplicated().to_numpy(), "drop-duplicate-ids"),
+    Check("missing-run-time", "the run time is unknown", lambda t: np.isnan(t.column("run_time")), "drop-missing-run-time"),
+    Check("negative-run-time", "the run time is below zero", lambda t: t.column("run_time") < 0, "drop-negative-run-time"),
+    Check("zero-run-time", "the run time is zero", lambda t: t.column("run_time") == 0, "drop-zero-run-time", harmless=True),
+    Check("missing-procs", "neither a requested nor an allocated size is known",
+          lambda t: np.isnan(t.sizes()), "drop-missing-procs"),
+    Check("zero-procs", "the size is zero or below", lambda t: t.sizes() <= 0, "drop-zero-procs"),
+    Check("fractional-counts", "a count of processors, nodes or gpus is no whole number",
+          _any_count(lambda v: np.isfinite(v) & (v != np.floor(v))), "round-counts"),
+    Check("negative-counts", "a count of processors, nodes or gpus is below zero",
+          _any_count(lambda v: v < 0), "unset-negative-counts", harmless=True),
+    Check("larger-than-machine", "asks for more than the machine has", _larger_than_machine, "drop-larger-than-machine"),
+    Check("run-beyond-limit", "ran longer than its requested time",
+          lambda t: t.column("run_time") > t.column("req_time"), "cap-run-at-limit", harmless=True),
+    Check("nonpositive-limit", "the requested time is zero or below",
+          lambda t: t.column("req_time") <= 0, "unset-nonpositive-limit", harmless=True),
+    Check("negative-wait", "the wait is below zero", lambda t: t.column("wait_time") < 0, "unset-negative-wait", harmless=True),
+    Check("negative-memory", "an amount of memory is below zero",
+          lambda t: (t.column("req_mem") < 0) | (t.column("used_mem") < 0), "unset-negative-memory", harmless=True),
+    Check("cancelled-before-start", "cancelled while it still waited: it never ran",
+          _cancelled_before_start, "drop-cancelled-before-start", harmless=True),
+    Check("infinite-values", "a number is infinite", _infinite, "drop-infinite-values"),
+)
+BY_CHECK = {check.name: check for check in CHECKS}
+
+
+def validate(trace: Trace) -> list[Problem]:
+    """List every kind of problem the trace has; an empty list means that nothing was found."""
+    problems = []
+    for check in CHECKS:
+        rows = np.flatnonzero(check.find(trace))
+        if len(rows):
+            problems.append(Problem(check.name, len(rows), rows[:5].tolist(), check.fix, check.meaning))
+    return problems
+
+
+def schedulable(trace: Trace) -> Mask:
+    """Tell for each job whether a scheduler could run it as it stands: known times, a whole size that fits."""
+    sound = np.ones(len(trace), dtype=bool)
+    for check in CHECKS:
+        if not check.harmless:
+            sound &= ~check.find(trace)
+    return sound
+
+
+def usable(trace: Trace) -> bool:
+    """Tell whether at least half of the jobs could be scheduled as they stand."""
+    return len(trace) > 0 and bool(schedulable(trace).mean() >= 0.5)
