@@ -10,6 +10,8 @@ MODELS: Registry[type[Generator]] = Registry(
     "model",
     {
         "lublin": "generators.lublin:Lublin",
+        "resample": "generators.baseline:Resample",
+        "independent": "generators.baseline:Independent",
     },
     group="tracekit.models",
 )
