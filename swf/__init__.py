@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tracekit.registry import Registry
 from swf.base import Format
+from tracekit.registry import Registry
 
 #: Formats by name. The order is that of the table in the docs.
 FORMATS: Registry[type[Format]] = Registry(

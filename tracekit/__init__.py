@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tracekit.api import read, sample, write
     from tracekit.errors import TracekitError
-    from tracekit.trace import Machine, Trace
+    from tracekit.machine import Machine
+    from tracekit.trace import Trace
 
 __version__ = "0.1.0"
 
@@ -24,12 +25,18 @@ for _room in ("swf", "generators", "evaluation"):  # generic names: make sure th
     _spec = importlib.util.find_spec(_room)
     _found = Path(_spec.origin).resolve() if _spec and _spec.origin else None
     if _found is None or _found.parent.parent != _HOME:
-        raise ImportError(f"tracekit needs its own package '{_room}' from {_HOME}, but Python finds "
-                          f"{_found or 'none'}: rename or leave the folder that hides it")
+        raise ImportError(
+            f"tracekit needs its own package '{_room}' from {_HOME}, but Python finds "
+            f"{_found or 'none'}: rename or leave the folder that hides it"
+        )
 
 _LAZY = {
-    "Machine": "tracekit.trace", "Trace": "tracekit.trace", "TracekitError": "tracekit.errors",
-    "read": "tracekit.api", "write": "tracekit.api", "sample": "tracekit.api",
+    "Machine": "tracekit.machine",
+    "Trace": "tracekit.trace",
+    "TracekitError": "tracekit.errors",
+    "read": "tracekit.api",
+    "write": "tracekit.api",
+    "sample": "tracekit.api",
 }
 __all__ = ["Machine", "Trace", "TracekitError", "__version__", "read", "sample", "write"]
 

@@ -45,7 +45,7 @@ def _unset(check_name: str, columns: Sequence[str], meaning: str, bad: Callable[
         found = BY_CHECK[check_name].find(trace)
         present = [c for c in columns if c in trace.jobs.columns]
         changed = {c: trace.jobs[c].mask(bad(trace.column(c))) for c in present}
-        return (trace.assign(**changed), int(found.sum())) if found.any() else (trace, 0)
+        return (trace.assign(changed), int(found.sum())) if found.any() else (trace, 0)
 
     return Rule(f"unset-{check_name}", meaning, apply)
 
@@ -58,14 +58,14 @@ def _sort(trace: Trace) -> tuple[Trace, int]:
 def _cap_run(trace: Trace) -> tuple[Trace, int]:
     found = BY_CHECK["run-beyond-limit"].find(trace)
     capped = np.where(found, trace.column("req_time"), trace.column("run_time"))
-    return (trace.assign(run_time=capped), int(found.sum())) if found.any() else (trace, 0)
+    return (trace.assign({"run_time": capped}), int(found.sum())) if found.any() else (trace, 0)
 
 
 def _round_counts(trace: Trace) -> tuple[Trace, int]:
     found = BY_CHECK["fractional-counts"].find(trace)
     present = [c for c in SIZE_COLUMNS if c in trace.jobs.columns]
     rounded = {c: np.ceil(trace.column(c)) for c in present}
-    return (trace.assign(**rounded), int(found.sum())) if found.any() else (trace, 0)
+    return (trace.assign(rounded), int(found.sum())) if found.any() else (trace, 0)
 
 
 _RULES = (
@@ -109,12 +109,16 @@ def read_recipe(path: str | Path) -> list[str]:
     """Read the list of rules from a recipe file."""
     rules = read_toml(path).get("rules")
     if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
-        raise FormatError(path, "a recipe needs a line such as rules = [\"sort-by-submit\"]")
+        raise FormatError(path, 'a recipe needs a line such as rules = ["sort-by-submit"]')
     return rules
 
 
 def recipe_text(counts: dict[str, int], *, source: str) -> str:
     """Return a recipe as TOML: the rules that were applied, and as a remark what each one did."""
-    lines = ["# tracekit recipe: apply it with  tracekit clean IN OUT --recipe THIS", f"# made from {source}", "rules = ["]
+    lines = [
+        "# tracekit recipe: apply it with  tracekit clean IN OUT --recipe THIS",
+        f"# made from {source}",
+        "rules = [",
+    ]
     lines += [f'    "{name}",  # {changed} rows' for name, changed in counts.items()]
     return "\n".join([*lines, "]", ""])

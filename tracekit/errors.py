@@ -17,7 +17,7 @@ class FormatError(TracekitError):
     """A file is not what its format promises. Names the file and, where it is known, the line (from 1)."""
 
     def __init__(self, path: str | Path, problem: str, *, line: int | None = None, hint: str = "") -> None:
-        self.path, self.line = str(path), line
+        self.path, self.problem, self.line, self.hint = str(path), problem, line, hint
         place = f"{path}, line {line}" if line else str(path)
         super().__init__(f"{place}: {problem}" + (f" ({hint})" if hint else ""))
 

@@ -24,7 +24,7 @@ HEAD_BYTES = 64 * 1024
 _MAGIC: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
     b"\x1f\x8b": lambda raw: cast("IO[bytes]", gzip.GzipFile(fileobj=raw)),
     b"BZh": lambda raw: cast("IO[bytes]", bz2.BZ2File(raw)),
-    b"\xfd7zXZ\x00": lambda raw: cast("IO[bytes]", lzma.LZMAFile(raw)),
+    b"\xfd7zXZ\x00": lambda raw: cast("IO[bytes]", lzma.LZMAFile(raw)),  # noqa: SIM115  (closed by `opened`)
 }
 COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz")
 
@@ -205,5 +205,3 @@ def text_of(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError:
         return data.decode("latin-1")
-
-

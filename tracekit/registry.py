@@ -12,7 +12,14 @@ from tracekit.errors import MissingExtra, UnknownName
 T = TypeVar("T")
 
 #: Which extra brings a package that the base install lacks.
-EXTRAS = {"torch": "synth", "sdv": "synth", "realtabformer": "synth", "transformers": "synth", "gymnasium": "rl", "ray": "ray"}
+EXTRAS = {
+    "torch": "synth",
+    "sdv": "synth",
+    "realtabformer": "synth",
+    "transformers": "synth",
+    "gymnasium": "rl",
+    "ray": "ray",
+}
 
 
 class Registry(Generic[T]):

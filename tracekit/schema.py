@@ -152,14 +152,14 @@ def labels(values: Any) -> pd.Categorical:
     if len(set(texts)) < len(texts):  # 1 and 1.0 and "1" are one label
         codes = np.append(pd.factorize(np.asarray(texts, dtype=object))[0], -1)[codes]
         texts = list(dict.fromkeys(texts))
-    return pd.Categorical.from_codes(codes, categories=pd.Index(texts, dtype=object))
+    return _category(codes, texts)
 
 
 def number_labels(values: NDArray[np.float64]) -> pd.Categorical:
     """Turn whole numbers (NaN = unknown) into labels, without sorting them one by one: the fast way for SWF."""
     unknown = np.isnan(values)
     if unknown.all():
-        return pd.Categorical.from_codes(np.full(len(values), -1, np.int8), categories=pd.Index([], dtype=object))
+        return _category(np.full(len(values), -1, np.int8), [])
     low, high = np.nanmin(values), np.nanmax(values)
     if high - low > 10_000_000 or not is_whole(values):
         return labels(values)
@@ -171,8 +171,7 @@ def number_labels(values: NDArray[np.float64]) -> pd.Categorical:
     code_of[present] = np.arange(len(present), dtype=np.int32)
     codes = code_of[offset]
     codes[unknown] = -1
-    names = pd.Index([str(number) for number in (present + int(low)).tolist()], dtype=object)
-    return pd.Categorical.from_codes(codes, categories=names)
+    return _category(codes, [str(number) for number in (present + int(low)).tolist()])
 
 
 def statuses(values: Any) -> pd.Categorical:
@@ -187,4 +186,9 @@ def statuses(values: Any) -> pd.Categorical:
 
 def status_codes(codes: NDArray[np.intp]) -> pd.Categorical:
     """Build the status column from positions in `STATUSES`."""
-    return pd.Categorical.from_codes(codes, categories=pd.Index(STATUSES, dtype=object))
+    return _category(codes, list(STATUSES))
+
+
+def _category(codes: NDArray[Any], names: list[str]) -> pd.Categorical:
+    made: Any = pd.Categorical
+    return made.from_codes(codes, categories=pd.Index(names, dtype=object))  # type: ignore[no-any-return]

@@ -43,14 +43,18 @@ def offered_load(trace: Trace) -> float:
 
 
 def utilization(trace: Trace) -> float:
-    """Return Σ size·run / (machine size · (last end − first submit)); an unknown wait counts as none."""
+    """Return Σ size·run / (machine size · (last end − first submit)); an unknown wait counts as none.
+
+    Without any waits the ends are a guess; where that guess would fill the machine beyond its size, NaN is returned.
+    """
     size, submit = trace.machine.size(), trace.column("submit_time")
     wait, run = trace.column("wait_time"), trace.column("run_time")
     end = submit + np.where(wait > 0, wait, 0.0) + np.where(run > 0, run, 0.0)
     end, submit = end[np.isfinite(end)], submit[np.isfinite(submit)]
     if not size or not len(end) or end.max() <= submit.min():
         return float("nan")
-    return float(work(trace).sum() / (size * (end.max() - submit.min())))
+    used = float(work(trace).sum() / (size * (end.max() - submit.min())))
+    return used if used <= 1 or np.isfinite(wait).any() else float("nan")
 
 
 def has_calendar(trace: Trace) -> bool:
@@ -78,7 +82,11 @@ def describe(values: NDArray[np.float64]) -> dict[str, float] | None:
     if not len(known):
         return None
     points = np.quantile(known, list(QUANTILES.values()))
-    return {"mean": float(known.mean()), **dict(zip(QUANTILES, map(float, points), strict=True)), "max": float(known.max())}
+    return {
+        "mean": float(known.mean()),
+        **dict(zip(QUANTILES, map(float, points), strict=True)),
+        "max": float(known.max()),
+    }
 
 
 def summary(trace: Trace) -> dict[str, Any]:
@@ -95,8 +103,14 @@ def summary(trace: Trace) -> dict[str, Any]:
     return {
         "jobs": len(trace),
         "users": int(trace.jobs["user"].nunique()) if trace.has("user") else None,
-        "machine": {"name": machine.name, "procs": machine.procs, "nodes": machine.nodes, "gpus": machine.gpus,
-                    "unit": machine.unit, "timezone": machine.timezone},
+        "machine": {
+            "name": machine.name,
+            "procs": machine.procs,
+            "nodes": machine.nodes,
+            "gpus": machine.gpus,
+            "unit": machine.unit,
+            "timezone": machine.timezone,
+        },
         "first_submit": first,
         "last_submit": last,
         "span_s": none_if_nan(span(trace)),
@@ -108,7 +122,9 @@ def summary(trace: Trace) -> dict[str, Any]:
         "interarrival": describe(trace.interarrival()),
         "wait_time": describe(trace.column("wait_time")),
         "req_time": describe(trace.column("req_time")),
-        "status": {str(k): int(v) for k, v in trace.jobs["status"].value_counts().items() if v} if trace.has("status") else {},
+        "status": {str(k): int(v) for k, v in trace.jobs["status"].value_counts().items() if v}
+        if trace.has("status")
+        else {},
         "missing": missing,
         "history": list(trace.history),
     }

@@ -1,12 +1,12 @@
 """The Trace: a table of jobs, the machine they ran on, and what was done to them since. Start reading here.
 
-    formats (swf/) ──▶ Trace ──▶ generators/ ──▶ Trace ──▶ evaluation/      with the simulator (tracekit/sim/) beside it
+formats (swf/) ──▶ Trace ──▶ generators/ ──▶ Trace ──▶ evaluation/      with the simulator (tracekit/sim/) beside it
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,7 +34,7 @@ class Trace:
     """
 
     jobs: pd.DataFrame  # one row per job, in the source's order
-    machine: Machine = Machine()
+    machine: Machine = field(default_factory=Machine)
     history: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -152,7 +152,7 @@ class Trace:
         history = self.history if step is None else (*self.history, step)
         return Trace(self.jobs if jobs is None else jobs, self.machine if machine is None else machine, history)
 
-    def assign(self, *, step: str | None = None, **columns: Any) -> Trace:
+    def assign(self, columns: Mapping[str, Any], *, step: str | None = None) -> Trace:
         """Return a trace with columns replaced or added."""
         return self.replace(jobs=self.jobs.assign(**columns), step=step)
 
@@ -176,5 +176,7 @@ class Trace:
         order = self.order()
         cut = round(len(self) * fraction)
         early, late = np.sort(order[:cut]), np.sort(order[cut:])
-        return (self.take(early, step=f"earliest {fraction:g} of the jobs"),
-                self.take(late, step=f"jobs after the earliest {fraction:g}"))
+        return (
+            self.take(early, step=f"earliest {fraction:g} of the jobs"),
+            self.take(late, step=f"jobs after the earliest {fraction:g}"),
+        )

@@ -38,8 +38,13 @@ class Problem:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
-        return {"rule": self.rule, "count": self.count, "first_rows": self.first_rows, "fix": self.fix,
-                "meaning": self.meaning}
+        return {
+            "rule": self.rule,
+            "count": self.count,
+            "first_rows": self.first_rows,
+            "fix": self.fix,
+            "meaning": self.meaning,
+        }
 
 
 def _unsorted(trace: Trace) -> Mask:
@@ -80,33 +85,98 @@ def _cancelled_before_start(trace: Trace) -> Mask:
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("missing-submit-time", "the submit time is unknown",
-          lambda t: np.isnan(t.column("submit_time")), "drop-missing-submit-time"),
-    Check("negative-submit-time", "submitted before the trace's epoch",
-          lambda t: t.column("submit_time") < 0, "drop-negative-submit-time"),
-    Check("unsorted", "submitted before a job that stands earlier in the file", _unsorted, "sort-by-submit", harmless=True),
-    Check("duplicate-ids", "the job id was used before",
-          lambda t: t.jobs["job_id"].duplicated().to_numpy(), "drop-duplicate-ids"),
-    Check("missing-run-time", "the run time is unknown", lambda t: np.isnan(t.column("run_time")), "drop-missing-run-time"),
-    Check("negative-run-time", "the run time is below zero", lambda t: t.column("run_time") < 0, "drop-negative-run-time"),
-    Check("zero-run-time", "the run time is zero", lambda t: t.column("run_time") == 0, "drop-zero-run-time", harmless=True),
-    Check("missing-procs", "neither a requested nor an allocated size is known",
-          lambda t: np.isnan(t.sizes()), "drop-missing-procs"),
+    Check(
+        "missing-submit-time",
+        "the submit time is unknown",
+        lambda t: np.isnan(t.column("submit_time")),
+        "drop-missing-submit-time",
+    ),
+    Check(
+        "negative-submit-time",
+        "submitted before the trace's epoch",
+        lambda t: t.column("submit_time") < 0,
+        "drop-negative-submit-time",
+    ),
+    Check(
+        "unsorted", "submitted before a job that stands earlier in the file", _unsorted, "sort-by-submit", harmless=True
+    ),
+    Check(
+        "duplicate-ids",
+        "the job id was used before",
+        lambda t: t.jobs["job_id"].duplicated().to_numpy(),
+        "drop-duplicate-ids",
+    ),
+    Check(
+        "missing-run-time", "the run time is unknown", lambda t: np.isnan(t.column("run_time")), "drop-missing-run-time"
+    ),
+    Check(
+        "negative-run-time", "the run time is below zero", lambda t: t.column("run_time") < 0, "drop-negative-run-time"
+    ),
+    Check(
+        "zero-run-time",
+        "the run time is zero",
+        lambda t: t.column("run_time") == 0,
+        "drop-zero-run-time",
+        harmless=True,
+    ),
+    Check(
+        "missing-procs",
+        "neither a requested nor an allocated size is known",
+        lambda t: np.isnan(t.sizes()),
+        "drop-missing-procs",
+    ),
     Check("zero-procs", "the size is zero or below", lambda t: t.sizes() <= 0, "drop-zero-procs"),
-    Check("fractional-counts", "a count of processors, nodes or gpus is no whole number",
-          _any_count(lambda v: np.isfinite(v) & (v != np.floor(v))), "round-counts"),
-    Check("negative-counts", "a count of processors, nodes or gpus is below zero",
-          _any_count(lambda v: v < 0), "unset-negative-counts", harmless=True),
-    Check("larger-than-machine", "asks for more than the machine has", _larger_than_machine, "drop-larger-than-machine"),
-    Check("run-beyond-limit", "ran longer than its requested time",
-          lambda t: t.column("run_time") > t.column("req_time"), "cap-run-at-limit", harmless=True),
-    Check("nonpositive-limit", "the requested time is zero or below",
-          lambda t: t.column("req_time") <= 0, "unset-nonpositive-limit", harmless=True),
-    Check("negative-wait", "the wait is below zero", lambda t: t.column("wait_time") < 0, "unset-negative-wait", harmless=True),
-    Check("negative-memory", "an amount of memory is below zero",
-          lambda t: (t.column("req_mem") < 0) | (t.column("used_mem") < 0), "unset-negative-memory", harmless=True),
-    Check("cancelled-before-start", "cancelled while it still waited: it never ran",
-          _cancelled_before_start, "drop-cancelled-before-start", harmless=True),
+    Check(
+        "fractional-counts",
+        "a count of processors, nodes or gpus is no whole number",
+        _any_count(lambda v: np.isfinite(v) & (v != np.floor(v))),
+        "round-counts",
+    ),
+    Check(
+        "negative-counts",
+        "a count of processors, nodes or gpus is below zero",
+        _any_count(lambda v: v < 0),
+        "unset-negative-counts",
+        harmless=True,
+    ),
+    Check(
+        "larger-than-machine", "asks for more than the machine has", _larger_than_machine, "drop-larger-than-machine"
+    ),
+    Check(
+        "run-beyond-limit",
+        "ran longer than its requested time",
+        lambda t: t.column("run_time") > t.column("req_time"),
+        "cap-run-at-limit",
+        harmless=True,
+    ),
+    Check(
+        "nonpositive-limit",
+        "the requested time is zero or below",
+        lambda t: t.column("req_time") <= 0,
+        "unset-nonpositive-limit",
+        harmless=True,
+    ),
+    Check(
+        "negative-wait",
+        "the wait is below zero",
+        lambda t: t.column("wait_time") < 0,
+        "unset-negative-wait",
+        harmless=True,
+    ),
+    Check(
+        "negative-memory",
+        "an amount of memory is below zero",
+        lambda t: (t.column("req_mem") < 0) | (t.column("used_mem") < 0),
+        "unset-negative-memory",
+        harmless=True,
+    ),
+    Check(
+        "cancelled-before-start",
+        "cancelled while it still waited: it never ran",
+        _cancelled_before_start,
+        "drop-cancelled-before-start",
+        harmless=True,
+    ),
     Check("infinite-values", "a number is infinite", _infinite, "drop-infinite-values"),
 )
 BY_CHECK = {check.name: check for check in CHECKS}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import signal
 import sys
 from types import FrameType
@@ -24,7 +23,9 @@ for _module in COMMAND_MODULES:
 @app.callback()
 def _flags(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the traceback of an unexpected error.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show the traceback of an unexpected error.")
+    ] = False,
 ) -> None:
     Settings.quiet = quiet
     Settings.verbose = Settings.verbose or verbose
@@ -39,22 +40,16 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 ok, 1 bad data, 2 usage, 3 missing extra, 130 interrupted."""
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        code = app(arguments, standalone_mode=False)
-        sys.stdout.flush()
-        return code if isinstance(code, int) else 0
+        app(arguments)  # shows usage errors by itself and always ends with SystemExit
+        return 0
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 0
+        return _fail("interrupted", 130) if code == 130 else code
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
     except TracekitError as error:
         return _fail(str(error), error.exit_code)
-    except typer.Exit as stop:
-        return stop.exit_code
-    except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted", 130)
-    except BrokenPipeError:  # the reader of our output went away: that is its right
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as error:
-        if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # click's own usage errors
-            error.show()
-            return int(error.exit_code)
         if Settings.verbose:
             raise
         if isinstance(error, OSError):

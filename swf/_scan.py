@@ -1,0 +1,90 @@
+"""Compiled scanner for lines of numbers: turns a block of SWF text into columns without a Python object per field."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+#: What a line turned out to be.
+BLANK, COMMENT, DATA, ODD = 0, 1, 2, 3
+
+_NEWLINE, _SEMICOLON, _MINUS, _PLUS, _POINT, _ZERO, _NINE = 10, 59, 45, 43, 46, 48, 57
+_EXACT = 2**53  # a mantissa up to here, divided by an exact power of ten, is correctly rounded
+_POWERS = 10.0 ** np.arange(23)
+
+
+@numba.njit(cache=True, nogil=True)  # pragma: no cover  (compiled)
+def scan(
+    text: np.ndarray,  # uint8 (bytes,), ends with a newline
+    fields: np.ndarray,  # float64 (columns, lines), filled with −1 where a line is short
+    kinds: np.ndarray,  # uint8 (lines,)
+    starts: np.ndarray,  # int64 (lines + 1,), where each line begins
+    row_line: np.ndarray,  # int64 (lines,), the line of each row
+    widths: np.ndarray,  # int16 (lines,), number of fields of each row
+    tails: np.ndarray,  # int64 (lines,), where the fields beyond the last column begin, or −1
+) -> int:
+    """Fill the arrays from a block of whole lines and return the number of rows.
+
+    Lines that hold anything but plain decimal numbers in the first columns are marked ODD; they get a row, too, for
+    the caller to fill in or to drop.
+    """
+    columns = fields.shape[0]
+    size = len(text)
+    at, line, row = 0, 0, 0
+    while at < size:
+        starts[line] = at
+        kind, width, tail = BLANK, 0, -1
+        while True:  # one field after the other, up to the end of the line
+            c = text[at]
+            while c == 32 or (9 <= c <= 13 and c != _NEWLINE):
+                at += 1
+                c = text[at]
+            if c == _NEWLINE:
+                break
+            if c == _SEMICOLON:
+                if kind == BLANK:
+                    kind = COMMENT
+                while text[at] != _NEWLINE:
+                    at += 1
+                break
+            if kind == BLANK:
+                kind = DATA
+            if width >= columns:  # not ours to read: remember where the extra fields begin, count them
+                if tail < 0:
+                    tail = at
+                while text[at] > 32:
+                    at += 1
+                width += 1
+                continue
+            negative = c == _MINUS
+            if negative or c == _PLUS:
+                at += 1
+            mantissa, digits, decimals = 0, 0, 0
+            while _ZERO <= text[at] <= _NINE and digits < 18:
+                mantissa = mantissa * 10 + (text[at] - _ZERO)
+                digits += 1
+                at += 1
+            if text[at] == _POINT:
+                at += 1
+                while _ZERO <= text[at] <= _NINE and digits < 18:
+                    mantissa = mantissa * 10 + (text[at] - _ZERO)
+                    digits += 1
+                    decimals += 1
+                    at += 1
+            if digits == 0 or mantissa > _EXACT or text[at] > 32:
+                kind = ODD
+                while text[at] > 32:
+                    at += 1
+            value = mantissa / _POWERS[decimals]
+            fields[width, row] = -value if negative else value
+            width += 1
+        kinds[line] = kind
+        if kind >= DATA:
+            row_line[row], widths[row], tails[row] = line, width, tail
+            for column in range(width, columns):
+                fields[column, row] = -1.0
+            row += 1
+        line += 1
+        at += 1
+    starts[line] = size
+    return row

@@ -1,0 +1,83 @@
+"""What a trace format looks like, and how the right one is found by looking at a file's content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO, Any, ClassVar, Protocol, runtime_checkable
+
+from tracekit.errors import FormatError
+from tracekit.files import HEAD_BYTES, head_of, text_of
+from tracekit.registry import Registry
+from tracekit.trace import Trace
+
+
+class Format(Protocol):
+    """A format that can be read. One small class per real source; see ``swf/_template.py``."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]  # what it is, in one line
+    suffixes: ClassVar[tuple[str, ...]]  # endings that choose it when writing
+    options: ClassVar[frozenset[str]]  # what `read` understands besides the path
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """Tell from the first 64 KiB (decompressed) whether the file is of this format; never raises."""
+        ...
+
+    def read(self, path: Path, /, **options: Any) -> Trace:
+        """Read the file; `FormatError` names the file and the line that is wrong."""
+        ...
+
+
+@runtime_checkable
+class WritableFormat(Protocol):
+    """A format that can also be written."""
+
+    def write(self, trace: Trace, out: IO[bytes], /) -> list[str]:
+        """Write the trace and return what the format could not hold, one short phrase each."""
+        ...
+
+
+def head_lines(head: bytes, limit: int = 200) -> list[str]:
+    """Return the complete lines at the start of a file, for `Format.sniff`."""
+    text = text_of(head.removeprefix(b"\xef\xbb\xbf"))
+    lines = text.splitlines()
+    if len(head) >= HEAD_BYTES and lines:
+        lines.pop()  # the 64 KiB may end in the middle of a line
+    return lines[:limit]
+
+
+def detect(path: Path, formats: Registry[type[Format]]) -> Format:
+    """Return the one format that recognises the file's content; none or several is an error that says so."""
+    head = head_of(path)
+    if not head.strip():
+        raise FormatError(path, "the file is empty")
+    claims = [made for made in (formats.get(name)() for name in formats) if made.sniff(head, path)]
+    if len(claims) == 1:
+        return claims[0]
+    if claims:
+        names = " and ".join(made.name for made in claims)
+        raise FormatError(path, f"could be {names}", hint=f"say which: --from {claims[0].name}")
+    raise FormatError(path, *_unrecognised(head, formats))
+
+
+def _unrecognised(head: bytes, formats: Registry[type[Format]]) -> tuple[str]:
+    if b"\0" in head:
+        return ("binary data that no format recognises",)
+    first = next((line for line in head_lines(head) if line.strip()), "")
+    for separator in ",;\t|":
+        cells = [cell.strip().strip('"') for cell in first.split(separator)]
+        if len(cells) >= 4 and not any(_is_number(cell) for cell in cells):
+            columns = ", ".join(cells[:8]) + (" …" if len(cells) > 8 else "")
+            return (
+                f"a table whose columns no format recognises ({columns}); read it with "
+                "--from csv --map submit_time=THEIRS,run_time=THEIRS,req_procs=THEIRS",
+            )
+    return (f"no format recognises it; known formats: {', '.join(formats)} (choose one with --from)",)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,455 @@
+"""Commands about one trace: convert, info, validate, clean, slice, scale, formats, sample, version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tracekit.cli.app import Force, Json, app, console, print_json, say, table
+from tracekit.errors import TracekitError, UsageError
+
+if TYPE_CHECKING:
+    from tracekit.trace import Trace
+
+In = Annotated[
+    str, typer.Argument(metavar="IN", help="Trace to read: any known format, plain or compressed; - is stdin.")
+]
+Out = Annotated[str, typer.Argument(metavar="OUT", help="File to write; its ending names the format; - is stdout.")]
+From = Annotated[str | None, typer.Option("--from", help="Format of the input (default: found by content).")]
+To = Annotated[str | None, typer.Option("--to", help="Format of the output (default: by its ending).")]
+Procs = Annotated[int | None, typer.Option("--procs", help="Processors of the machine, where the file does not say.")]
+MachineFile = Annotated[str | None, typer.Option("--machine", help="TOML file that describes the machine.")]
+TimeZone = Annotated[str | None, typer.Option("--timezone", help="Zone of the machine and of dates without one.")]
+OnError = Annotated[str, typer.Option("--on-error", help="Damaged lines: stop, or skip and count them.")]
+Map = Annotated[str | None, typer.Option("--map", help="Columns of a table: our=theirs,our=theirs …")]
+Epoch = Annotated[str | None, typer.Option("--epoch", help="Date of second 0, for formats without a calendar (gpw).")]
+
+
+def load(
+    path: str,
+    *,
+    format: str | None = None,
+    procs: int | None = None,
+    machine: str | None = None,
+    timezone: str | None = None,
+    on_error: str = "stop",
+    map_: str | None = None,
+    epoch: str | None = None,
+) -> tuple[Trace, str]:
+    """Read a trace as the flags say, tell the person what was left out, and remember a column map that worked."""
+    from tracekit.api import read_as
+
+    if on_error not in ("stop", "skip"):
+        raise UsageError(f"--on-error is stop or skip, not '{on_error}'")
+    if timezone:
+        _check_zone(timezone)
+    options: dict[str, Any] = {"timezone": timezone, "epoch": epoch}
+    if on_error == "skip":
+        options["on_error"] = "skip"
+    if map_:
+        from swf._table import parse_map
+
+        options["map"] = parse_map(map_)
+    trace, found = read_as(path, format, procs=procs, machine=machine, **options)
+    for step in trace.history:
+        if step.startswith("skipped"):
+            say(f"{path}: {step}")
+    if map_ and found == "csv" and path != "-":
+        from swf.csv import remember
+
+        place = remember(Path(path), options["map"], timezone)
+        if place:
+            say(f"column map remembered in {place}")
+    return trace, found
+
+
+def _check_zone(name: str) -> None:
+    from zoneinfo import ZoneInfo, available_timezones
+
+    from tracekit.errors import UnknownName
+
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        raise UnknownName("time zone", name, available_timezones()) from None
+
+
+def save(trace: Trace, path: str, *, format: str | None = None, force: bool = False) -> None:
+    """Write a trace and say what its format cannot hold."""
+    from tracekit.api import write
+
+    if not len(trace):
+        raise TracekitError("no job is left to write")
+    for phrase in write(trace, path, format, force=force):
+        say(f"not kept in this format: {phrase}")
+    if path != "-":
+        say(f"{path}: {len(trace):,} jobs")
+
+
+def prepare(source: str, target: str, *, format: str | None = None, force: bool = False) -> str:
+    """Refuse a hopeless output before any work is done; return its format."""
+    from tracekit.api import format_for
+    from tracekit.files import check_distinct, check_writable
+
+    check_distinct(source, target)
+    check_writable(target, force=force)
+    return format_for(target, format)
+
+
+@app.command()
+def convert(
+    source: In,
+    target: Out,
+    from_: From = None,
+    to: To = None,
+    timezone: TimeZone = None,
+    map_: Map = None,
+    on_error: OnError = "stop",
+    epoch: Epoch = None,
+    procs: Procs = None,
+    machine: MachineFile = None,
+    force: Force = False,
+) -> None:
+    """Turn a trace from one format into another.
+
+    Example: `tracekit convert KTH-SP2.swf.gz kth.parquet`
+    """
+    chosen = prepare(source, target, format=to, force=force)
+    trace, _ = load(
+        source, format=from_, procs=procs, machine=machine, timezone=timezone, on_error=on_error, map_=map_, epoch=epoch
+    )
+    save(trace, target, format=chosen, force=force)
+
+
+@app.command()
+def info(
+    file: In,
+    from_: From = None,
+    procs: Procs = None,
+    machine: MachineFile = None,
+    timezone: TimeZone = None,
+    on_error: OnError = "stop",
+    map_: Map = None,
+    epoch: Epoch = None,
+    json: Json = False,
+) -> None:
+    """Describe a trace: machine, load, and how run times, sizes, waits and arrivals are distributed.
+
+    Example: `tracekit info sample.swf`
+    """
+    trace, found = load(
+        file, format=from_, procs=procs, machine=machine, timezone=timezone, on_error=on_error, map_=map_, epoch=epoch
+    )
+    summary = {"format": found, **trace.summary()}
+    if json:
+        print_json(summary)
+        return
+    _print_info(file, summary)
+
+
+def _print_info(file: str, summary: dict[str, Any]) -> None:
+    out = console()
+    machine = summary["machine"]
+    sizes = ", ".join(f"{machine[unit]:,} {unit}" for unit in ("procs", "nodes", "gpus") if machine[unit])
+    out.print(f"[bold]{file}[/bold]  ({summary['format']})")
+    facts = {
+        "machine": " · ".join(part for part in (machine["name"], sizes) if part)
+        or "not described; see --procs and --machine",
+        "jobs": f"{summary['jobs']:,}" + (f" by {summary['users']:,} users" if summary["users"] else ", users unknown"),
+        "submitted": f"{summary['first_submit']} to {summary['last_submit']}"
+        if summary["first_submit"]
+        else "no calendar",
+        "span": _human(summary["span_s"]),
+        "offered load": _share(summary["offered_load"])
+        if summary["offered_load"] is not None
+        else f"unknown machine; on average {summary['mean_demand'] or 0:,.1f} {machine['unit']} in demand",
+        "utilisation": _share(summary["utilization"]),
+        "status": ", ".join(f"{word} {count:,}" for word, count in summary["status"].items()) or "unknown",
+    }
+    for name, value in facts.items():
+        out.print(f"  {name:<13} {value}")
+    rows = table(
+        "", "mean", "p50", "p90", "p99", "max", "unknown", right=("mean", "p50", "p90", "p99", "max", "unknown")
+    )
+    missing = summary["missing"]
+    for name, label, column in (
+        ("run_time", "run time, s", "run_time"),
+        ("req_time", "limit, s", "req_time"),
+        ("wait_time", "wait, s", "wait_time"),
+        ("procs", f"size, {machine['unit']}", None),
+        ("interarrival", "inter-arrival, s", None),
+    ):
+        found = summary[name]
+        cells = (
+            [f"{found[key]:,.0f}" if found[key] >= 100 else f"{found[key]:.3g}" for key in found]
+            if found
+            else ["–"] * 5
+        )
+        rows.add_row(label, *cells, f"{missing[column]:.1%}" if column and missing[column] else "")
+    out.print(rows)
+    for step in summary["history"]:
+        out.print(f"  · {step}")
+
+
+def _share(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3f}"
+
+
+def _human(seconds: float | None) -> str:
+    if seconds is None:
+        return "unknown"
+    days = seconds / 86400
+    return f"{days:,.1f} days" if days >= 1 else f"{seconds / 3600:.1f} hours"
+
+
+@app.command()
+def validate(
+    file: In,
+    from_: From = None,
+    procs: Procs = None,
+    machine: MachineFile = None,
+    on_error: OnError = "stop",
+    map_: Map = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything at all is found.")] = False,
+    json: Json = False,
+) -> None:
+    """List what is wrong with a trace: counts, first rows, and the cleaning rule that would mend it.
+
+    Example: `tracekit validate sample.swf`
+    """
+    from tracekit.validation import schedulable, usable
+
+    trace, _ = load(file, format=from_, procs=procs, machine=machine, on_error=on_error, map_=map_)
+    problems = trace.validate()
+    fine = usable(trace)
+    sound = int(schedulable(trace).sum())
+    if json:
+        print_json(
+            {
+                "usable": fine,
+                "jobs": len(trace),
+                "schedulable_jobs": sound,
+                "problems": [problem.to_dict() for problem in problems],
+            }
+        )
+    else:
+        out = console()
+        if problems:
+            rows = table("problem", "rows", "first rows", "mended by", right=("rows",))
+            for problem in problems:
+                first = ", ".join(map(str, problem.first_rows[:3])) + (" …" if problem.count > 3 else "")
+                rows.add_row(problem.rule, f"{problem.count:,}", first, problem.fix)
+            out.print(rows)
+        verdict = "usable" if fine else "not usable: fewer than half of the jobs could be scheduled"
+        out.print(f"{file}: {len(trace):,} jobs, {sound:,} can be scheduled as they stand; {verdict}")
+    if strict and problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def clean(
+    source: In,
+    target: Out,
+    rules: Annotated[
+        str | None, typer.Option("--rules", help="Names of rules in order, such as sort-by-submit,drop-zero-run-time.")
+    ] = None,
+    recipe: Annotated[
+        str | None, typer.Option("--recipe", help="TOML file with the rules, as an earlier clean wrote it.")
+    ] = None,
+    from_: From = None,
+    to: To = None,
+    procs: Procs = None,
+    machine: MachineFile = None,
+    force: Force = False,
+) -> None:
+    """Apply named cleaning rules, and write the recipe that was applied next to the output.
+
+    No rule ever applies by itself; `tracekit rules` lists them.
+
+    Example: `tracekit clean sample.swf clean.swf --rules sort-by-submit,drop-zero-run-time`
+    """
+    from tracekit import cleaning
+    from tracekit.files import check_writable, write_text
+
+    if (rules is None) == (recipe is None):
+        raise UsageError("give either --rules a,b or --recipe FILE; 'tracekit rules' lists the rules")
+    names = (
+        [name.strip() for name in rules.split(",") if name.strip()]
+        if rules is not None
+        else cleaning.read_recipe(str(recipe))
+    )
+    chosen = prepare(source, target, format=to, force=force)
+    beside = f"{target}.recipe.toml"
+    if target != "-":
+        check_writable(beside, force=force)
+    trace, _ = load(source, format=from_, procs=procs, machine=machine)
+    cleaned, counts = cleaning.clean(trace, names)
+    save(cleaned, target, format=chosen, force=force)
+    for name, changed in counts.items():
+        say(f"  {name}: {changed:,} rows")
+    if target != "-":
+        write_text(beside, cleaning.recipe_text(counts, source=Path(source).name), force=force)
+        say(f"recipe: {beside}")
+
+
+@app.command()
+def rules(json: Json = False) -> None:
+    """List the cleaning rules and what each one does.
+
+    Example: `tracekit rules`
+    """
+    from tracekit.cleaning import RULES
+
+    if json:
+        print_json({"rules": [{"name": rule.name, "meaning": rule.meaning} for rule in RULES.values()]})
+        return
+    rows = table("rule", "what it does")
+    for rule in RULES.values():
+        rows.add_row(rule.name, rule.meaning)
+    console().print(rows)
+
+
+@app.command("slice")
+def slice_(
+    source: In,
+    target: Out,
+    after: Annotated[str | None, typer.Option("--after", help="Submitted at or after this date or second.")] = None,
+    before: Annotated[str | None, typer.Option("--before", help="Submitted before this date or second.")] = None,
+    jobs: Annotated[
+        str | None, typer.Option("--jobs", help="COUNT first jobs, or START:COUNT from a 0-based position.")
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Only these users, separated by commas.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", help="Only these queues, separated by commas.")] = None,
+    from_: From = None,
+    to: To = None,
+    procs: Procs = None,
+    machine: MachineFile = None,
+    force: Force = False,
+) -> None:
+    """Cut a part out of a trace: by time, by position, by user or queue.
+
+    Dates are read on the machine's own clock; plain numbers are seconds since the trace's epoch.
+
+    Example: `tracekit slice sample.swf week.swf --after 2024-01-08 --before 2024-01-15`
+    """
+    from tracekit import transform
+
+    chosen = prepare(source, target, format=to, force=force)
+    trace, _ = load(source, format=from_, procs=procs, machine=machine)
+    if after is not None or before is not None:
+        from_second = _second(trace, after, float("-inf"))
+        trace = trace.between(from_second, _second(trace, before, float("inf")))
+    for column, labels in (("user", user), ("queue", queue)):
+        if labels is not None:
+            trace = transform.with_labels(trace, column, [label.strip() for label in labels.split(",")])
+    if jobs is not None:
+        start, _, count = jobs.rpartition(":")
+        try:
+            trace = transform.window(trace, int(start or 0), int(count))
+        except ValueError:
+            raise UsageError(f"--jobs wants COUNT or START:COUNT, not '{jobs}'") from None
+    save(trace, target, format=chosen, force=force)
+
+
+def _second(trace: Trace, text: str | None, default: float) -> float:
+    """Turn a date or a number of seconds into seconds since the trace's epoch."""
+    from swf._times import instant
+
+    if text is None:
+        return default
+    try:
+        return float(text)
+    except ValueError:
+        if trace.machine.epoch is None:
+            raise TracekitError(f"the trace has no calendar, so '{text}' means nothing; give seconds") from None
+        return instant(text, trace.machine.timezone) - trace.machine.epoch
+
+
+@app.command()
+def scale(
+    source: In,
+    target: Out,
+    load_: Annotated[
+        float | None, typer.Option("--load", help="Offered load to reach by scaling inter-arrival times.")
+    ] = None,
+    procs: Annotated[
+        int | None, typer.Option("--procs", help="Size of another machine, to which job sizes are scaled.")
+    ] = None,
+    from_: From = None,
+    to: To = None,
+    machine: MachineFile = None,
+    force: Force = False,
+) -> None:
+    """Give a trace another load, or fit it to a machine of another size.
+
+    Example: `tracekit scale sample.swf busy.swf --load 0.95`
+    """
+    from tracekit import transform
+
+    if load_ is None and procs is None:
+        raise UsageError("say what to scale: --load X, --procs N, or both")
+    chosen = prepare(source, target, format=to, force=force)
+    trace, _ = load(source, format=from_, machine=machine)
+    if procs is not None:
+        trace = transform.scale_procs(trace, procs)
+    if load_ is not None:
+        trace = transform.scale_load(trace, load_)
+    save(trace, target, format=chosen, force=force)
+    say(f"offered load is now {trace.offered_load():.4f}")
+
+
+@app.command()
+def formats(json: Json = False) -> None:
+    """List the trace formats, which of them can be written, and the options each takes.
+
+    Example: `tracekit formats`
+    """
+    from swf import FORMATS
+    from swf.base import WritableFormat
+
+    known = [FORMATS.get(name) for name in FORMATS]
+    if json:
+        print_json(
+            {
+                "formats": [
+                    {
+                        "name": made.name,
+                        "title": made.title,
+                        "suffixes": list(made.suffixes),
+                        "options": sorted(made.options),
+                        "writes": issubclass(made, WritableFormat),
+                    }
+                    for made in known
+                ]
+            }
+        )
+        return
+    rows = table("format", "writes", "endings", "what it is")
+    for made in known:
+        rows.add_row(made.name, "yes" if issubclass(made, WritableFormat) else "", " ".join(made.suffixes), made.title)
+    console().print(rows)
+
+
+@app.command()
+def sample(target: Out, to: To = None, force: Force = False) -> None:
+    """Write the embedded sample: 10,000 jobs MADE by a seeded script, not recorded anywhere.
+
+    Example: `tracekit sample sample.swf`
+    """
+    from tracekit.api import sample as embedded
+
+    chosen = prepare("-", target, format=to, force=force)
+    save(embedded(), target, format=chosen, force=force)
+
+
+@app.command()
+def version() -> None:
+    """Print the version.
+
+    Example: `tracekit version`
+    """
+    from tracekit import __version__
+
+    console().print(__version__)
