@@ -19,10 +19,12 @@ from generators.common import (
     NOT_WORKLOAD,
     check_count,
     check_jobs,
+    load_trace,
     made_machine,
     made_note,
     not_fitted,
     read_config,
+    save_trace,
     submits_from_gaps,
     write_config,
 )
@@ -71,15 +73,14 @@ class _Baseline:
         """Write config.json and the fitted jobs as trace.parquet."""
         if self._trace is None:
             raise not_fitted(self.name)
-        write_config(folder, self.name, {})
-        self._trace.save(Path(folder) / "trace.parquet", "parquet", force=True)
+        write_config(folder, self.name, {"source": self._trace.machine.source})
+        save_trace(self._trace, folder)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Read back what `save` wrote."""
-        read_config(folder, cls.name)
         model = cls()
-        model._trace = Trace.load(Path(folder) / "trace.parquet", "parquet")
+        model._trace = load_trace(folder, str(read_config(folder, cls.name).get("source", "")))
         return model
 
 

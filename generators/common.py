@@ -59,6 +59,17 @@ def submits_from_gaps(first: float, gaps: NDArray[np.float64]) -> NDArray[np.flo
     return first + np.concatenate([[0.0], np.cumsum(gaps)])
 
 
+def save_trace(trace: Trace, folder: Path) -> None:
+    """Write a model's fitted jobs to ``trace.parquet`` in its folder."""
+    trace.save(Path(folder) / "trace.parquet", "parquet", force=True)
+
+
+def load_trace(folder: Path, source: str) -> Trace:
+    """Read back what `save_trace` wrote, with the source that the jobs came from rather than this file."""
+    trace = Trace.load(Path(folder) / "trace.parquet", "parquet")
+    return trace.replace(machine=trace.machine.replace(source=source))
+
+
 def write_config(folder: Path, name: str, values: dict[str, Any]) -> None:
     """Write ``config.json`` of a saved model, making the folder if it is missing."""
     folder = Path(folder)

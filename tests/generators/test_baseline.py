@@ -76,7 +76,7 @@ def test_resample_copies_whole_rows(toy):
 
 
 def test_resample_keeps_each_row_s_own_inter_arrival(toy):
-    real = toy.assign(x_row=np.arange(len(toy)))
+    real = toy.assign({"x_row": np.arange(len(toy))})
     made = Resample().fit(real, seed=0).sample(2000, seed=1)
     row = made.jobs["x_row"].to_numpy()[1:]
     own = row > 0  # the first real job has none
