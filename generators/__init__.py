@@ -10,6 +10,7 @@ MODELS: Registry[type[Generator]] = Registry(
     "model",
     {
         "lublin": "generators.lublin:Lublin",
+        "user-resample": "generators.user_resample:UserResample",
         "resample": "generators.baseline:Resample",
         "independent": "generators.baseline:Independent",
     },

@@ -51,7 +51,7 @@ def made_note(name: str, how: str, real: Trace, seed: int) -> str:
 def made_machine(machine: Machine, note: str) -> Machine:
     """Return ``machine`` marked as carrying made jobs; a recorded log's own header would deny it, so it goes."""
     source = f"{note}; machine of {machine.source}" if machine.source else note
-    return machine.replace(source=source, header=(), notes=(note, *machine.notes))
+    return machine.replace(source=source, header=None, notes=(note, *machine.notes))
 
 
 def submits_from_gaps(first: float, gaps: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -44,7 +44,7 @@ def test_says_that_it_is_made(model, toy):
     assert made.history[0] == "read from toy"
     assert "MADE" in made.history[-1]
     assert "seed 17" in made.history[-1]
-    assert made.machine.header == ()
+    assert made.machine.header is None
     assert "MADE" in made.machine.source
     assert "MADE" in made.machine.notes[0]
 

@@ -37,7 +37,7 @@ def test_two_stage_uniform_has_its_mean():
     kind = dataclasses.replace(lublin.one_type(2**20), serial=0.0, power2=0.0, low=10.0)
     size = lublin.sample_sizes(kind, MANY, np.random.default_rng(0))
     expected = (kind.prob * kind.low + kind.med + (1 - kind.prob) * kind.high) / 2
-    assert np.log2(size).mean() == pytest.approx(expected, abs=0.01)
+    assert np.log2(size).mean() == pytest.approx(expected, abs=0.03)
 
 
 def test_run_times_of_the_published_model():
