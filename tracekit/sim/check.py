@@ -1,0 +1,142 @@
+"""Is this schedule possible? For schedules of ours and of any other tool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tracekit.errors import FormatError, TracekitError
+from tracekit.sim.simulate import SimResult
+from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One kind of violation: how often it occurs, and the first case in words."""
+
+    kind: str
+    count: int
+    first: str
+
+
+def violations(
+    job_id: NDArray[np.int64], submit: Floats, start: Floats, end: Floats, procs: Floats, total: float
+) -> list[Violation]:
+    """Check a schedule, (jobs,) each, against the machine's size: the first violation of each kind, or nothing.
+
+    A job holds its processors over [start, end): one that ends at an instant makes room for one that starts then, and
+    a job of no length holds nothing for longer than an instant.
+    """
+    found: list[Violation] = []
+
+    def note(kind: str, rows: NDArray[np.bool_], words: Any) -> None:
+        if rows.any():
+            row = int(np.flatnonzero(rows)[0])
+            found.append(Violation(kind, int(rows.sum()), f"job {job_id[row]} {words(row)}"))
+
+    unknown = ~(np.isfinite(submit) & np.isfinite(start) & np.isfinite(end) & np.isfinite(procs))
+    note("incomplete", unknown, lambda row: "has no submit, start, end or size")
+    note("early-start", start < submit, lambda row: f"starts at {start[row]:g}, before its submit at {submit[row]:g}")
+    note("negative-length", end < start, lambda row: f"ends at {end[row]:g}, before its start at {start[row]:g}")
+    note("no-size", procs <= 0, lambda row: f"holds {procs[row]:g} processors")
+    note("too-large", procs > total, lambda row: f"holds {procs[row]:g} processors of {total:g}")
+    values, counts = np.unique(job_id, return_counts=True)
+    if np.any(counts > 1):
+        found.append(Violation("doubled", int((counts > 1).sum()), f"job {values[counts > 1][0]} appears {counts.max()} times"))
+    over = over_allocation(start[~unknown], end[~unknown], procs[~unknown], total)
+    return found if over is None else [*found, over]
+
+
+def over_allocation(start: Floats, end: Floats, procs: Floats, total: float) -> Violation | None:
+    """Return the first moment at which more than ``total`` processors are held, if there is one."""
+    long = end > start
+    start, end, procs = start[long], end[long], procs[long]
+    times, where = np.unique(np.concatenate((start, end)), return_inverse=True)
+    held = np.cumsum(np.bincount(where, weights=np.concatenate((procs, -procs)), minlength=len(times)))
+    over = held > total * (1 + 1e-12) + 1e-6  # fractions of a GPU do not add up exactly
+    if not over.any():
+        return None
+    moment = int(np.flatnonzero(over)[0])
+    return Violation("over-allocation", int(over.sum()), f"at time {times[moment]:.15g}, {held[moment]:g} of {total:g} processors are held")
+
+
+def check_result(result: SimResult) -> list[Violation]:
+    """Check a result of `simulate`."""
+    return violations(result.job_id, result.submit, result.start, result.end, result.procs, result.total)
+
+
+COLUMNS = ("job_id", "submit_time", "start_time", "end_time", "procs")
+
+
+def read_schedule(path: str | Path) -> pd.DataFrame:
+    """Read a schedule: a CSV file with at least the columns of `COLUMNS` (submit_time may be missing)."""
+    from tracekit.files import opened
+
+    with opened(path) as source:
+        try:
+            found = pd.read_csv(source)
+        except (ValueError, UnicodeDecodeError) as error:
+            raise FormatError(path, f"is no CSV table: {error}") from None
+    missing = [name for name in COLUMNS if name not in found.columns and name != "submit_time"]
+    if missing:
+        raise FormatError(path, f"lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}",
+                          hint=f"a schedule has {', '.join(COLUMNS)}")
+    for name in COLUMNS:
+        if name in found.columns and not pd.api.types.is_numeric_dtype(found[name]):
+            raise FormatError(path, f"column {name} holds something that is no number")
+    if found["job_id"].isna().any():
+        raise FormatError(path, "column job_id has empty cells")
+    return found
+
+
+def check_schedule(schedule: pd.DataFrame, trace: Trace, procs: int | None = None) -> list[Violation]:
+    """Check a schedule against the trace it is said to be of.
+
+    Submit times, sizes and run times count as the trace has them: a job may hold neither fewer processors than it
+    requested and was allocated, nor run shorter than it did unless it was cut at its limit. Jobs larger than the
+    machine, without size or without run time need not be in the schedule.
+    """
+    total = procs or trace.machine.size()
+    if total is None:
+        raise TracekitError("the trace does not say how large its machine is; give --procs N")
+    ids = trace.column("job_id")
+    order = np.argsort(ids, kind="stable")
+    job_id = schedule["job_id"].to_numpy().astype(np.int64)
+    slot = np.searchsorted(ids[order], job_id)
+    row = order[np.minimum(slot, max(len(ids) - 1, 0))] if len(ids) else np.zeros(len(job_id), np.intp)
+    known = ids[row] == job_id if len(ids) else np.zeros(len(job_id), bool)
+
+    columns = {name: schedule[name].to_numpy(dtype=np.float64) for name in COLUMNS[2:]}
+    start, end, size = columns["start_time"], columns["end_time"], columns["procs"]
+    submit = np.where(known, trace.column("submit_time")[row], np.nan) if len(ids) else np.full(len(job_id), np.nan)
+    if "submit_time" in schedule.columns:
+        submit = np.where(known, submit, schedule["submit_time"].to_numpy(dtype=np.float64))
+    found = violations(job_id, submit, start, end, size, float(total))
+
+    def note(kind: str, rows: NDArray[np.bool_], words: Any) -> None:
+        if rows.any():
+            first = int(np.flatnonzero(rows)[0])
+            found.append(Violation(kind, int(rows.sum()), f"job {job_id[first]} {words(first)}"))
+
+    note("stranger", ~known, lambda i: "is not in the trace")
+    if len(ids):
+        least = np.fmin(trace.sizes(source="requested"), trace.sizes(source="allocated"))[row]
+        note("shrunk", known & (size < least), lambda i: f"holds {size[i]:g} processors but needs {least[i]:g}")
+        run = trace.column("run_time")[row]
+        shortest = np.fmin(run, trace.column("req_time")[row])
+        # starts of other tools are often rounded to whole seconds
+        note("cut-short", known & (end - start < shortest - 1), lambda i: f"runs {end[i] - start[i]:g} s but needs {shortest[i]:g}")
+        needed = trace.sizes(source="requested")
+        runs = trace.column("run_time")
+        possible = (needed > 0) & (needed <= total) & (runs >= 0) & np.isfinite(trace.column("submit_time"))
+        missing = possible & ~np.isin(ids, job_id)
+        if missing.any():
+            found.append(Violation("missing", int(missing.sum()), f"job {ids[missing][0]} is in the trace but was never started"))
+    return found

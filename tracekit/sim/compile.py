@@ -1,0 +1,68 @@
+"""How the simulator's inner loops are compiled: once, kept on disk, and told apart by the sources they came from.
+
+Numba checks only the file of the function it loads; a change in a function that this one *calls* would go unnoticed.
+So the cache lies in a folder named after the state of every source file of this package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba.core import config
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_HERE = Path(__file__).resolve().parent
+_told = False
+
+
+@cache
+def cache_folder() -> Path:
+    """Return the folder of the compiled code: beside the sources if they can be written to, else the user's cache."""
+    state = hashlib.sha256(f"{sys.version_info[:2]} {numba.__version__}".encode())
+    for source in sorted(_HERE.glob("*.py")):
+        facts = source.stat()
+        state.update(f"{source.name} {facts.st_mtime_ns} {facts.st_size}\n".encode())
+    name = f"sim-{state.hexdigest()[:16]}"
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tracekit"
+    for parent in (_HERE / "__pycache__", user, Path(tempfile.gettempdir()) / f"tracekit-{os.getuid()}"):
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(parent, os.W_OK):
+            return parent / name
+    return user / name
+
+
+def compiled(function: F) -> F:
+    """Compile a function over plain arrays at its first call; it runs without Python's lock, so threads help."""
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(cache_folder())  # read by numba while it decorates, and only then
+    try:
+        return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)  # type: ignore[no-any-return]
+    finally:
+        config.CACHE_DIR = before
+
+
+def inlined(function: F) -> F:
+    """Paste a function into its compiled callers: saves handing over its many arrays at every call."""
+    return numba.njit(inline="always", error_model="numpy", _nrt=False)(function)  # type: ignore[no-any-return]
+
+
+def tell_if_cold(name: str) -> None:
+    """Say once, on stderr, that the first run takes a while: when no compiled code of ``name`` is on disk."""
+    global _told  # noqa: PLW0603
+    folder = cache_folder()
+    if _told or (folder.is_dir() and any(folder.rglob(f"*.{name}-*.nbc"))):
+        return
+    _told = True
+    sys.stderr.write("compiling the simulator, once (about half a minute)…\n")

@@ -1,0 +1,286 @@
+"""One scheduling pass over jobs with given values: for orders that change while jobs wait, and for any policy.
+
+The definitions are those of `tracekit.sim.backfill`, without its tree: every pass looks at every waiting job. Here
+also is conservative backfilling (Mu'alem & Feitelson, IEEE TPDS 12(6), 2001), which plans them all anyway.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.sim.backfill import CONSERVATIVE, EASY_SJF, NONE, RLSCHEDULER, Memory
+from tracekit.sim.capacity import fits, fits_both, most, reserve, take, take_both
+from tracekit.sim.compile import compiled
+from tracekit.sim.events import Jobs, begin
+from tracekit.sim.running import Running
+
+
+class Queue(NamedTuple):
+    """The waiting jobs as a plain list, with room for all jobs."""
+
+    job: NDArray[np.int64]  # (jobs,) ascending: that is by submit time, ties as in the file
+    value: NDArray[np.float64]  # (jobs,) the policy's value of job[i]; the smallest starts first
+    order: NDArray[np.int64]  # (jobs,) scratch: positions or jobs while they are sorted …
+    key: NDArray[np.float64]  # (jobs,) … and what by
+    count: NDArray[np.int64]  # (1,)
+
+
+class Profile(NamedTuple):
+    """Free processors from now on, as steps; conservative plans live here during one pass."""
+
+    time: NDArray[np.float64]  # (steps,) where a step begins; the first is now, the last lasts for ever
+    free: NDArray[np.int64]  # (steps,)
+    count: NDArray[np.int64]  # (1,)
+
+
+def empty_queue(jobs: int) -> Queue:
+    """Return a queue with room for ``jobs``."""
+    return Queue(np.empty(jobs, np.int64), np.empty(jobs), np.empty(jobs, np.int64), np.empty(jobs), np.zeros(1, np.int64))
+
+
+def empty_profile(steps: int) -> Profile:
+    """Return a profile with room for ``steps`` steps: running jobs + 2 × waiting jobs + 2."""
+    return Profile(np.empty(steps), np.empty(steps, np.int64), np.zeros(1, np.int64))
+
+
+@compiled
+def sort_pairs(key: NDArray[np.float64], item: NDArray[np.int64], count: int) -> None:
+    """Sort the first ``count`` pairs in place by (key, item): insertion for a few, a heap for many."""
+    if count <= 24:
+        for i in range(1, count):
+            k, m, j = key[i], item[i], i - 1
+            while j >= 0 and (key[j] > k or (key[j] == k and item[j] > m)):
+                key[j + 1], item[j + 1] = key[j], item[j]
+                j -= 1
+            key[j + 1], item[j + 1] = k, m
+        return
+    low, high = count >> 1, count
+    while high > 1:
+        if low > 0:  # build the heap …
+            low -= 1
+        else:  # … then take its largest away, again and again
+            high -= 1
+            key[0], key[high] = key[high], key[0]
+            item[0], item[high] = item[high], item[0]
+        k, m, parent = key[low], item[low], low
+        child = 2 * parent + 1
+        while child < high:
+            right = child + 1
+            if right < high and (key[right] > key[child] or (key[right] == key[child] and item[right] > item[child])):
+                child = right
+            if key[child] < k or (key[child] == k and item[child] < m):
+                break
+            key[parent], item[parent] = key[child], item[child]
+            parent = child
+            child = 2 * parent + 1
+        key[parent], item[parent] = k, m
+
+
+@compiled
+def anyone_fits(jobs: Jobs, capacity: Any, queue: Queue) -> bool:
+    """Tell whether some waiting job could start at all."""
+    room = most(capacity)
+    for i in range(queue.count[0]):
+        if jobs.size[queue.job[i]] <= room:
+            return True
+    return False
+
+
+@compiled
+def decide(
+    now: float, jobs: Jobs, capacity: Any, later: Any, running: Running, queue: Queue, backfill: int, commit: bool,
+    memory: Memory, profile: Profile,
+) -> None:
+    """Start whatever may start now, by ``queue.value``. Started jobs stay in the queue until `drop_started`."""
+    if backfill == CONSERVATIVE:
+        _plan(now, jobs, capacity, running, queue, commit, memory, profile)
+        return
+    blocked, reserved = memory.number[1], memory.number[2] == 1
+    picked = blocked if commit else -1
+    while True:
+        job = picked if picked >= 0 else _first(jobs, queue)
+        if job < 0:
+            memory.number[1], memory.number[2] = -1, 0
+            return
+        if not fits(capacity, jobs.size[job]):
+            break
+        take(capacity, job, jobs.size[job])
+        begin(now, job, jobs, running)
+        picked = -1
+    memory.number[1] = job
+    if backfill == NONE:
+        return
+    theirs = backfill == RLSCHEDULER
+    shadow = memory.shadow[0]
+    if not (theirs and commit and reserved and job == blocked):  # theirs: computed once for a pick
+        shadow = reserve(capacity, later, now, jobs.size[job], running.limit, running.limit_job, running.count[0], jobs.size)
+    memory.number[2], memory.shadow[0] = 1, shadow
+    _fill_gaps(now, job, shadow, jobs, capacity, later, running, queue, backfill)
+
+
+@compiled
+def _first(jobs: Jobs, queue: Queue) -> int:
+    """Return the waiting job of the smallest value (of equals the earliest), or −1."""
+    best, least = -1, np.inf
+    for i in range(queue.count[0]):
+        job = queue.job[i]
+        if np.isnan(jobs.start[job]) and (best < 0 or queue.value[i] < least):
+            best, least = job, queue.value[i]
+    return best
+
+
+@compiled
+def _fill_gaps(
+    now: float, blocked: int, shadow: float, jobs: Jobs, capacity: Any, later: Any, running: Running, queue: Queue,
+    backfill: int,
+) -> None:
+    """Start the others that fit and are not in the way; who does not qualify now will not after more have started."""
+    theirs = backfill == RLSCHEDULER
+    until = np.nextafter(shadow, -np.inf) if theirs else shadow  # theirs must end before, not at
+    count = 0
+    for i in range(queue.count[0]):
+        job = queue.job[i]
+        size, estimate = jobs.size[job], jobs.estimate[job]
+        if job == blocked or not np.isnan(jobs.start[job]) or not fits(capacity, size):
+            continue
+        if now + estimate <= until or (not theirs and fits_both(capacity, later, size)):
+            queue.order[count] = job
+            queue.key[count] = estimate if backfill == EASY_SJF else 0.0 if theirs else queue.value[i]
+            count += 1
+    sort_pairs(queue.key, queue.order, count)
+    for i in range(count):
+        job = queue.order[i]
+        size = jobs.size[job]
+        if now + jobs.estimate[job] <= until:
+            if fits(capacity, size):
+                take(capacity, job, size)
+                begin(now, job, jobs, running)
+        elif fits_both(capacity, later, size):
+            take_both(capacity, later, job, size)
+            begin(now, job, jobs, running)
+
+
+@compiled
+def drop_started(jobs: Jobs, queue: Queue) -> None:
+    """Remove started jobs from the queue, keeping the order of the others."""
+    kept = 0
+    for i in range(queue.count[0]):
+        job = queue.job[i]
+        if np.isnan(jobs.start[job]):
+            queue.job[kept] = job
+            kept += 1
+    queue.count[0] = kept
+
+
+# ---- conservative ----------------------------------------------------------------------------------------------------
+
+
+@compiled
+def _plan(
+    now: float, jobs: Jobs, capacity: Any, running: Running, queue: Queue, commit: bool, memory: Memory, profile: Profile
+) -> None:
+    """Plan the waiting jobs in order, each at its earliest fit, and start those planned for now.
+
+    Plans are made anew at every event, so only those that decide about a start now are made: planning ends when no
+    job further back can start, because none of that size is free or none is short enough for what is left.
+    A job planned for now behind a running job that is past its estimate has to wait until there is really room.
+    """
+    count = queue.count[0]
+    for i in range(count):
+        queue.order[i] = queue.job[i]
+        queue.key[i] = queue.value[i]
+        if commit and queue.job[i] == memory.number[1]:
+            queue.key[i] = -np.inf
+    sort_pairs(queue.key, queue.order, count)
+
+    room, smallest, last = most(capacity), most(capacity), -1
+    shortest = np.inf
+    for i in range(count - 1, -1, -1):  # key[i] becomes the shortest estimate of whoever from i on might start now
+        job = queue.order[i]
+        if jobs.size[job] <= room:
+            last = max(last, i)
+            smallest = min(smallest, jobs.size[job])
+            shortest = min(shortest, jobs.estimate[job])
+        queue.key[i] = shortest
+
+    _unroll(now, jobs, capacity, running, profile)
+    first_left = -1
+    for i in range(last + 1):
+        job = queue.order[i]
+        size, estimate = jobs.size[job], jobs.estimate[job]
+        step = _earliest(profile, size, estimate)
+        _book(profile, step, size, estimate)
+        if step == 0 and fits(capacity, size):
+            take(capacity, job, size)
+            begin(now, job, jobs, running)
+            continue
+        if first_left < 0:
+            first_left = job
+        if i < last and now + queue.key[i + 1] > _runs_out(profile, smallest):
+            break
+    if first_left < 0 and last + 1 < count:
+        first_left = queue.order[last + 1]
+    memory.number[1] = first_left
+
+
+@compiled
+def _unroll(now: float, jobs: Jobs, capacity: Any, running: Running, profile: Profile) -> None:
+    """Write the profile of the running jobs alone; who is past the estimate counts as ending now."""
+    free, step = most(capacity), 0
+    profile.time[0] = now
+    for i in range(running.count[0] - 1, -1, -1):
+        free += jobs.size[running.limit_job[i]]
+        limit = max(now, running.limit[i])
+        if limit > profile.time[step]:
+            profile.free[step] = free - jobs.size[running.limit_job[i]]
+            step += 1
+            profile.time[step] = limit
+    profile.free[step] = free
+    profile.count[0] = step + 1
+
+
+@compiled
+def _earliest(profile: Profile, size: int, estimate: float) -> int:
+    """Return the first step from which ``size`` is free for ``estimate`` seconds; on the last step everything is."""
+    step, count = 0, profile.count[0]
+    while True:
+        while profile.free[step] < size:
+            step += 1
+        until = profile.time[step] + estimate
+        other = step + 1
+        while other < count and profile.time[other] < until and profile.free[other] >= size:
+            other += 1
+        if other >= count or profile.time[other] >= until:
+            return step
+        step = other
+
+
+@compiled
+def _book(profile: Profile, step: int, size: int, estimate: float) -> None:
+    """Take ``size`` out of the profile from the beginning of ``step`` for ``estimate`` seconds."""
+    time, free, count = profile.time, profile.free, profile.count[0]
+    until = time[step] + estimate
+    if until <= time[step]:
+        return
+    end = step + 1
+    while end < count and time[end] < until:
+        end += 1
+    if end == count or time[end] > until:  # cut the last step in two
+        for i in range(count, end, -1):
+            time[i], free[i] = time[i - 1], free[i - 1]
+        time[end], free[end] = until, free[end - 1]
+        profile.count[0] = count + 1
+    for i in range(step, end):
+        free[i] -= size
+
+
+@compiled
+def _runs_out(profile: Profile, size: int) -> float:
+    """Return the first time at which not even ``size`` is free; infinity if there always is."""
+    for step in range(profile.count[0]):
+        if profile.free[step] < size:
+            return profile.time[step]
+    return np.inf

@@ -1,0 +1,141 @@
+"""From a trace to the arrays of the engine: sizes, estimates, windows, and who cannot be simulated and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import TracekitError, UsageError
+from tracekit.machine import Unit
+from tracekit.sim.switches import Switches, estimate_of
+from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
+
+#: Where the source counts in fractions (shared GPUs), the engine counts in thousandths, rounded up.
+FRACTIONS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The columns that a simulation needs, in the file's order; shape (jobs,), times in seconds, NaN = unknown."""
+
+    position: NDArray[np.int64]  # row in the trace
+    job_id: NDArray[np.int64]
+    submit: Floats
+    run: Floats
+    limit: Floats  # what the user asked for
+    procs: Floats  # size, in units of `resource`
+    wait: Floats  # as recorded, for replay
+    user: NDArray[np.int64]  # −1 = unknown
+    queue: Floats  # queue factor of multifactor
+    users: int
+    resource: Unit
+    total: int  # size of the machine
+    dropped: int = 0  # left out by the compatibility mode before anything else
+
+    def __len__(self) -> int:
+        return len(self.submit)
+
+    def take(self, rows: NDArray[np.int64] | slice) -> Table:
+        """Return some rows."""
+        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        return Table(**columns, users=self.users, resource=self.resource, total=self.total, dropped=self.dropped)
+
+    def window(self, start: int, count: int) -> Table:
+        """Return ``count`` consecutive jobs from position ``start``."""
+        if start < 0 or count < 1 or start + count > len(self):
+            raise UsageError(f"window {start}:{count} does not lie within the {len(self):,} jobs of the trace")
+        return self.take(slice(start, start + count))
+
+
+_COLUMNS = ("position", "job_id", "submit", "run", "limit", "procs", "wait", "user", "queue")
+
+
+def table(trace: Trace, switches: Switches) -> Table:
+    """Read a trace's columns as the (resolved) switches want them."""
+    resource = switches.resource or trace.machine.unit
+    total = switches.procs or trace.machine.size(resource)
+    if total is None:
+        raise TracekitError(f"the trace does not say how many {resource} its machine has; give --procs N (procs=N)")
+    procs = trace.sizes(resource, switches.procs_from)
+    if len(trace) and np.isnan(procs).all():
+        raise TracekitError(f"no job of the trace says how many {resource} it needs; choose another with --resource")
+    run, limit = trace.column("run_time"), trace.column("req_time")
+    keep: NDArray[np.int64] | slice = slice(None)
+    dropped = 0
+    if switches.compat == "rlscheduler":
+        run = np.where(np.isnan(run) | (run < 0), 10.0, run)
+        keep = np.flatnonzero(run != 0)
+        dropped = len(run) - len(keep)
+    labels = list(trace.jobs["queue"].cat.categories) if "queue" in trace.jobs.columns else []
+    factor_of = np.array([switches.queue_factors.get(label, 0.0) for label in labels] + [0.0])
+    user = trace.column("user")
+    made = Table(
+        position=np.arange(len(trace)), job_id=trace.column("job_id"), submit=trace.column("submit_time"), run=run,
+        limit=limit, procs=procs, wait=trace.column("wait_time"), user=user,
+        queue=factor_of[trace.column("queue")] if labels else np.zeros(len(trace)),
+        users=int(user.max(initial=-1)) + 1, resource=resource, total=total, dropped=dropped,
+    )
+    return made.take(keep)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Jobs that can be simulated, by (submit time, file position), and how many could not."""
+
+    table: Table
+    run: Floats  # after --kill-at-limit
+    estimate: Floats  # what the scheduler believes (for last-two: what it believes of users without history)
+    units: NDArray[np.int64]
+    scale: int  # units in one processor
+    rejected: dict[str, int] = field(default_factory=dict)  # reason -> jobs
+    without_limit: int = 0
+
+    @property
+    def total(self) -> int:
+        """The machine's size in units."""
+        return self.table.total * self.scale
+
+
+def prepare(jobs: Table, switches: Switches, *, replay: bool = False) -> Prepared:
+    """Reject and count what cannot be simulated, sort the rest, and work out run times and estimates."""
+    reasons: dict[str, NDArray[np.bool_]] = {
+        "no submit time": ~np.isfinite(jobs.submit),
+        "no run time": ~(np.isfinite(jobs.run) & (jobs.run >= 0)),
+        "no size": ~(np.isfinite(jobs.procs) & (jobs.procs > 0)),
+        "larger than the machine": jobs.procs > jobs.total,
+    }
+    if replay:
+        reasons["no recorded wait"] = ~np.isfinite(jobs.wait)
+    rejected: dict[str, int] = {}
+    good = np.ones(len(jobs), dtype=bool)
+    for reason, rows in reasons.items():  # a job counts under the first reason that holds
+        count = int((rows & good).sum())
+        if count:
+            rejected[reason] = count
+        good &= ~rows
+    rows = np.flatnonzero(good)
+    submit = jobs.submit[rows]
+    if np.any(submit[1:] < submit[:-1]):
+        rows = rows[np.argsort(submit, kind="stable")]
+    kept = jobs if len(rows) == len(jobs) and np.array_equal(rows, np.arange(len(rows))) else jobs.take(rows)
+
+    has_limit = kept.limit > 0
+    run = np.where(has_limit, np.minimum(kept.run, kept.limit), kept.run) if switches.kill_at_limit else kept.run
+    kind, number = estimate_of(switches.estimates)
+    if kind in ("requested", "last-two"):
+        estimate = np.where(has_limit, kept.limit, run)
+    elif kind == "actual":
+        estimate = run.copy()
+    elif kind == "factor":
+        estimate = run * number
+    else:  # noisy: log-normal around the truth
+        estimate = run * np.exp(number * np.random.default_rng(switches.seed).standard_normal(len(run)))
+
+    whole = bool(np.all(kept.procs == np.floor(kept.procs)))
+    scale = 1 if whole else FRACTIONS
+    units = kept.procs.astype(np.int64) if whole else np.ceil(np.round(kept.procs * scale, 6)).astype(np.int64)
+    return Prepared(kept, run, estimate, units, scale, rejected, int((~has_limit).sum()))

@@ -1,0 +1,149 @@
+"""What a schedule is worth: pure functions of arrays. Times in seconds, arrays of shape (jobs,), one entry per job.
+
+Feitelson, "Metrics for parallel job scheduling and their convergence", JSSPP 2001; fairness: Jain, Chiu & Hawe,
+"A quantitative measure of fairness", DEC TR-301, 1984.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+#: Classes of `by_class`: upper bounds, inclusive; sizes as shares of the machine, lengths in seconds.
+SIZE_CLASSES: tuple[tuple[str, float], ...] = (("small", 0.01), ("medium", 0.1), ("large", np.inf))
+LENGTH_CLASSES: tuple[tuple[str, float], ...] = (("short", 600.0), ("middle", 4 * 3600.0), ("long", np.inf))
+
+
+def wait(submit: Floats, start: Floats) -> Floats:
+    """Return the seconds from submit to start."""
+    return start - submit
+
+
+def response(submit: Floats, start: Floats, run: Floats) -> Floats:
+    """Return the seconds from submit to end."""
+    return start - submit + run
+
+
+def slowdown(waits: Floats, run: Floats) -> Floats:
+    """Return (wait + run) / run; infinite for a job of no length that had to wait, 1 for one that had not."""
+    total = waits + run
+    return np.divide(total, run, out=np.where(total > 0, np.inf, 1.0), where=run > 0)
+
+
+def bounded_slowdown(waits: Floats, run: Floats, bound: float = 10.0, procs: Floats | None = None) -> Floats:
+    """Return max(1, (wait + run) / max(run, bound)); with ``procs``, per processor: the quotient divided by them.
+
+    >>> bounded_slowdown(np.array([0.0, 90.0]), np.array([5.0, 10.0]))
+    array([ 1., 10.])
+    """
+    quotient = (waits + run) / np.maximum(run, bound)
+    return np.maximum(1.0, quotient if procs is None else quotient / procs)
+
+
+def utilization(
+    submit: Floats, start: Floats, run: Floats, procs: Floats, total: float, *, to_last_start: bool = False
+) -> float:
+    """Return used processor-seconds / (total × (last end − first submit)); NaN when that span is empty."""
+    if not len(start):
+        return float("nan")
+    last = start.max() if to_last_start else (start + run).max()
+    span = last - submit.min()
+    return float((run * procs).sum() / (total * span)) if span > 0 else float("nan")
+
+
+def makespan(submit: Floats, start: Floats, run: Floats) -> float:
+    """Return the seconds from the first submit to the last end; NaN without jobs."""
+    return float((start + run).max() - submit.min()) if len(start) else float("nan")
+
+
+def steps(begin: Floats, end: Floats, amount: Floats | None = None) -> tuple[Floats, Floats]:
+    """Return a sum of overlapping intervals as steps: (times, level from each time to the next).
+
+    With start, end and processors that is the machine's usage, which power and energy are integrals of; with submit and start,
+    the length of the queue. Between two times nothing changes; the last level is 0.
+    """
+    amount = np.ones(len(begin)) if amount is None else amount.astype(np.float64)
+    times, where = np.unique(np.concatenate((begin, end)), return_inverse=True)
+    change = np.bincount(where, weights=np.concatenate((amount, -amount)), minlength=len(times))
+    return times, np.cumsum(change)
+
+
+def queue_length(submit: Floats, start: Floats) -> tuple[float, int]:
+    """Return the time-average over [first submit, last start] and the maximum of the number of waiting jobs."""
+    times, level = steps(submit, start)
+    if len(times) < 2:
+        return 0.0, 0
+    return float((start - submit).sum() / (times[-1] - times[0])), int(level.max())
+
+
+def jain(values: Floats) -> float:
+    """Return Jain's index (Σx)² / (n·Σx²): 1 when all are equal, 1/n when one has everything; NaN without values.
+
+    >>> jain(np.array([2.0, 2.0])), jain(np.array([1.0, 0.0]))
+    (1.0, 0.5)
+    """
+    squares = float((values**2).sum())
+    return float(values.sum() ** 2 / (len(values) * squares)) if squares > 0 else float("nan")
+
+
+def per_user(values: Floats, user: NDArray[np.int64]) -> Floats:
+    """Return the mean of ``values`` for each user that has jobs; jobs of unknown user (−1) are left out."""
+    known = user >= 0
+    counts = np.bincount(user[known])
+    sums = np.bincount(user[known], weights=values[known])
+    return sums[counts > 0] / counts[counts > 0]
+
+
+def fairness(values: Floats, user: NDArray[np.int64]) -> dict[str, float]:
+    """Return the mean and the maximum over users of each user's mean, and Jain's index of those means."""
+    means = per_user(values, user)
+    if not len(means):
+        return {"user_mean": float("nan"), "user_max": float("nan"), "jain": float("nan")}
+    return {"user_mean": float(means.mean()), "user_max": float(means.max()), "jain": jain(means)}
+
+
+def by_class(values: Floats, procs: Floats, run: Floats, total: float) -> dict[str, dict[str, float]]:
+    """Return jobs and mean of ``values`` by class of size × length, e.g. ``small/long``; empty classes are left out."""
+    size_class = np.searchsorted([edge for _, edge in SIZE_CLASSES], procs / total)
+    length_class = np.searchsorted([edge for _, edge in LENGTH_CLASSES], run)
+    found: dict[str, dict[str, float]] = {}
+    for i, (size, _) in enumerate(SIZE_CLASSES):
+        for j, (length, _) in enumerate(LENGTH_CLASSES):
+            rows = (size_class == i) & (length_class == j)
+            if rows.any():
+                found[f"{size}/{length}"] = {"jobs": int(rows.sum()), "mean": float(values[rows].mean())}
+    return found
+
+
+def all_of(
+    submit: Floats, start: Floats, run: Floats, procs: Floats, user: NDArray[np.int64], total: float, *,
+    bound: float = 10.0, to_last_start: bool = False,
+) -> dict[str, Any]:
+    """Return every metric of one schedule by name; the keys that the command line prints come first."""
+    waits = wait(submit, start)
+    bsld = bounded_slowdown(waits, run, bound)
+    per_processor = bounded_slowdown(waits, run, bound, procs)
+    queue_mean, queue_max = queue_length(submit, start)
+    some = len(start) > 0
+    nan = float("nan")
+    return {
+        "mean_wait_s": float(waits.mean()) if some else nan,
+        "mean_bsld": float(bsld.mean()) if some else nan,
+        "p95_bsld": float(np.quantile(bsld, 0.95)) if some else nan,
+        "utilization": utilization(submit, start, run, procs, total, to_last_start=to_last_start),
+        "makespan_s": makespan(submit, start, run),
+        "median_wait_s": float(np.median(waits)) if some else nan,
+        "max_wait_s": float(waits.max()) if some else nan,
+        "mean_response_s": float((waits + run).mean()) if some else nan,
+        "mean_slowdown": float(slowdown(waits, run).mean()) if some else nan,
+        "mean_bsld_per_processor": float(per_processor.mean()) if some else nan,
+        "mean_queue_length": queue_mean,
+        "max_queue_length": queue_max,
+        "fairness_bsld": fairness(bsld, user),
+        "fairness_wait": fairness(waits, user),
+        "bsld_by_class": by_class(bsld, procs, run, total),
+    }

@@ -1,0 +1,162 @@
+"""`simulate`: a trace, a policy and some switches in; a schedule and its metrics out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tracekit.errors import TracekitError
+from tracekit.sim import formulas, metrics
+from tracekit.sim.jobs import Prepared, Table, prepare, table
+from tracekit.sim.policies import BuiltIn, Policy, find
+from tracekit.sim.switches import MULTIFACTOR_DEFAULTS, Switches, backfill_for, estimate_of
+from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
+Hook = Callable[[float, float, float], None]
+
+
+@dataclass(frozen=True, eq=False)
+class SimResult:
+    """A schedule by submit time, (jobs,) each, and what it is worth. Times in seconds, as in the trace."""
+
+    policy: str
+    backfill: str
+    switches: dict[str, Any]
+    position: NDArray[np.int64]  # row in the trace
+    job_id: NDArray[np.int64]
+    submit: Floats
+    start: Floats
+    run: Floats
+    procs: Floats
+    user: NDArray[np.int64]
+    total: int  # the machine's size
+    rejected: Mapping[str, int] = field(default_factory=dict)  # why -> how many jobs could not be simulated
+    metrics: dict[str, Any] = field(default_factory=dict)  # open: add what you measure
+    hosts: list[str] | None = None  # where each job ran, when the capacity knows
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __repr__(self) -> str:
+        return (f"<SimResult: {len(self):,} jobs, {self.policy} + {self.backfill}: mean wait "
+                f"{self.metrics['mean_wait_s']:,.0f} s, mean bounded slowdown {self.metrics['mean_bsld']:,.2f}>")
+
+    @property
+    def end(self) -> Floats:
+        """When each job ended."""
+        return self.start + self.run
+
+    @property
+    def wait(self) -> Floats:
+        """How long each job waited."""
+        return self.start - self.submit
+
+    def schedule(self) -> pd.DataFrame:
+        """Return the schedule as a table, one row per job by submit time."""
+        columns: dict[str, Any] = {
+            "job_id": self.job_id, "submit_time": self.submit, "start_time": self.start, "end_time": self.end,
+            "procs": self.procs if np.any(self.procs % 1) else self.procs.astype(np.int64), "wait_time": self.wait,
+        }  # fmt: skip
+        return pd.DataFrame(columns if self.hosts is None else columns | {"hosts": self.hosts})
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the command line prints for one policy."""
+        return {"policy": self.policy, "backfill": self.backfill, "jobs": len(self),
+                "rejected": sum(self.rejected.values()), **self.metrics}
+
+
+def simulate(
+    trace: Trace, policy: str | Policy = "fcfs", backfill: str = "easy", *,
+    on_interval: Hook | None = None, **switches: Any,
+) -> SimResult:
+    """Schedule a trace's jobs on its machine.
+
+    ``policy`` is a name of ``tracekit policies`` or an object of your own (`tracekit.sim.policies.Policy`), ``backfill``
+    one of none, easy, easy-sjf, conservative, rlscheduler; ``switches`` are those of `tracekit.sim.switches.Switches`.
+    ``on_interval(begin, end, used)`` is called, slowly, for every stretch between two events with the processors in use.
+    """
+    chosen = Switches(**switches)
+    return run_table(table(trace, chosen.resolved()), policy, backfill, chosen, on_interval=on_interval)
+
+
+def run_table(
+    jobs: Table, policy: str | Policy, backfill: str, switches: Switches, *, on_interval: Hook | None = None
+) -> SimResult:
+    """Simulate jobs that have been read from their trace already: what windows and experiments repeat."""
+    found = find(policy)
+    backfill = backfill_for(backfill, switches)
+    asked, switches = switches, switches.resolved()
+    replay = isinstance(found, BuiltIn) and found.name == "replay"
+    ready = prepare(jobs, switches, replay=replay)
+    if replay:
+        backfill, start = "none", ready.table.submit + ready.table.wait
+    else:
+        start = starts(ready, found, backfill, switches, on_interval=on_interval)
+    kept = ready.table
+    measured = metrics.all_of(
+        kept.submit, start, ready.run, kept.procs, kept.user, kept.total,
+        bound=switches.bound, to_last_start=switches.utilization_to == "start",
+    )
+    measured["rejected_by_reason"] = ready.rejected
+    measured["jobs_without_limit"] = ready.without_limit
+    if switches.compat:
+        measured["dropped"] = kept.dropped
+    shown = switches.to_dict() | {"resource": kept.resource, "procs": kept.total, "compat": asked.compat}
+    return SimResult(found.name, backfill, shown, kept.position, kept.job_id, kept.submit, start, ready.run,
+                     kept.procs, kept.user, kept.total, ready.rejected, measured)
+
+
+def starts(
+    ready: Prepared, policy: BuiltIn | Policy, backfill: str, switches: Switches, *, on_interval: Hook | None = None
+) -> Floats:
+    """Return the start time of every prepared job, (jobs,)."""
+    from tracekit.sim import session  # numba is slow to import: only when something is really simulated
+
+    if not len(ready.table):
+        return np.empty(0)
+    run = session.Session(ready, backfill, switches)
+    if isinstance(policy, BuiltIn):
+        code, given = values_for(policy.name, ready, switches)
+        if on_interval is not None:
+            run.step_through(session.formula_values(run, code, given), on_interval)
+        elif code == formulas.GIVEN and backfill != "conservative" and not run.predicting:
+            run.ranked(given)
+        else:
+            run.valued(code, given)
+    else:
+        run.step_through(session.policy_values(run, policy), on_interval)
+    if np.isnan(run.jobs.start).any():
+        raise TracekitError("the simulation ended with jobs still waiting; please report it with the trace")
+    return run.jobs.start
+
+
+def values_for(name: str, ready: Prepared, switches: Switches) -> tuple[int, Floats | None]:
+    """Return a formula's number for values that change, or `formulas.GIVEN` and one value per job (None = as submitted)."""
+    submit, jobs = ready.table.submit, len(ready.table)
+    if name == "random":
+        return formulas.GIVEN, np.random.default_rng(switches.seed).permutation(jobs).astype(np.float64)
+    code = formulas.CODES[name]
+    theirs = switches.compat == "rlscheduler" and name in ("wfp3", "unicep")
+    predicting = estimate_of(switches.estimates)[0] == "last-two"
+    if name == "fcfs":
+        return formulas.GIVEN, None
+    if (code >= formulas.FIRST_DYNAMIC and not theirs) or (predicting and name not in ("lcfs", "smallest", "largest")):
+        return code, None
+    wait = -1.0 - submit if theirs else np.zeros(jobs)  # theirs: start is −1 while a job waits
+    values = np.empty(jobs)
+    formulas.values_at_submit(code, submit, wait, ready.estimate, ready.table.procs, values)
+    return formulas.GIVEN, values
+
+
+def multifactor_options(switches: Switches) -> list[float]:
+    """Return weights and times in the order of `books.OPTIONS`."""
+    from tracekit.sim.books import OPTIONS
+
+    chosen = MULTIFACTOR_DEFAULTS | dict(switches.options)
+    return [float(chosen[name]) for name in OPTIONS]
