@@ -58,6 +58,11 @@ def fit_state(trace: Trace) -> State:
     )
 
 
+def _mean(values: Floats, weight: NDArray[Any]) -> float:
+    """Return the weighted mean. Not as a matrix product: those differ in their last digits from machine to machine."""
+    return float(np.sum(weight * values) / max(float(np.sum(weight)), _TINY))
+
+
 def _simplex(cost: Callable[[Floats], float], start: Floats) -> tuple[Floats, float]:
     """Return where Nelder and Mead's simplex finds the least cost, and that cost."""
     options: Any = {"maxiter": 400, "xatol": 1e-3, "fatol": 1e-7}
@@ -109,7 +114,7 @@ def fit_sizes(size: Floats) -> JobType:
     values, counts = np.unique(size[size > 1], return_counts=True)
     if not len(values):
         return JobType(serial=1.0, power2=0.0, low=0.0, med=0.0, high=0.0)
-    mean = float(values @ counts / counts.sum())
+    mean = _mean(values, counts)
     high = float(np.log2(values[-1]))
     # The smallest size s comes from u > log2(s − ½), so `low` lies between that and log2 s.
     low_from, low_to = float(np.log2(values[0] - 0.5)) + 1e-6, float(np.log2(values[0]))
@@ -126,7 +131,7 @@ def fit_sizes(size: Floats) -> JobType:
 
     def cost(theta: Floats) -> float:
         shares = parallel_size_shares(kind_of(theta), values)
-        return -float(counts @ np.log(np.maximum(shares, _TINY)) / counts.sum())
+        return -_mean(np.log(np.maximum(shares, _TINY)), counts)
 
     power_share = float(np.clip(counts[np.log2(values) % 1 == 0].sum() / counts.sum(), 0.02, 0.98))
     best, lowest = np.zeros(3), np.inf
@@ -153,9 +158,8 @@ def fit_runs(kind: JobType, size: Floats, run: Floats, *, steps: int = 200) -> J
     sizes, x = values[cells // 100_000], cells % 100_000 * 0.02
     w = weight.astype(np.float64)
     longest = float(np.log(max(run.max(), 1.0) + 1.0)) + 1e-9  # never longer than any real job
-    spread = float(np.sqrt(np.average((x - np.average(x, weights=w)) ** 2, weights=w)))
-    if spread < 0.02:  # (nearly) constant run times: one narrow gamma
-        mean = float(np.average(x, weights=w))
+    mean = _mean(x, w)
+    if _mean((x - mean) ** 2, w) < 0.02**2:  # (nearly) constant run times: one narrow gamma
         return replace(kind, a1=1e6, b1=mean / 1e6, a2=1e6, b2=mean / 1e6, pa=0.0, pb=1.0, longest=longest + 0.02)
     # Start: the short half and the long half.
     middle = _weighted_median(x, w)
@@ -169,7 +173,7 @@ def fit_runs(kind: JobType, size: Floats, run: Floats, *, steps: int = 200) -> J
         log1, log2 = np.log(p) + _log_gamma(x, a1, b1), np.log(1 - p) + _log_gamma(x, a2, b2)
         total = np.logaddexp(log1, log2)
         share = np.exp(log1 - total)
-        likelihood = float(w @ total / w.sum())
+        likelihood = _mean(total, w)
         if step and abs(likelihood - before) < 1e-7:
             break
         before = likelihood
@@ -200,7 +204,7 @@ def _with_right_means(kind: JobType, size: Floats, run: Floats) -> JobType:
     real = np.array([run.mean(), (size * run).mean()])
     if len(values) < 2 or real.min() <= 0:
         return kind
-    middle = float(np.average(values, weights=counts))  # the line by its level at the mean size: better conditioned
+    middle = _mean(values, counts)  # the line by its level at the mean size: better conditioned
     likely = np.clip([kind.pa * middle + kind.pb, kind.pa * middle], [0.0, -5.0], [1.0, 5.0])
 
     def kind_of(line: Floats) -> JobType:
@@ -209,7 +213,7 @@ def _with_right_means(kind: JobType, size: Floats, run: Floats) -> JobType:
 
     def miss(line: Floats) -> Floats:
         expected = mean_run(kind_of(line), values)
-        made = np.array([counts @ expected, counts @ (values * expected)]) / counts.sum()
+        made = np.array([_mean(expected, counts), _mean(values * expected, counts)])
         return np.concatenate([np.log(made / real), _LINE_PULL * (line - likely)])
 
     found = optimize.least_squares(miss, likely, bounds=([0.0, -5.0], [1.0, 5.0]), x_scale=0.1)
@@ -218,9 +222,8 @@ def _with_right_means(kind: JobType, size: Floats, run: Floats) -> JobType:
 
 def fit_gamma(x: Floats, weight: Floats) -> tuple[float, float]:
     """Return shape and scale of the most likely gamma for weighted values above 0 (Minka's Newton steps)."""
-    total = max(float(weight.sum()), _TINY)
-    mean = max(float(weight @ x) / total, _TINY)
-    s = max(float(np.log(mean) - (weight @ np.log(x)) / total), 1e-7)  # 0 only if all values are equal
+    mean = max(_mean(x, weight), _TINY)
+    s = max(float(np.log(mean)) - _mean(np.log(x), weight), 1e-7)  # 0 only if all values are equal
     shape = (3 - s + np.sqrt((s - 3) ** 2 + 24 * s)) / (12 * s)
     for _ in range(6):  # the start is good to a per cent or two, and each step doubles the digits
         error = np.log(shape) - float(special.digamma(shape)) - s
@@ -238,16 +241,16 @@ def _linear_share(size: Floats, share: Floats, w: Floats, start: tuple[float, fl
 
     Reweighting by 1 / (p (1 − p)) makes it the maximum-likelihood line of a binomial with identity link.
     """
-    mean = float(w @ share / w.sum())
+    mean = _mean(share, w)
     if np.ptp(size) == 0:
         return 0.0, mean
     pa, pb = start or (0.0, mean)
     for _ in range(3):
         p = np.clip(pa * size + pb, 0.02, 0.98)
         v = w / (p * (1 - p))
-        centre, level = v @ size / v.sum(), v @ share / v.sum()
-        pa = float((v * (size - centre)) @ (share - level) / ((v * (size - centre)) @ (size - centre)))
-        pb = float(level - pa * centre)
+        centre, level = _mean(size, v), _mean(share, v)
+        pa = _mean((size - centre) * (share - level), v) / _mean((size - centre) ** 2, v)
+        pb = level - pa * centre
     return pa, pb
 
 
@@ -298,7 +301,7 @@ def _mean_exp_gamma(shape: float, scale: float, longest: float) -> tuple[float, 
     total = float(share.sum())
     if total <= _TINY:  # (nearly) all of it lies beyond
         return float(np.exp(longest)), total
-    return float(share @ np.exp((edges[1:] + edges[:-1]) / 2)) / total, total
+    return _mean(np.exp((edges[1:] + edges[:-1]) / 2), share), total
 
 
 def fit_day(kind: JobType, clock: Floats) -> JobType:
@@ -310,14 +313,14 @@ def fit_day(kind: JobType, clock: Floats) -> JobType:
 
     def cost(day_start: int, day_a: float, day_b: float) -> float:
         weights = day_weights(replace(kind, day_a=day_a, day_b=day_b, day_start=day_start))
-        return -float(counts @ np.log(weights) / counts.sum())
+        return -_mean(np.log(weights), counts)
 
     tried = []
     for day_start in range(1, BUCKETS + 1):
         i = np.arange(day_start, day_start + BUCKETS, dtype=np.float64)
         w = counts[(i.astype(np.int64) - 1) % BUCKETS] + 1e-9
-        mean = w @ i / w.sum()
-        variance = max(w @ (i - mean) ** 2 / w.sum(), 1e-3)
+        mean = _mean(i, w)
+        variance = max(_mean((i - mean) ** 2, w), 1e-3)
         day_a, day_b = mean**2 / variance, variance / mean
         tried.append((cost(day_start, day_a, day_b), day_start, day_a, day_b))
     flat = 0.0  # the cost of equal weights
