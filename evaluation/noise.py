@@ -1,0 +1,133 @@
+"""The noise floor: how far apart two halves of the real trace are, and how sure any score is.
+
+Real odd weeks are scored against real even weeks as if those were synthetic. Intervals come from drawing whole weeks
+with replacement (weeks, because jobs of one week are not independent): 95 %, normal, from the spread of the draws.
+Drawing with replacement makes two samples look less alike than they are, so the draws give the width only; the middle
+is the score itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evaluation.base import NAN, Metric, Quantity, Score, Setting
+from evaluation.view import WEEK, Blocks, View, halves, resampled
+
+#: Runs one metric on two views with its own random numbers.
+Run = Callable[[Metric, View, View, Setting], Mapping[str, Score]]
+Tick = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Floor:
+    """What one key comes to between halves of the real trace."""
+
+    value: float
+    low: float
+    high: float
+    note: str = ""
+
+    def holds(self, score: Score) -> bool | None:
+        """Tell whether a score is no worse than what two halves of the real trace show; None where nobody can tell."""
+        if np.isnan(score.value) or np.isnan(self.low) or np.isnan(self.high):
+            return None
+        if score.better == "lower":
+            return score.value <= self.high
+        if score.better == "higher":
+            return score.value >= self.low
+        return self.low <= score.value <= self.high
+
+
+def _merged(metrics: Iterable[Metric], real: View, synth: View, setting: Setting, run: Run) -> dict[str, Score]:
+    found: dict[str, Score] = {}
+    for metric in metrics:
+        found.update(run(metric, real, synth, setting))
+    return found
+
+
+def _spreads(draws: Iterable[Mapping[str, Score]]) -> dict[str, float]:
+    """Return each key's standard deviation over the draws in which it had a value; none for fewer than five."""
+    values: dict[str, list[float]] = {}
+    for draw in draws:
+        for key, score in draw.items():
+            if np.isfinite(score.value):
+                values.setdefault(key, []).append(score.value)
+    return {key: float(np.std(found, ddof=1)) for key, found in values.items() if len(found) >= 5}
+
+
+def _interval(score: Score, spread: float) -> tuple[float, float]:
+    """Return the 95 % interval around a score; distances do not go below zero."""
+    if not np.isfinite(score.value + spread):
+        return NAN, NAN
+    low, high = score.value - 1.96 * spread, score.value + 1.96 * spread
+    return (max(0.0, low) if score.better == "lower" else low), high
+
+
+def _own_range(score: Score, whole: float, spread: float) -> tuple[float, float]:
+    """Return where the real trace's own quantity lies: its value give or take the spread, and both halves."""
+    ends = [whole - 1.96 * spread, whole + 1.96 * spread, score.value, score.real]
+    known = [end for end in ends if np.isfinite(end)]
+    return (min(known), max(known)) if np.isfinite(spread) else (NAN, NAN)
+
+
+def noise_floor(
+    metrics: Sequence[Metric], real: View, setting: Setting, times: int, rng: np.random.Generator, run: Run, tick: Tick
+) -> dict[str, Floor]:
+    """Score real odd weeks against real even weeks; `tick` is called once a metric and once a draw."""
+    blocks, odd, even, how = halves(real)
+    first, second = blocks.lay(odd), blocks.lay(even)
+    floors: dict[str, Floor] = {}
+    scores: dict[str, Score] = {}
+    cheap = [metric for metric in metrics if metric.resampled]
+    for metric in metrics:
+        if metric.family == "privacy":
+            found = _stranger(metric, real, setting, run)
+        else:
+            found = dict(run(metric, first, second, setting))
+        if metric.resampled:
+            scores.update(found)
+        else:
+            floors.update({key: Floor(s.value, s.low, s.high, s.note or how) for key, s in found.items()})
+        tick()
+    draws = []
+    for a, b in zip(resampled(blocks, odd, rng, times), resampled(blocks, even, rng, times), strict=True):
+        draws.append(_merged(cheap, a, b, setting, run))
+        tick()
+    spreads = _spreads(draws)
+    whole = _merged([m for m in cheap if isinstance(m, Quantity)], real, real, setting, run)
+    for key, score in scores.items():
+        spread = spreads.get(key, NAN)
+        ends = (_own_range(score, whole[key].value if key in whole else NAN, spread) if score.better == "real"
+                else _interval(score, spread))
+        floors[key] = Floor(score.value, *ends, score.note or how)
+    return floors
+
+
+def _stranger(metric: Metric, real: View, setting: Setting, run: Run) -> dict[str, Score]:
+    """Score one half of the hold-out as if it were synthetic, the other half being the hold-out: no copies there."""
+    if setting.holdout is None:
+        return {}
+    blocks, odd, even, _ = halves(setting.holdout)
+    found = run(metric, real, blocks.lay(even), replace(setting, holdout=blocks.lay(odd)))
+    return {key: replace(score, note="one half of the hold-out against the other") for key, score in found.items()}
+
+
+def with_intervals(
+    metrics: Sequence[Metric], real: View, synth: View, scores: Mapping[str, Score], setting: Setting, times: int,
+    rng: np.random.Generator, run: Run, tick: Tick,
+) -> dict[str, Score]:
+    """Return the scores with intervals from drawing the synthetic trace's weeks (or tenths, when it is short) anew."""
+    if times < 5 or len(synth) < 100 or not synth.span > 0:
+        return dict(scores)
+    cheap = [metric for metric in metrics if metric.resampled]
+    blocks = Blocks.cut(synth, WEEK if synth.span >= 10 * WEEK else synth.span / 10 * (1 - 1e-9))
+    draws = []
+    for view in resampled(blocks, np.arange(len(blocks)), rng, times):
+        draws.append(_merged(cheap, real, view, setting, run))
+        tick()
+    spreads = _spreads(draws)
+    return {key: score.with_interval(*_interval(score, spreads[key])) if key in spreads and np.isfinite(score.value)
+            else score for key, score in scores.items()}

@@ -1,0 +1,191 @@
+"""Privacy: whether the synthetic trace gives away jobs or users of the trace that its model was fitted on.
+
+All of it needs a hold-out: real jobs that the model was not fitted on show what is normal between strangers. Take the
+hold-out from interleaved weeks; a later period has drifted and flatters every model. Nearest neighbours come from
+scipy's k-d tree, on numbers only (logged and scaled by the real trace); exact copies also compare the labels.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from evaluation.base import Better, Score, Setting, absent
+from evaluation.joint import shared_labels, shared_numbers, standardised
+from evaluation.view import WEEK, Floats, View
+
+NO_HOLDOUT = "needs --holdout: real jobs that the model was not fitted on"
+NEAR = 0.05  # quantile of the hold-out's distances below which a synthetic job counts as a near copy
+_MOST_TARGETS = 200_000
+_ACTIVE = 20  # jobs that a user must have in each trace for a weekly pattern to mean anything
+
+
+def row_keys(views: list[View], numbers: list[str], labels: list[str]) -> list[NDArray[np.uint64]]:
+    """Return a hash of each job's numbers and labels; equal jobs have equal hashes in all views."""
+    found = []
+    for view in views:
+        columns = {name: np.nan_to_num(view.numbers[name], nan=-1.0) for name in numbers}
+        table = pd.DataFrame(columns | {name: view.labels[name] for name in labels})
+        found.append(np.asarray(pd.util.hash_pandas_object(table, index=False), dtype=np.uint64))
+    return found
+
+
+class _Privacy:
+    """What the privacy metrics share: they need a hold-out, and are null with a reason without one."""
+
+    family: ClassVar[str] = "privacy"
+    resampled: ClassVar[bool] = False
+    keys: ClassVar[tuple[str, ...]]
+    better: ClassVar[Better] = "lower"
+
+    def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
+        """Compare with the real trace and with the hold-out."""
+        if setting.holdout is None:
+            return dict.fromkeys(self.keys, absent(NO_HOLDOUT, self.better))
+        names = [name for name in shared_numbers(real, synth) if setting.holdout.has(name)]
+        if not names:
+            return dict.fromkeys(self.keys, absent("no column of numbers is shared by all three traces", self.better))
+        return self.compare(real, synth, setting.holdout, names, setting, rng)
+
+    def compare(
+        self, real: View, synth: View, holdout: View, names: list[str], setting: Setting, rng: np.random.Generator
+    ) -> dict[str, Score]:
+        """Compute the scores."""
+        raise NotImplementedError
+
+
+class Copies(_Privacy):
+    """privacy.exact_copies: share of synthetic jobs that equal a real one in every number and label."""
+
+    name: ClassVar[str] = "copies"
+    unit: ClassVar[str] = "share of jobs"
+    keys = ("privacy.exact_copies",)
+
+    def compare(
+        self, real: View, synth: View, holdout: View, names: list[str], setting: Setting, rng: np.random.Generator
+    ) -> dict[str, Score]:
+        """Look every synthetic and every hold-out job up among the real ones."""
+        labels = [name for name in shared_labels(real, synth) if holdout.has(name)]
+        ours, theirs, fresh = row_keys([real, synth, holdout], names, labels)
+        note = f"over {', '.join(names + labels)}; real = the hold-out's share"
+        return {"privacy.exact_copies": Score(
+            float(np.isin(theirs, ours).mean()), real=float(np.isin(fresh, ours).mean()), note=note)}
+
+
+def nearest(queries: Floats, targets: Floats) -> Floats:
+    """Return each query's distance to the closest target; memory is linear in both."""
+    return np.asarray(cKDTree(np.unique(targets, axis=0)).query(queries, workers=-1)[0])
+
+
+def _part(table: Floats, most: int, rng: np.random.Generator) -> Floats:
+    return table if len(table) <= most else table[np.sort(rng.permutation(len(table))[:most])]
+
+
+class DistanceToClosest(_Privacy):
+    """privacy.dcr_ratio: distance from synthetic to closest real job, over the same from the hold-out.
+
+    Of medians (means where the hold-out's median is 0). Below 1: nearer to the fitted jobs than fresh real jobs are.
+    privacy.near_copies: share of synthetic jobs nearer than the hold-out's nearest 5 %.
+    """
+
+    name: ClassVar[str] = "distance_to_closest"
+    unit: ClassVar[str] = "ratio; share of jobs"
+    keys = ("privacy.dcr_ratio", "privacy.near_copies")
+
+    def compare(
+        self, real: View, synth: View, holdout: View, names: list[str], setting: Setting, rng: np.random.Generator
+    ) -> dict[str, Score]:
+        """Compare the two distributions of distances."""
+        ours, theirs, fresh = standardised(real, [real, synth, holdout], names)
+        ours = _part(ours, _MOST_TARGETS, rng)
+        synthetic = nearest(_part(theirs, setting.neighbour_rows, rng), ours)
+        stranger = nearest(_part(fresh, setting.neighbour_rows, rng), ours)
+        statistic, word = (np.median, "medians") if np.median(stranger) > 0 else (np.mean, "means")
+        bound = float(np.quantile(stranger, NEAR))
+        near = Score(float((synthetic <= bound).mean()), real=float((stranger <= bound).mean()),
+                     note="real = the hold-out's share")
+        if not statistic(stranger) > 0:
+            return {self.keys[0]: absent("every hold-out job equals a real one", "higher"), self.keys[1]: near}
+        ratio = float(statistic(synthetic) / statistic(stranger))
+        detail = {"synthetic": float(statistic(synthetic)), "holdout": float(statistic(stranger))}
+        return {self.keys[0]: Score(ratio, "higher", real=1.0, detail=detail,
+                                    note=f"ratio of {word}; 1 or more = no nearer than the hold-out"),
+                self.keys[1]: near}
+
+
+class Membership(_Privacy):
+    """privacy.membership_auc: how well the distance to the closest synthetic job tells fitted from hold-out jobs.
+
+    AUC of the simplest membership attack (Chen et al. 2020, GAN-Leaks); 0.5 = no, 1 = always.
+    """
+
+    name: ClassVar[str] = "membership"
+    unit: ClassVar[str] = "AUC, 0.5 = cannot tell"
+    keys = ("privacy.membership_auc",)
+
+    def compare(
+        self, real: View, synth: View, holdout: View, names: list[str], setting: Setting, rng: np.random.Generator
+    ) -> dict[str, Score]:
+        """Attack the same number of members and strangers."""
+        from sklearn.metrics import roc_auc_score
+
+        ours, theirs, fresh = standardised(real, [real, synth, holdout], names)
+        rows = min(setting.neighbour_rows, len(ours), len(fresh))
+        theirs = _part(theirs, _MOST_TARGETS, rng)
+        distance = np.concatenate([nearest(_part(table, rows, rng), theirs) for table in (ours, fresh)])
+        members = np.arange(2 * rows) < rows
+        value = float(roc_auc_score(members, -distance))
+        spread = 1.96 * float(np.sqrt((value * (1 - value) + 1 / 12) / rows))  # Hanley & McNeil's order of magnitude
+        return {self.keys[0]: Score(value, low=max(0.0, value - spread), high=min(1.0, value + spread),
+                                    note=f"on {rows:,} fitted and {rows:,} hold-out jobs")}
+
+
+def weekly_patterns(view: View, users: NDArray[np.int64]) -> Floats:
+    """Return one row a user, of length 1: the square roots of the shares of jobs in each hour of the week."""
+    hour = view.hour if view.hour is not None else ((view.submit % WEEK) // 3600).astype(np.int64)
+    place = np.searchsorted(users, view.labels["user"])
+    mine = (place < len(users)) & (users[np.minimum(place, len(users) - 1)] == view.labels["user"])
+    table = np.zeros((len(users), 168))
+    np.add.at(table, (place[mine], hour[mine]), 1.0)
+    return np.asarray(np.sqrt(table / np.maximum(table.sum(axis=1, keepdims=True), 1.0)))
+
+
+class UserLinkage(_Privacy):
+    """privacy.user_linkage: share of users whose synthetic weekly pattern is closest to their own real one.
+
+    Pattern: shares of jobs by hour of the week; closeness: Hellinger. The hold-out's share stands beside it: people
+    keep their habits, so they can be linked that often from weeks that no model has seen. Chance is one over the users.
+    """
+
+    name: ClassVar[str] = "user_linkage"
+    unit: ClassVar[str] = "share of users"
+    keys = ("privacy.user_linkage",)
+
+    def compare(
+        self, real: View, synth: View, holdout: View, names: list[str], setting: Setting, rng: np.random.Generator
+    ) -> dict[str, Score]:
+        """Match the users that are active in both traces, synthetic and then hold-out."""
+        if not (real.has("user") and synth.has("user")):
+            return {self.keys[0]: absent("needs users in both traces")}
+        linked, users = _linked(real, synth)
+        level, _ = _linked(real, holdout) if holdout.has("user") else (float("nan"), 0)
+        if not users:
+            return {self.keys[0]: absent(f"no user has {_ACTIVE} jobs in both traces under the same name", real=level)}
+        return {self.keys[0]: Score(linked, real=level, detail={"chance": 1 / users},
+                                    note=f"{users} users with {_ACTIVE} jobs or more; real = the hold-out's share")}
+
+
+def _linked(real: View, other: View) -> tuple[float, int]:
+    """Return the share of common users that are closest to themselves, and how many there are."""
+    active, theirs = (np.flatnonzero(np.bincount(v.labels["user"][v.labels["user"] >= 0]) >= _ACTIVE)
+                      for v in (real, other))
+    common = np.intersect1d(active, theirs)
+    if len(common) < 2:
+        return float("nan"), 0
+    closeness = weekly_patterns(other, common) @ weekly_patterns(real, active).T  # users × active real users
+    best = active[closeness.argmax(axis=1)]
+    return float((best == common).mean()), len(common)

@@ -1,0 +1,249 @@
+"""Score synthetic traces against a real one, beside the noise floor and the trivial baselines.
+
+There is no averaged quality score: each key keeps its own unit, and what could not be computed says why.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evaluation.base import FAMILIES, METRICS, Metric, Score, Setting
+from evaluation.noise import Floor, noise_floor, with_intervals
+from evaluation.view import View, prepare
+from tracekit.errors import TracekitError, UnknownName, UsageError
+from tracekit.trace import Trace
+
+BASELINES = ("resample", "independent")
+PRESETS = ("poster",)
+FEWEST_JOBS = 10
+
+#: Called as work goes on with (steps done, steps in all, what is being done).
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One trace's scores by key."""
+
+    name: str
+    jobs: int
+    scores: dict[str, Score]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """All scores of one comparison. ``scores["acf1.run_time"]`` is that key of the first synthetic trace."""
+
+    real: str
+    real_jobs: int
+    synthetic: list[Scored]
+    baselines: list[Scored]
+    noise_floor: dict[str, Floor]
+    family: dict[str, str]  # key -> family
+    switches: dict[str, Any]
+
+    def __getitem__(self, key: str) -> Score:
+        first = self.synthetic[0].scores
+        if key not in first:
+            raise UnknownName("score", key, first)
+        return first[key]
+
+    def keys(self, family: str | None = None) -> list[str]:
+        """Return every key in order, or those of one family."""
+        return [key for key, own in self.family.items() if family in (None, own)]
+
+    def values(self) -> dict[str, float]:
+        """Return the real trace's own quantities."""
+        return {key: score.real for key, score in self.synthetic[0].scores.items()
+                if self.family[key] != "privacy" and np.isfinite(score.real)}
+
+    def within_noise(self, key: str, scored: Scored) -> bool | None:
+        """Tell whether a score is no worse than half of the real trace against the other half; None = unknown."""
+        floor = self.noise_floor.get(key)
+        return None if floor is None else floor.holds(scored.scores[key])
+
+    def not_better_than(self, key: str, scored: Scored) -> list[str]:
+        """Name the trivial baselines that this score does not beat."""
+        score = scored.scores[key]
+        if np.isnan(score.value):
+            return []
+        found = []
+        for baseline in self.baselines:
+            other = baseline.scores.get(key)
+            if other is not None and np.isfinite(other.value) and _badness(score) >= _badness(other):
+                found.append(baseline.name)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as `tracekit score --json` prints them."""
+        return {
+            "real": {"name": self.real, "jobs": self.real_jobs, "values": self.values()},
+            "noise_floor": {
+                key: {"value": _plain(f.value), "low": _plain(f.low), "high": _plain(f.high), "note": f.note}
+                for key, f in self.noise_floor.items()},
+            "synthetic": [self._one(scored) for scored in self.synthetic],
+            "baselines": [self._one(scored) for scored in self.baselines],
+            "families": dict(FAMILIES),
+            "switches": self.switches,
+        }
+
+    def _one(self, scored: Scored) -> dict[str, Any]:
+        scores: dict[str, dict[str, Any]] = {}
+        for key, score in scored.scores.items():
+            scores[key] = {
+                "value": _plain(score.value), "real": _plain(score.real), "low": _plain(score.low),
+                "high": _plain(score.high), "better": score.better, "note": score.note, "family": self.family[key],
+                "within_noise": self.within_noise(key, scored),
+            }
+            if scored in self.synthetic:
+                scores[key]["not_better_than"] = self.not_better_than(key, scored)
+            if score.detail:
+                scores[key]["detail"] = {name: _plain(value) for name, value in score.detail.items()}
+        return {"name": scored.name, "jobs": scored.jobs, "scores": scores}
+
+
+def _plain(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _badness(score: Score) -> float:
+    """Return how bad a score is; only ever compared within one key."""
+    if score.better == "lower":
+        return score.value
+    if score.better == "higher":
+        return -score.value
+    return abs(score.value - score.real)
+
+
+def chosen_metrics(preset: str | None, families: Iterable[str] | None) -> list[Metric]:
+    """Return the metrics of some families (default: all), in the order of the tables."""
+    if preset is not None and preset not in PRESETS:
+        raise UnknownName("preset", preset, PRESETS)
+    wanted = set(FAMILIES if families is None else families)
+    for name in wanted:
+        if name not in FAMILIES:
+            raise UnknownName("family of metrics", name, FAMILIES)
+    metrics = [METRICS.get(name)() for name in METRICS.names()]
+    if preset == "poster":
+        from evaluation.poster import POSTER
+
+        metrics += [metric() for metric in POSTER]
+    return [metric for metric in metrics if metric.family in wanted]
+
+
+def score(
+    real: Trace,
+    synth: Trace | Sequence[Trace],
+    *,
+    holdout: Trace | None = None,
+    preset: str | None = None,
+    quick: bool = False,
+    families: Iterable[str] | None = None,
+    baselines: bool = True,
+    floor: bool = True,
+    seed: int = 0,
+    names: Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> Scores:
+    """Score one or several synthetic traces against a real one.
+
+    ``holdout``: real jobs that the models were not fitted on, without which privacy has no scores. ``preset="poster"``
+    takes the definitions of the published study for the keys that it has, with the rest as under ``quick``. ``names``
+    are those of the real trace and of each synthetic one. The same seed gives the same numbers.
+    """
+    traces = [synth] if isinstance(synth, Trace) else list(synth)
+    if not traces:
+        raise UsageError("nothing to score: give at least one synthetic trace")
+    names = list(names) if names is not None else _names(real, traces)
+    if len(names) != len(traces) + 1:
+        raise UsageError(f"{len(names)} names for {len(traces) + 1} traces")
+    metrics = chosen_metrics(preset, families)
+    quick = quick or preset is not None
+    made = _baselines(real, seed) if baselines else {}
+    everyone = [*traces, *made.values(), *([holdout] if holdout is not None else [])]
+    labels = [*names, *made, *(["hold-out"] if holdout is not None else [])]
+    for trace, label in zip([real, *everyone], labels, strict=True):
+        if np.isfinite(trace.column("submit_time")).sum() < FEWEST_JOBS:
+            raise TracekitError(f"{label}: a score needs at least {FEWEST_JOBS} jobs with a submit time")
+    views = prepare(real, everyone, labels)
+    setting = Setting(quick, views.pop() if holdout is not None else None)
+    ours, theirs = views[0], views[1:]
+    draws = _draws(len(ours), quick)
+    steps = _Steps(progress, len(metrics) * (len(theirs) + floor) + draws[0] * floor + draws[1] * len(traces))
+
+    def run(metric: Metric, a: View, b: View, how: Setting) -> dict[str, Score]:
+        return metric(a, b, setting=how, rng=np.random.default_rng([seed, zlib.crc32(metric.name.encode())]))
+
+    family: dict[str, str] = {}
+    scored: list[Scored] = []
+    for view in theirs:
+        found: dict[str, Score] = {}
+        for metric in metrics:
+            steps.doing(f"{view.name}: {metric.name}")
+            new = run(metric, ours, view, setting)
+            found.update(new)
+            family.update(dict.fromkeys(new, metric.family))
+            steps()
+        if len(scored) < len(traces):
+            steps.doing(f"{view.name}: intervals")
+            rng = np.random.default_rng([seed, 1])
+            found = with_intervals(metrics, ours, view, found, setting, draws[1], rng, run, steps)
+        scored.append(Scored(view.name, len(view) + view.dropped, found))
+    steps.doing("noise floor")
+    rng = np.random.default_rng([seed, 2])
+    floors = noise_floor(metrics, ours, setting, draws[0], rng, run, steps) if floor else {}
+    order = sorted(family, key=lambda key: list(FAMILIES).index(family[key]))
+    switches = {
+        "seed": seed, "quick": quick, "preset": preset, "holdout": holdout is not None,
+        "draws": draws[0] if floor else 0,
+        "unit": ours.machine.unit, "machine_size": _plain(ours.machine.capacity), "machine_note": ours.machine.note,
+    }
+    return Scores(names[0], len(real), scored[: len(traces)], scored[len(traces):], floors,
+                  {key: family[key] for key in order}, switches)
+
+
+class _Steps:
+    """Counts steps and tells the caller's progress function."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.progress, self.total, self.done, self.label = progress, total, 0, ""
+
+    def doing(self, label: str) -> None:
+        self.label = label
+        self._tell()
+
+    def __call__(self) -> None:
+        self.done += 1
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.progress is not None:
+            self.progress(min(self.done, self.total), self.total, self.label)
+
+
+def _draws(jobs: int, quick: bool) -> tuple[int, int]:
+    """Return how often weeks are drawn anew, for the floor and for each synthetic trace; fewer for long traces."""
+    if quick:
+        return max(6, min(12, 400_000 // jobs)), 0
+    return max(10, min(40, 1_500_000 // jobs)), max(6, min(20, 600_000 // jobs))
+
+
+def _names(real: Trace, traces: Sequence[Trace]) -> list[str]:
+    if len(traces) == 1:
+        return [real.machine.name or "real", "synthetic"]
+    return [real.machine.name or "real", *(f"synthetic {k}" for k in range(1, len(traces) + 1))]
+
+
+def _baselines(real: Trace, seed: int) -> dict[str, Trace]:
+    """Return what the trivial models make of the real trace: as many jobs as it has."""
+    from generators.baseline import Independent, Resample
+
+    made: dict[str, Trace] = {}
+    for model in (Resample(), Independent()):
+        made[model.name] = model.fit(real, seed=seed).sample(len(real), seed=seed)
+    return made

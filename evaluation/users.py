@@ -1,0 +1,135 @@
+"""Time structure of single users: who comes next, what they repeat, how they work in sessions.
+
+A session is a stretch of one user's jobs with no gap between submits longer than 20 minutes (Zakay & Feitelson 2012);
+a batch is a stretch in which each job is submitted before the one before it could have ended. Traces made by models
+have no waits, so "ended" is submit + run time in the real trace too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluation.base import Quantity, Score, Setting, absent
+from evaluation.marginal import ks, log_seconds, w1
+from evaluation.view import SIZES, Floats, View
+
+SESSION_GAP = 20 * 60.0  # seconds
+NO_USERS = "the trace has no users"
+
+
+class UserRepeat(Quantity):
+    """user_repeat: P(the next job has the same user), over all pairs of consecutive jobs whose users are known."""
+
+    name = "user_repeat"
+    family = "time"
+    unit = "probability"
+
+    def measure(self, view: View) -> dict[str, float | str]:
+        """Return the share of repeats."""
+        if not view.has("user") or len(view) < 2:
+            return {"user_repeat": NO_USERS}
+        user = view.labels["user"]
+        both = (user[1:] >= 0) & (user[:-1] >= 0)
+        if not both.any():
+            return {"user_repeat": "no two known users in a row"}
+        return {"user_repeat": float((user[1:] == user[:-1])[both].mean())}
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Each user's jobs in a row: ``order`` lists rows user by user; ``follows[i]``: order[i + 1] has the same user."""
+
+    order: NDArray[np.intp]  # shape (jobs with a user,)
+    follows: NDArray[np.bool_]  # shape (jobs with a user − 1,)
+
+    @classmethod
+    def of(cls, view: View) -> Chains:
+        """Sort by user, then by submit."""
+        user = view.labels["user"]
+        order = np.argsort(user, kind="stable")
+        order = order[user[order] >= 0]
+        return cls(order, user[order][1:] == user[order][:-1])
+
+    def stretches(self, breaks: NDArray[np.bool_]) -> Floats:
+        """Return the lengths of the stretches that end where the user changes or where the pair ``breaks``."""
+        ends = np.flatnonzero(np.append(~self.follows | breaks, True))
+        return np.diff(np.concatenate([[-1], ends])).astype(np.float64)
+
+
+class JobRepeat(Quantity):
+    """job_repeat: P(a user's next job asks for what the last one asked for: the same sizes and the same limit)."""
+
+    name = "job_repeat"
+    family = "time"
+    unit = "probability"
+
+    def measure(self, view: View) -> dict[str, float | str]:
+        """Return the share of copies among jobs that have a predecessor of the same user."""
+        if not view.has("user"):
+            return {"job_repeat": NO_USERS}
+        chains = Chains.of(view)
+        if not chains.follows.any():
+            return {"job_repeat": "no user has two jobs"}
+        same = np.ones(len(chains.follows), dtype=bool)
+        for name in (*SIZES, "req_time"):
+            if view.has(name):
+                values = view.numbers[name][chains.order]
+                same &= (values[1:] == values[:-1]) | (np.isnan(values[1:]) & np.isnan(values[:-1]))
+        return {"job_repeat": float(same[chains.follows].mean())}
+
+
+def user_gaps(view: View, chains: Chains) -> Floats:
+    """Return the seconds between each pair of neighbours in ``chains.order``; means nothing where the user changes."""
+    return np.diff(view.submit[chains.order])
+
+
+def think_times(view: View, chains: Chains) -> Floats:
+    """Return the seconds from a job's earliest end to its user's next submit; below zero = submitted while it ran."""
+    run = view.numbers["run_time"][chains.order][:-1]
+    return user_gaps(view, chains) - np.where(run > 0, run, 0.0)
+
+
+class Sessions:
+    """sessions.*: how many jobs a session and a batch hold, and how long users think.
+
+    sessions.length, sessions.batch: KS of the number of jobs. sessions.think_time: KS of the positive think times;
+    sessions.log_think_w1 in ln seconds.
+    """
+
+    name: ClassVar[str] = "sessions"
+    family: ClassVar[str] = "time"
+    unit: ClassVar[str] = "share; ln seconds"
+    resampled: ClassVar[bool] = True
+    keys = ("sessions.length", "sessions.batch", "sessions.think_time", "sessions.log_think_w1")
+
+    def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
+        """Compare the distributions, with the means in the detail."""
+        for view, side in ((real, "real"), (synth, "synthetic")):
+            if not view.has("user"):
+                return dict.fromkeys(self.keys, absent(f"the {side} trace has no users"))
+        found = []
+        for view in (real, synth):
+            chains = Chains.of(view)
+            think = think_times(view, chains)
+            found.append((chains.stretches(user_gaps(view, chains) > SESSION_GAP), chains.stretches(think > 0),
+                          think[chains.follows & (think > 0)]))
+        (a_session, a_batch, a_think), (b_session, b_batch, b_think) = found
+        scores = {
+            "sessions.length": Score(ks(a_session, b_session), detail=_means(a_session, b_session)),
+            "sessions.batch": Score(ks(a_batch, b_batch), detail=_means(a_batch, b_batch)),
+        }
+        if not len(a_think) or not len(b_think):
+            side = "synthetic" if len(a_think) else "real"
+            nobody = absent(f"{side} trace: no user submits after a job could have ended")
+            return scores | {"sessions.think_time": nobody, "sessions.log_think_w1": nobody}
+        scores["sessions.think_time"] = Score(ks(a_think, b_think), detail=_means(a_think, b_think))
+        scores["sessions.log_think_w1"] = Score(w1(log_seconds(a_think), log_seconds(b_think)))
+        return scores
+
+
+def _means(real: Floats, synth: Floats) -> dict[str, float]:
+    return {"real_mean": float(real.mean()), "synthetic_mean": float(synth.mean())}

@@ -1,0 +1,214 @@
+"""Traces as the metrics see them: plain arrays in submit order, labels coded alike in all traces compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tracekit import stats
+from tracekit.machine import UNITS, Unit
+from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+DAY = 86_400.0
+WEEK = 7 * DAY
+
+#: Columns of numbers that describe a job. Sizes are what a scheduler sees: requested, else allocated.
+TIMES = ("run_time", "req_time", "cpu_time")
+SIZES = ("procs", "nodes", "gpus")
+MEMORY = ("req_mem", "used_mem")
+NUMBERS = ("run_time", "req_time", *SIZES, *MEMORY, "cpu_time")
+#: The same sizes as the file has them; scored under their own names too, but not counted twice in means.
+RAW_SIZES = ("req_procs", "alloc_procs", "req_nodes", "alloc_nodes", "req_gpus", "alloc_gpus")
+LABELS = ("status", "user", "group", "app", "queue", "partition", "project", "gpu_type")
+
+#: A machine of unknown size is taken to be as large as makes the real trace's offered load this, or as its largest job.
+ASSUMED_LOAD = 0.7
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The machine that all traces of one comparison are measured against: the real one's."""
+
+    unit: Unit
+    capacity: float  # NaN when nothing is known of any size
+    note: str = ""
+
+    @classmethod
+    def of(cls, real: Trace) -> Reference:
+        """Take the real trace's machine, or say what was assumed in its place."""
+        unit, size = real.machine.unit, real.machine.size()
+        if size:
+            return cls(unit, float(size))
+        sizes = real.sizes()
+        if not np.any(sizes > 0):
+            return cls(unit, float("nan"), "no sizes are known")
+        largest = float(np.floor(np.nanmax(sizes)))
+        demand = stats.mean_demand(real)
+        assumed = float(np.ceil(demand / ASSUMED_LOAD)) if np.isfinite(demand) else 0.0
+        if largest >= assumed:
+            return cls(unit, largest, f"machine size unknown: taken as the largest real job, {largest:,.0f} {unit}")
+        return cls(unit, assumed, f"machine size unknown: {assumed:,.0f} {unit} make the real load {ASSUMED_LOAD}")
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One trace's jobs as arrays, all of shape (jobs,), in submit order."""
+
+    name: str
+    submit: Floats  # seconds
+    numbers: Mapping[str, Floats]  # NaN = unknown
+    labels: Mapping[str, Codes]  # codes shared by all views of one comparison; −1 = unknown
+    vocabulary: Mapping[str, Sequence[str]]
+    hour: Codes | None  # local hour of the week, 0 = Monday midnight; None = no calendar
+    machine: Reference
+    dropped: int = 0  # jobs without a submit time, which have no place in any order
+    trace: Trace | None = None  # the source; None for a resampled view
+
+    def __len__(self) -> int:
+        return len(self.submit)
+
+    def has(self, name: str) -> bool:
+        """Tell whether a column holds at least one known value."""
+        if name in self.labels:
+            return bool((self.labels[name] >= 0).any())
+        return name in self.numbers and bool(np.isfinite(self.numbers[name]).any())
+
+    def known(self, name: str) -> Floats:
+        """Return a column's known values."""
+        values = self.numbers[name]
+        return values[np.isfinite(values)]
+
+    def varies(self, name: str) -> bool:
+        """Tell whether a column holds at least two different values."""
+        known: NDArray[Any]
+        if name in self.labels:
+            known = self.labels[name][self.labels[name] >= 0]
+        else:
+            known = self.known(name) if name in self.numbers else np.empty(0)
+        return len(known) > 1 and bool((known != known[0]).any())
+
+    @cached_property
+    def gaps(self) -> Floats:
+        """Return the seconds between consecutive submits, shape (jobs − 1,)."""
+        return np.diff(self.submit)
+
+    @property
+    def size(self) -> Floats:
+        """Return how much of the scheduled unit each job takes."""
+        return self.numbers[self.machine.unit]
+
+    @property
+    def span(self) -> float:
+        """Return the seconds from the first to the last submit."""
+        return float(self.submit[-1] - self.submit[0]) if len(self) else float("nan")
+
+    def take(self, rows: NDArray[Any], submit: Floats | None = None) -> View:
+        """Return a view of some rows, at other submit times if given; ``rows`` must keep submit order."""
+        return replace(
+            self, submit=self.submit[rows] if submit is None else submit, trace=None, dropped=0,
+            numbers={name: values[rows] for name, values in self.numbers.items()},
+            labels={name: codes[rows] for name, codes in self.labels.items()},
+            hour=None if self.hour is None else self.hour[rows])
+
+
+def prepare(real: Trace, others: Sequence[Trace], names: Sequence[str]) -> list[View]:
+    """Return views of the real trace and of the others, with common label codes and the real trace's machine."""
+    traces = [real, *others]
+    reference = Reference.of(real)
+    books = {label: _vocabulary(traces, label) for label in LABELS}
+    return [_view(trace, name, books, reference) for trace, name in zip(traces, names, strict=True)]
+
+
+def _vocabulary(traces: Sequence[Trace], label: str) -> pd.Index:
+    words: pd.Index = pd.Index([], dtype=object)
+    for trace in traces:
+        if label in trace.jobs.columns:
+            words = words.union(trace.jobs[label].cat.categories, sort=False)
+    return words
+
+
+def _view(trace: Trace, name: str, books: Mapping[str, pd.Index], reference: Reference) -> View:
+    submit = trace.column("submit_time")
+    order = trace.order()
+    order = order[np.isfinite(submit[order])]
+    numbers: dict[str, Floats] = {unit: trace.sizes(unit)[order] for unit in UNITS}
+    for column in (*TIMES, *MEMORY, *RAW_SIZES):
+        if column in trace.jobs.columns:
+            numbers[column] = trace.column(column)[order]
+    labels: dict[str, Codes] = {}
+    for label, words in books.items():
+        if label in trace.jobs.columns:
+            code_of = words.get_indexer(trace.jobs[label].cat.categories).astype(np.int64)
+            labels[label] = np.append(code_of, -1)[trace.column(label)][order]
+    if "status" in labels and len(books["status"]):
+        unknown = books["status"].get_indexer(pd.Index(["unknown"], dtype=object))[0]
+        labels["status"] = np.where(labels["status"] == unknown, -1, labels["status"])
+    hour = stats.hour_of_week(trace)[order] if stats.has_calendar(trace) else None
+    return View(name, submit[order], numbers, labels, {k: tuple(v) for k, v in books.items()}, hour, reference,
+                dropped=len(trace) - len(order), trace=trace)
+
+
+# ---- cutting a trace into weeks, and laying weeks end to end ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A view cut into stretches of equal length: ``edges[k]:edges[k + 1]`` are the rows of stretch k."""
+
+    view: View
+    length: float  # seconds
+    edges: NDArray[np.intp]  # shape (blocks + 1,)
+
+    @classmethod
+    def cut(cls, view: View, length: float) -> Blocks:
+        """Cut at multiples of ``length`` after the first submit; a last, incomplete stretch joins the one before."""
+        count = max(1, int(view.span // length)) if len(view) else 0
+        limits = view.submit[0] + length * np.arange(1, count) if count else np.empty(0)
+        inner = np.searchsorted(view.submit, limits)
+        return cls(view, length, np.concatenate([[0], inner, [len(view)]]).astype(np.intp))
+
+    def __len__(self) -> int:
+        return len(self.edges) - 1
+
+    def lay(self, chosen: NDArray[np.intp]) -> View:
+        """Return the chosen stretches end to end, in the order given: hours of day and week stay what they were."""
+        rows = np.concatenate([np.arange(self.edges[k], self.edges[k + 1]) for k in chosen])
+        start, shifts, at = float(self.view.submit[0]), [], 0.0
+        for k in chosen:
+            shifts.append(at - self.length * k)
+            last = k == len(self) - 1  # may be longer than the others
+            at += self.length * np.ceil((self.view.submit[-1] - start + 1) / self.length - k) if last else self.length
+        moved = self.view.submit[rows] + np.repeat(shifts, np.diff(self.edges)[chosen])
+        return self.view.take(rows, moved)
+
+
+def halves(view: View) -> tuple[Blocks, NDArray[np.intp], NDArray[np.intp], str]:
+    """Cut a real trace for the noise floor: odd and even weeks, or two halves if it is shorter than four weeks."""
+    if view.span >= 4 * WEEK:
+        blocks = Blocks.cut(view, WEEK)
+        weeks = np.arange(len(blocks))
+        return blocks, weeks[0::2], weeks[1::2], f"odd against even weeks of {len(weeks)}"
+    pieces = min(20, max(2, len(view) // 50))
+    pieces -= pieces % 2
+    blocks = Blocks.cut(view, max(view.span / pieces * (1 - 1e-9), 1e-9))
+    parts = np.arange(len(blocks))
+    middle = len(parts) // 2
+    return blocks, parts[:middle], parts[middle:], "first against second half: shorter than four weeks"
+
+
+def resampled(blocks: Blocks, chosen: NDArray[np.intp], rng: np.random.Generator, times: int) -> Iterator[View]:
+    """Yield views made of the chosen stretches drawn with replacement; empty draws are drawn again."""
+    for _ in range(times):
+        drawn = rng.choice(chosen, len(chosen))
+        while not np.diff(blocks.edges)[drawn].any():
+            drawn = rng.choice(chosen, len(chosen))
+        yield blocks.lay(drawn)
