@@ -215,11 +215,17 @@ class State:
     first_submit: float  # seconds since the machine's epoch
     midnight: float  # a local midnight before it, on the same clock
     fitted_to: int = 0  # jobs; 0 = published parameters
+    left_out: int = 0  # jobs of the trace that lack a size, a run time or a submit time
     history: tuple[str, ...] = ()
     size_column: str = "req_procs"
+    grain: int = 1  # every size is a multiple of this (whole nodes of a machine that counts processors)
     derived: dict[str, float] = dataclasses.field(default_factory=dict)  # other size columns: a fixed multiple
     status: dict[str, list[float]] | None = None  # shares of STATUSES for jobs that "reached" their limit, or not
     limits: Limits | None = None
+
+
+#: Fields of a state that JSON holds as they are.
+_PLAIN = ("first_submit", "midnight", "fitted_to", "left_out", "size_column", "grain", "derived", "status")
 
 
 class Lublin:
@@ -262,7 +268,8 @@ class Lublin:
             raise UnknownName("kind of lublin parameters", self.parameters, PARAMETERS)
         self.state = fit_state(trace)
         if self.parameters != "fitted":
-            procs = self.state.machine.size() or round(2 ** self.state.types[0].high)
+            procs = self.state.machine.size() or self.state.grain * round(2 ** self.state.types[0].high)
+            procs = max(procs // self.state.grain, 1)
             limits = None if self.state.limits is None else _NEW_LIMITS
             kinds = _published_types(procs, self.parameters == "published-two-types")
             self.state = dataclasses.replace(self.state, types=kinds, limits=limits, fitted_to=0, status=None)
@@ -282,9 +289,9 @@ class Lublin:
             log_run[of_kind] = sample_log_runs(job_type, size[of_kind], rng)
         run = np.floor(np.exp(log_run))
         columns: dict[str, Any] = {"job_id": np.arange(1, n_jobs + 1), "submit_time": submit, "run_time": run}
-        columns[state.size_column] = size
+        columns[state.size_column] = size * state.grain
         for column, factor in state.derived.items():
-            columns[column] = size * factor
+            columns[column] = np.round(size * state.grain * factor)
         reached = np.zeros(n_jobs, dtype=bool)
         if state.limits is not None:
             columns["run_time"], columns["req_time"], reached = _with_limits(state.limits, run, rng)
@@ -298,6 +305,8 @@ class Lublin:
     def _note(self, state: State, seed: int) -> str:
         of = f" of {state.machine.name}" if state.machine.name and state.fitted_to else ""
         how = f"fitted to {state.fitted_to} jobs{of}" if state.fitted_to else f"{self.parameters} parameters"
+        if state.fitted_to and state.left_out:
+            how += f", {state.left_out} without size or run time left out"
         return f"MADE by tracekit, not recorded: model lublin ({how}), seed {seed}"
 
     def save(self, folder: Path) -> None:
@@ -329,7 +338,7 @@ class Lublin:
                 types=tuple(JobType(**kind) for kind in values["types"]),
                 history=tuple(values["history"]),
                 limits=limits,
-                **{k: values[k] for k in ("first_submit", "midnight", "fitted_to", "size_column", "derived", "status")},
+                **{key: values[key] for key in _PLAIN},
             )
         except (KeyError, TypeError, ValueError, OSError) as error:
             raise FormatError(path, f"not a saved lublin model: {error!r}") from None

@@ -29,20 +29,25 @@ _TINY = 1e-12  # a probability that stands for "the model says never", so that o
 
 def fit_state(trace: Trace) -> State:
     """Learn everything the model needs from a trace; a `TracekitError` says what is missing."""
+    all_jobs = len(trace)
     trace = check_jobs("lublin", trace)
     size, run = trace.sizes(), trace.column("run_time")
+    # Jobs that take none of what is scheduled (no GPU, say) or that say nothing of it are no part of this model.
     known = (size >= 1) & (run >= 0) & np.isfinite(size) & np.isfinite(run)
     if known.sum() < 2:
         raise TracekitError("lublin: needs at least 2 jobs with known size and run time to learn from")
-    kind = fit_sizes(np.round(size[known]))
-    kind = fit_runs(kind, np.round(size[known]), run[known])
+    trace = trace if known.all() else trace.take(known)
+    whole, run = np.round(trace.sizes()), trace.column("run_time")
+    grain = int(np.gcd.reduce(whole.astype(np.int64)))
+    size = np.minimum(whole / grain, max((trace.machine.size() or np.inf) // grain, 1))  # none larger than the machine
+    kind = fit_runs(fit_sizes(size), size, run)
     first = float(trace.column("submit_time")[0])
     midnight = first
     if stats.has_calendar(trace):
-        stamp = stats.local_times(trace)[0]
+        stamp = stats.local_times(trace.take([0]))[0]
         midnight = first - (stamp.hour * 3600 + stamp.minute * 60 + stamp.second)
     kind = fit_arrivals(kind, trace.column("submit_time") - midnight, cycle=stats.has_calendar(trace))
-    column, derived = _size_columns(trace)
+    column, derived = _size_columns(trace, grain)
     limits, reached = fit_limits(run, trace.column("req_time"))
     return State(
         machine=trace.machine,
@@ -50,8 +55,10 @@ def fit_state(trace: Trace) -> State:
         first_submit=first,
         midnight=midnight,
         fitted_to=len(trace),
+        left_out=all_jobs - len(trace),
         history=trace.history,
         size_column=column,
+        grain=grain,
         derived=derived,
         status=_status_shares(trace, reached) if trace.has("status") else None,
         limits=limits,
@@ -358,7 +365,7 @@ def _status_shares(trace: Trace, reached: NDArray[np.bool_]) -> dict[str, list[f
     return shares
 
 
-def _size_columns(trace: Trace) -> tuple[str, dict[str, float]]:
+def _size_columns(trace: Trace, grain: int) -> tuple[str, dict[str, float]]:
     """Return the column to write sizes to, and other size columns that are a fixed multiple of it in every job."""
     unit = trace.machine.unit
     main = f"req_{unit}" if trace.has(f"req_{unit}") else f"alloc_{unit}"
@@ -369,6 +376,6 @@ def _size_columns(trace: Trace) -> tuple[str, dict[str, float]]:
             continue
         ratio = (trace.column(name) / np.where(size > 0, size, np.nan))[size > 0]
         ratio = ratio[np.isfinite(ratio)]
-        if len(ratio) and np.ptp(ratio) == 0 and float(ratio[0]).is_integer():
+        if len(ratio) and np.ptp(ratio) == 0 and (float(ratio[0]) * grain).is_integer():
             derived[name] = float(ratio[0])
     return main, derived

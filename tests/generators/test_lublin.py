@@ -384,6 +384,27 @@ def test_constant_columns(toy, change):
         assert not made.has("req_time")
 
 
+def test_whole_nodes_of_a_machine_that_counts_processors(toy):
+    nodes = toy.column("req_procs")
+    trace = toy.assign({"req_procs": 64 * nodes, "alloc_procs": 64 * nodes, "req_nodes": nodes})
+    trace = trace.replace(machine=trace.machine.replace(procs=64 * 64))
+    for parameters in ("fitted", "published"):
+        made = Lublin(parameters=parameters).fit(trace, seed=0).sample(500, seed=0)
+        assert (made.jobs["req_procs"] == 64 * made.jobs["req_nodes"]).all()
+        assert made.sizes().max() <= 64 * 64
+    assert made.jobs["req_nodes"].nunique() > 5
+
+
+def test_jobs_that_take_nothing_are_left_out(toy):
+    size = toy.column("req_procs").copy()
+    size[::2] = 0
+    trace = toy.assign({"req_procs": size, "alloc_procs": size})
+    made = Lublin().fit(trace, seed=0).sample(500, seed=0)
+    assert made.sizes().min() >= 1
+    assert "200 without size or run time left out" in made.history[-1]
+    assert made.interarrival().mean() == pytest.approx(2 * toy.interarrival().mean(), rel=0.25)
+
+
 def test_nodes_and_gpus_as_the_unit(toy):
     jobs = toy.jobs.drop(columns="alloc_procs").rename(columns={"req_procs": "req_nodes"})
     jobs["req_procs"] = jobs["req_nodes"] * 64
