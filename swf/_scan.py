@@ -13,7 +13,13 @@ _EXACT = 2**53  # a mantissa up to here, divided by an exact power of ten, is co
 _POWERS = 10.0 ** np.arange(23)
 
 
-@numba.njit(cache=True, nogil=True)  # pragma: no cover  (compiled)
+@numba.njit(cache=True, nogil=True, inline="always")
+def _ends_word(c: int) -> bool:
+    """Tell whether a byte is a blank or a line end; control characters are part of a (damaged) word."""
+    return c == 32 or 9 <= c <= 13
+
+
+@numba.njit(cache=True, nogil=True)
 def scan(
     text: np.ndarray,  # uint8 (bytes,), ends with a newline
     fields: np.ndarray,  # float64 (columns, lines), filled with −1 where a line is short
@@ -29,15 +35,16 @@ def scan(
     the caller to fill in or to drop.
     """
     columns = fields.shape[0]
-    size = len(text)
-    at, line, row = 0, 0, 0
+    size, step = np.uintp(len(text)), np.uintp(1)  # unsigned: no test for negative indices in the inner loop
+    at = np.uintp(0)
+    line, row = 0, 0
     while at < size:
-        starts[line] = at
-        kind, width, tail = BLANK, 0, -1
+        starts[line] = np.int64(at)
+        kind, width, tail = BLANK, 0, np.int64(-1)
         while True:  # one field after the other, up to the end of the line
             c = text[at]
-            while c == 32 or (9 <= c <= 13 and c != _NEWLINE):
-                at += 1
+            while c != _NEWLINE and _ends_word(c):
+                at += step
                 c = text[at]
             if c == _NEWLINE:
                 break
@@ -45,36 +52,36 @@ def scan(
                 if kind == BLANK:
                     kind = COMMENT
                 while text[at] != _NEWLINE:
-                    at += 1
+                    at += step
                 break
             if kind == BLANK:
                 kind = DATA
             if width >= columns:  # not ours to read: remember where the extra fields begin, count them
                 if tail < 0:
-                    tail = at
-                while text[at] > 32:
-                    at += 1
+                    tail = np.int64(at)
+                while not _ends_word(text[at]):
+                    at += step
                 width += 1
                 continue
             negative = c == _MINUS
             if negative or c == _PLUS:
-                at += 1
+                at += step
             mantissa, digits, decimals = 0, 0, 0
             while _ZERO <= text[at] <= _NINE and digits < 18:
                 mantissa = mantissa * 10 + (text[at] - _ZERO)
                 digits += 1
-                at += 1
+                at += step
             if text[at] == _POINT:
-                at += 1
+                at += step
                 while _ZERO <= text[at] <= _NINE and digits < 18:
                     mantissa = mantissa * 10 + (text[at] - _ZERO)
                     digits += 1
                     decimals += 1
-                    at += 1
-            if digits == 0 or mantissa > _EXACT or text[at] > 32:
+                    at += step
+            if digits == 0 or mantissa > _EXACT or not _ends_word(text[at]):
                 kind = ODD
-                while text[at] > 32:
-                    at += 1
+                while not _ends_word(text[at]):
+                    at += step
             value = mantissa / _POWERS[decimals]
             fields[width, row] = -value if negative else value
             width += 1
@@ -85,6 +92,6 @@ def scan(
                 fields[column, row] = -1.0
             row += 1
         line += 1
-        at += 1
-    starts[line] = size
+        at += step
+    starts[line] = len(text)
     return row

@@ -68,10 +68,10 @@ def read_delimited(path: Path, *, on_error: str = "stop") -> tuple[pd.DataFrame,
             with opened(path) as source:
                 options = pa.csv.ReadOptions(use_threads=False, encoding=encoding)
                 found = pa.csv.read_csv(source, options, parse, convert)
+        except pa.ArrowInvalid as error:
+            raise FormatError(path, f"not a readable table: {str(error).splitlines()[0]}") from None
+        if not any(pa.types.is_binary(kind) for kind in found.schema.types):  # text that is no UTF-8 comes as bytes
             break
-        except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-            if encoding == "latin1" or "UTF8" not in str(error):
-                raise FormatError(path, f"not a readable table: {str(error).splitlines()[0]}") from None
     if damaged and on_error != "skip":
         line, problem = damaged[0]
         raise FormatError(path, problem, line=line or None, hint="--on-error skip leaves such lines out")
@@ -123,6 +123,8 @@ def to_trace(
     ``start_time`` and ``end_time`` give wait_time and run_time where those are not there themselves.
     """
     mapping, remarks = dict(mapping or {}), list(remarks or [])
+    if frame.columns.duplicated().any():
+        raise FormatError(path, f"column {frame.columns[frame.columns.duplicated()][0]} appears twice")
     absent = [theirs for theirs in mapping.values() if theirs not in frame.columns]
     if absent:
         raise UnknownName(f"column in {path}", absent[0], [str(name) for name in frame.columns])
@@ -173,13 +175,12 @@ def _numbers(values: pd.Series, timezone: str | None) -> tuple[NDArray[Any], NDA
     """Return seconds or plain numbers, which rows are neither, and whether the column held dates."""
     if pd.api.types.is_numeric_dtype(values.dtype):
         return values.to_numpy(dtype=np.float64, na_value=np.nan), np.zeros(len(values), bool), False
-    if not pd.api.types.is_datetime64_any_dtype(values.dtype):
-        numbers = pd.to_numeric(values, errors="coerce")
-        wrong = (numbers.isna() & values.notna()).to_numpy()
-        if wrong.mean() < 0.5:
-            return numbers.to_numpy(dtype=np.float64, na_value=np.nan), wrong, False
     known = values.notna().to_numpy()
     stamps = pd.to_datetime(values, errors="coerce", utc=timezone is None, format="ISO8601")
+    if not pd.api.types.is_datetime64_any_dtype(values.dtype):
+        numbers = pd.to_numeric(values, errors="coerce")
+        if numbers.notna().sum() >= stamps.notna().sum():
+            return numbers.to_numpy(dtype=np.float64, na_value=np.nan), known & numbers.isna().to_numpy(), False
     if timezone is not None and getattr(stamps.dt, "tz", None) is None:
         stamps = stamps.dt.tz_localize(timezone, ambiguous="NaT", nonexistent="shift_forward").dt.tz_convert("UTC")
     seconds = (stamps - pd.Timestamp(0, tz="UTC")).dt.total_seconds().to_numpy(dtype=np.float64)

@@ -46,11 +46,23 @@ def head_lines(head: bytes, limit: int = 200) -> list[str]:
     return lines[:limit]
 
 
+#: Archives of several files, which we do not look into: where their mark stands, and the mark.
+_ARCHIVES = {
+    "zip": (0, b"PK\x03\x04"),
+    "tar": (257, b"ustar"),
+    "7z": (0, b"7z\xbc\xaf"),
+    "zstd": (0, b"\x28\xb5\x2f\xfd"),
+}
+
+
 def detect(path: Path, formats: Registry[type[Format]]) -> Format:
     """Return the one format that recognises the file's content; none or several is an error that says so."""
     head = head_of(path)
     if not head.strip():
         raise FormatError(path, "the file is empty")
+    archive = next((name for name, (at, mark) in _ARCHIVES.items() if head[at:].startswith(mark)), None)
+    if archive:
+        raise FormatError(path, f"binary data: a {archive} archive", hint="unpack it first")
     claims = [made for made in (formats.get(name)() for name in formats) if made.sniff(head, path)]
     if len(claims) == 1:
         return claims[0]
@@ -66,7 +78,7 @@ def _unrecognised(head: bytes, formats: Registry[type[Format]]) -> tuple[str]:
     first = next((line for line in head_lines(head) if line.strip()), "")
     for separator in ",;\t|":
         cells = [cell.strip().strip('"') for cell in first.split(separator)]
-        if len(cells) >= 4 and not any(_is_number(cell) for cell in cells):
+        if len(cells) >= 3 and not any(_is_number(cell) for cell in cells):
             columns = ", ".join(cells[:8]) + (" …" if len(cells) > 8 else "")
             return (
                 f"a table whose columns no format recognises ({columns}); read it with "

@@ -96,10 +96,10 @@ def render(trace: Trace) -> list[str]:
     are corrected only once the trace has been changed.
     """
     machine = trace.machine
-    lines = list(machine.header)
+    lines = list(machine.header or ())
     said = parse(lines)
     stale = {key for key, value in _facts(machine).items() if value != _facts(said)[key]}
-    if not lines:
+    if machine.header is None:  # not from SWF: write a whole one
         stale |= {"Version", "Computer", "Conversion", "MaxJobs", "MaxRecords"}
     new_steps = [step for step in trace.history if step not in history(lines)]
     if new_steps:

@@ -65,7 +65,7 @@ FIELDS = (
 MIN_FIELDS = 5  # up to the processors; with fewer there is nothing to schedule
 STATUS_OF_CODE = {0: "failed", 1: "completed", 2: "partial", 3: "partial", 4: "partial", 5: "cancelled"}
 CODE_OF_STATUS = {"completed": 1, "failed": 0, "cancelled": 5, "timeout": 0, "partial": 2, "unknown": -1}
-BLOCK_BYTES = 8 * 1024 * 1024
+BLOCK_BYTES = 1024 * 1024  # small enough for the columns of a block to stay in cache
 
 
 class SWF:
@@ -159,7 +159,7 @@ class _Table:
         from swf import _scan
 
         text = np.frombuffer(block, dtype=np.uint8)
-        n = block.count(b"\n")
+        n = int(np.count_nonzero(text == ord("\n")))
         fields = np.empty((len(FIELDS), n))
         kinds, starts = np.empty(n, np.uint8), np.empty(n + 1, np.int64)
         row_line, widths, tails = np.empty(n, np.int64), np.empty(n, np.int16), np.empty(n, np.int64)
@@ -185,10 +185,11 @@ class _Table:
                 for a, b, ok in zip(tails, ends, good, strict=True)
                 if ok
             ]
+        kept: Any = slice(None) if good.all() else good
         for k, column in enumerate(self.columns):
-            column.append(fields[k, :rows][good])
-        self.widths.append(widths[good])
-        self.lines.append(row_line[good] + (self.n_lines + 1))
+            column.append(fields[k, :rows][kept].copy())  # so that each column can be freed by itself
+        self.widths.append(widths[kept])
+        self.lines.append(row_line[kept] + (self.n_lines + 1))
         self.n_lines += n
         self.n_rows += int(good.sum())
 
@@ -246,7 +247,7 @@ def _parse_odd(line: bytes, row: NDArray[np.float64]) -> str:
         except ValueError:
             row[k] = float("nan")
         if not np.isfinite(row[k]):
-            shown = word.decode("utf-8", "replace")[:40]
+            shown = "".join(c if c.isprintable() else "?" for c in word.decode("utf-8", "replace")[:40])
             return f"'{shown}' is no number (field {k + 1}, {FIELDS[k]})"
     return ""
 

@@ -45,7 +45,7 @@ class Machine:
     source: str = ""  # the file or the model that the jobs come from
     licence: str = ""
     notes: tuple[str, ...] = ()
-    header: tuple[str, ...] = ()  # the source's own header lines, verbatim (bytes that are no UTF-8 as surrogates)
+    header: tuple[str, ...] | None = None  # header lines of an SWF source, verbatim (odd bytes as surrogates)
 
     def size(self, resource: Unit | None = None) -> int | None:
         """Return how many units of ``resource`` (default: the scheduled one) there are, or None."""
@@ -71,8 +71,8 @@ class Machine:
             values["groups"] = tuple(HostGroup(**group) for group in values.get("groups", ()))
         except TypeError as error:
             raise SchemaError(f"{origin}: groups: {error}") from None
-        for key in ("notes", "header"):
-            values[key] = tuple(values.get(key, ()))
+        values["notes"] = tuple(values.get("notes", ()))
+        values["header"] = None if values.get("header") is None else tuple(values["header"])
         for key in ("procs", "nodes", "gpus"):
             value = values.get(key)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from tracekit import Machine, Trace
+from tracekit.cli import main
+
+SWF_TEXT = """\
+; Version: 2.2
+; Computer: Toy
+; UnixStartTime: 1000000000
+; TimeZoneString: Europe/Stockholm
+; MaxNodes: 8
+; MaxProcs: 16
+; Queue: 1 batch
+;
+1 0 5 100 4 90.5 -1 4 200 -1 1 1 1 3 1 -1 -1 -1
+2 10 -1 0 -1 -1 -1 8 60 -1 5 2 1 -1 1 -1 -1 -1
+3 20 0 50 16 -1 1024 16 60 2048 0 1 1 3 1 -1 1 10
+"""
+
+
+@pytest.fixture
+def toy_swf(tmp_path: Path) -> Path:
+    """A small SWF file of three jobs."""
+    path = tmp_path / "toy.swf"
+    path.write_text(SWF_TEXT)
+    return path
+
+
+@pytest.fixture
+def toy() -> Trace:
+    """A trace of 200 jobs of four users, with limits, waits and a calendar."""
+    rng = np.random.default_rng(5)
+    n = 200
+    run = rng.integers(1, 5000, n).astype(float)
+    jobs = pd.DataFrame(
+        {
+            "job_id": np.arange(1, n + 1),
+            "submit_time": np.cumsum(rng.integers(1, 600, n)).astype(float),
+            "wait_time": rng.integers(0, 900, n).astype(float),
+            "run_time": run,
+            "req_time": np.ceil(run / 600) * 600,
+            "req_procs": 2 ** rng.integers(0, 5, n),
+            "status": rng.choice(["completed", "failed", "cancelled"], n),
+            "user": rng.choice(["ann", "bob", "cem", "dee"], n),
+            "queue": rng.choice(["short", "long"], n),
+        }
+    )
+    return Trace(jobs, Machine(name="toy", procs=32, epoch=1_700_000_000.0, timezone="Europe/Berlin"))
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Call the command line in this process: run("info", "x.swf") -> exit code, stdout, stderr."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call

@@ -1,0 +1,5 @@
+"""Let ``python -m tracekit`` do what ``tracekit`` does."""
+
+from tracekit.cli import run
+
+run()
