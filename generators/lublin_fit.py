@@ -39,7 +39,9 @@ def fit_state(trace: Trace) -> State:
     trace = trace if known.all() else trace.take(known)
     whole, run = np.round(trace.sizes()), trace.column("run_time")
     grain = int(np.gcd.reduce(whole.astype(np.int64)))
-    size = np.minimum(whole / grain, max((trace.machine.size() or np.inf) // grain, 1))  # none larger than the machine
+    size, most = whole / grain, trace.machine.size()
+    if most:
+        size = np.minimum(size, max(most // grain, 1))  # none larger than the machine
     kind = fit_runs(fit_sizes(size), size, run)
     first = float(trace.column("submit_time")[0])
     midnight = first

@@ -395,6 +395,13 @@ def test_whole_nodes_of_a_machine_that_counts_processors(toy):
     assert made.jobs["req_nodes"].nunique() > 5
 
 
+def test_machines_of_unknown_size_and_jobs_larger_than_the_machine(toy):
+    for procs, most in ((None, 32), (16, 16)):
+        trace = toy.replace(machine=toy.machine.replace(procs=procs))
+        made = Lublin().fit(trace, seed=0).sample(2000, seed=0)
+        assert made.sizes().max() == most
+
+
 def test_jobs_that_take_nothing_are_left_out(toy):
     size = toy.column("req_procs").copy()
     size[::2] = 0
