@@ -84,7 +84,10 @@ def test_a_dated_trace_starts_with_interval_zero(toy: tracekit.Trace, tmp_path: 
     assert {"the machine", "the calendar"} <= set(lost)
 
 
-FOREIGN = "Job;Owner;Queued;Began;Ended;Cores;Colour\n7;zoe;2024-03-01 10:00:00;2024-03-01 10:05:00;2024-03-01 11:05:00;4;red\n"
+FOREIGN = """\
+Job;Owner;Queued;Began;Ended;Cores;Colour
+7;zoe;2024-03-01 10:00:00;2024-03-01 10:05:00;2024-03-01 11:05:00;4;red
+"""
 
 
 def test_other_peoples_columns_by_map(tmp_path: Path) -> None:
