@@ -196,13 +196,17 @@ class PrecisionRecall:
         if len(real) == len(synth):
             draws[1] = draws[0]  # the same places, so that a plain copy scores as one
         ours, theirs = (t[d] for t, d in zip(standardised(real, [real, synth], names), draws, strict=True))
-        values = prdc(ours, theirs, self.k)
         note = f"on {rows:,} jobs of each, drawn at random" if rows < max(len(real), len(synth)) else ""
-        return {key: Score(value, "higher", note=note) for key, value in zip(keys, values, strict=True)}
+        scores = {}
+        for key, each in zip(keys, prdc(ours, theirs, self.k), strict=True):
+            half = 1.96 * float(each.std() / np.sqrt(len(each)))
+            value = float(each.mean())
+            scores[key] = Score(value, "higher", low=max(0.0, value - half), high=value + half, note=note)
+        return scores
 
 
-def prdc(real: Floats, synth: Floats, k: int) -> tuple[float, float, float, float]:
-    """Return precision, recall, density and coverage of two tables of points; memory is linear in the rows."""
+def prdc(real: Floats, synth: Floats, k: int) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return what each job adds to precision, recall, density and coverage, which are the means; never n² memory."""
     reach_real, reach_synth = _reach(real, k), _reach(synth, k)
     inside = np.zeros(len(synth), dtype=np.int64)  # in how many real balls each synthetic point lies
     recalled = np.zeros(len(real), dtype=bool)
@@ -214,7 +218,7 @@ def prdc(real: Floats, synth: Floats, k: int) -> tuple[float, float, float, floa
         inside += balls.sum(axis=0)
         covered[part] = balls.any(axis=1)
         recalled[part] = (distance <= reach_synth[None, :]).any(axis=1)
-    return float((inside > 0).mean()), float(recalled.mean()), float(inside.mean() / k), float(covered.mean())
+    return (inside > 0).astype(float), recalled.astype(float), inside / k, covered.astype(float)
 
 
 def _reach(points: Floats, k: int) -> Floats:

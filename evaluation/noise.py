@@ -90,7 +90,9 @@ def noise_floor(
         if metric.resampled:
             scores.update(found)
         else:
-            floors.update({key: Floor(s.value, s.low, s.high, s.note or how) for key, s in found.items()})
+            for key, s in found.items():
+                low, high = (min(s.low, s.real), max(s.high, s.real)) if s.better == "real" else (s.low, s.high)
+                floors[key] = Floor(s.value, low, high, s.note or how)
         tick()
     draws = []
     for a, b in zip(resampled(blocks, odd, rng, times), resampled(blocks, even, rng, times), strict=True):

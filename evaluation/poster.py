@@ -7,10 +7,12 @@ carry these definitions; the same numbers stand under poster.* too.
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 
 from evaluation.base import Metric, Quantity, Score, Setting, absent
 from evaluation.joint import off_diagonal_mean
@@ -119,8 +121,21 @@ class PosterTime(Quantity):
         return found | {"user_repeat": repeat, "poster.repeat": repeat}
 
 
+def as_pandas_reads(values: Floats) -> Floats:
+    """Return the numbers as pandas' default parser reads them, which is not always the nearest to what is written.
+
+    CopulaGAN's file for Theta holds 1.9999999999999998 in 28 % of its rows. The published .689 took them for 2, as that
+    parser does; read exactly, as tracekit reads, the share is .965 (see validity.integers).
+    """
+    distinct, place = np.unique(values, return_inverse=True)
+    known = distinct[np.isfinite(distinct)]
+    text = io.StringIO("\n".join(repr(value) for value in known.tolist()))
+    read = pd.read_csv(text, header=None)[0].to_numpy(dtype=np.float64) if len(known) else known
+    return np.concatenate([read, distinct[len(known):]])[place] if np.isfinite(distinct[:1]).all() else values
+
+
 class PosterNodes:
-    """poster.nodes_not_positive_integer: share of rows whose node count is no positive whole number."""
+    """poster.nodes_invalid: share of rows whose node count is no positive whole number."""
 
     name: ClassVar[str] = "poster_nodes"
     family: ClassVar[str] = "validity"
@@ -131,11 +146,11 @@ class PosterNodes:
         """Count rows in both traces."""
         shares = []
         for view in (real, synth):
-            nodes = view.numbers["nodes"]
+            nodes = as_pandas_reads(view.numbers["nodes"])
             wrong = ~(nodes >= 1) | (nodes != np.floor(nodes))
             shares.append(float(wrong.mean()) if view.has("nodes") else float("nan"))
         found = Score(shares[1], real=shares[0], note="" if np.isfinite(shares[1]) else "the trace has no nodes")
-        return {"validity.positive_integer_nodes": found, "poster.nodes_not_positive_integer": replace(found)}
+        return {"validity.nodes": found, "poster.nodes_invalid": replace(found)}
 
 
 POSTER: tuple[type[Metric], ...] = (PosterShape, PosterCorrelation, PosterTime, PosterNodes)

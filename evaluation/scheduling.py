@@ -199,8 +199,11 @@ class Scheduling:
             real.machine.note, f"{theirs.refused:,} synthetic jobs cannot run" if theirs.refused else ""]))
         synth_runs, _ = run_windows(theirs, begins, capacity, 1.0, setting)
         scores = compare(real_runs, synth_runs, "scheduling", note, rng)
-        waits = [float(np.mean(np.concatenate(runs["fcfs", "easy"].wait))) for runs in (real_runs, synth_runs)]
-        scores["scheduling.mean_wait"] = Score(waits[1], "real", real=waits[0], note=note)
+        ours_w, theirs_w = (np.array([w.mean() for w in runs["fcfs", "easy"].wait]) for runs in (real_runs, synth_runs))
+        half = 1.96 * float(theirs_w.std() / np.sqrt(len(theirs_w)))
+        mean = float(theirs_w.mean())
+        scores["scheduling.mean_wait"] = Score(
+            mean, "real", real=float(ours_w.mean()), low=max(0.0, mean - half), high=mean + half, note=note)
         loads = [OfferedLoad().measure(view)["offered_load"] for view in (real, synth)]
         if isinstance(loads[0], str) or isinstance(loads[1], str) or not min(loads[0], loads[1]) > 0:
             reason = "one of the traces offers no load that could be matched"

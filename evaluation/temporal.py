@@ -57,9 +57,9 @@ def autocorrelation(values: Floats, lags: int) -> Floats:
 
 
 def series(view: View) -> dict[str, Floats]:
-    """Return the series whose autocorrelation is looked at, each as ln(1 + x), in submit order."""
+    """Return the series whose autocorrelation is looked at, each as ln(1 + x), in submit order; sizes if they vary."""
     found = {"interarrival": log_seconds(view.gaps), "run_time": log_seconds(view.numbers["run_time"])}
-    return found | {size: log_seconds(view.numbers[size]) for size in SIZES if view.has(size)}
+    return found | {size: log_seconds(view.numbers[size]) for size in SIZES if view.varies(size)}
 
 
 class Lag1(Quantity):
@@ -72,7 +72,8 @@ class Lag1(Quantity):
     def measure(self, view: View) -> dict[str, float | str]:
         """Return one number a series."""
         found: dict[str, float | str] = {
-            f"acf1.{name}": f"the trace has no {name}" for name in ("interarrival", "run_time", "procs", "nodes")}
+            f"acf1.{name}": f"the trace has no {name}, or only one value of it"
+            for name in ("interarrival", "run_time", "procs", "nodes")}
         for name, values in series(view).items():
             value = float(autocorrelation(values, 1)[0])
             found[f"acf1.{name}"] = "constant, or fewer than two jobs" if np.isnan(value) else value
@@ -94,7 +95,7 @@ class Autocorrelation:
         for name in ours:
             key = f"acf.{name}"
             if name not in theirs:
-                scores[key] = absent(f"the synthetic trace has no {name}")
+                scores[key] = absent(f"the synthetic trace has no {name}, or only one value of it")
                 continue
             a, b = autocorrelation(ours[name], LAGS), autocorrelation(theirs[name], LAGS)
             if np.isnan(a).any() or np.isnan(b).any():

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from evaluation.score import score
     from tracekit.api import read, sample, write
     from tracekit.errors import TracekitError
     from tracekit.machine import Machine
@@ -31,14 +32,16 @@ for _room in ("swf", "generators", "evaluation"):  # generic names: make sure th
         )
 
 _LAZY = {
+    "simulate": "tracekit.sim.simulate",
     "Machine": "tracekit.machine",
     "Trace": "tracekit.trace",
     "TracekitError": "tracekit.errors",
     "read": "tracekit.api",
     "write": "tracekit.api",
     "sample": "tracekit.api",
+    "score": "evaluation.score",
 }
-__all__ = ["Machine", "Trace", "TracekitError", "__version__", "read", "sample", "write"]
+__all__ = ["Machine", "Trace", "TracekitError", "__version__", "read", "sample", "simulate", "score", "write"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,134 @@
+"""Commands that compare traces: score, metrics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracekit.cli.app import Json, Seed, Settings, app, console, print_json, table
+from tracekit.cli.traces import From, Procs, load
+
+Real = Annotated[str, typer.Argument(metavar="REAL", help="The real trace: any known format.")]
+Synth = Annotated[list[str], typer.Argument(metavar="SYNTH…", help="One or more synthetic traces.")]
+Holdout = Annotated[
+    str | None,
+    typer.Option("--holdout", help="Real jobs that the model was not fitted on; the privacy scores need them."),
+]
+Preset = Annotated[
+    str | None, typer.Option("--preset", help="poster: the definitions of the published study (implies --quick).")
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Smaller samples, fewer draws and windows: seconds, not minutes.")]
+Families = Annotated[
+    str | None,
+    typer.Option("--families", help="Only some of marginal,joint,time,validity,load,privacy,scheduling."),
+]
+
+
+@app.command()
+def score(
+    real: Real,
+    synth: Synth,
+    holdout: Holdout = None,
+    preset: Preset = None,
+    quick: Quick = False,
+    families: Families = None,
+    from_: From = None,
+    procs: Procs = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Tell how like the real trace the synthetic ones are, beside the noise floor and two trivial baselines.
+
+    Example: `tracekit score KTH-SP2.swf.gz made.swf --holdout other-weeks.swf`
+    """
+    from evaluation.score import chosen_metrics
+    from evaluation.score import score as compare
+
+    wanted = families.replace(" ", "").split(",") if families else None
+    chosen_metrics(preset, wanted)  # a wrong name shows before files are read
+    traces = [load(path, format=from_, procs=procs if path == real else None)[0] for path in (real, *synth)]
+    aside = load(holdout, format=from_)[0] if holdout else None
+    with _Bar() as bar:
+        scores = compare(
+            traces[0],
+            traces[1:],
+            holdout=aside,
+            preset=preset,
+            quick=quick,
+            families=wanted,
+            seed=seed,
+            names=_names([real, *synth]),
+            progress=bar,
+        )
+    if json:
+        print_json(scores.to_dict())
+        return
+    from evaluation.table import LEGEND, notes, tables
+
+    out = console()
+    for made in tables(scores):
+        out.print(made)
+    out.print(LEGEND, soft_wrap=False)
+    for line in notes(scores):
+        out.print(f"– {line}", soft_wrap=False, markup=False)
+
+
+class _Bar:
+    """A progress bar on stderr; none with -q, and none where nobody watches."""
+
+    def __enter__(self) -> _Bar:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        screen = console(stderr=True)
+        self._bar = Progress(
+            BarColumn(),
+            TextColumn("{task.completed}/{task.total}"),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}"),
+            console=screen,
+            transient=True,
+            disable=Settings.quiet or not screen.is_terminal,
+        )
+        self._task = self._bar.add_task("")
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, done: int, total: int, label: str) -> None:
+        self._bar.update(self._task, completed=done, total=total, description=label)
+
+
+def _names(paths: list[str]) -> list[str]:
+    """Return the files' names without folders and endings; with them, where two would be the same."""
+    short = [Path(path).name.split(".")[0] for path in paths]
+    return short if len(set(short)) == len(short) else paths
+
+
+@app.command()
+def metrics(json: Json = False) -> None:
+    """List every metric: its family, unit and definition.
+
+    Example: `tracekit metrics`
+    """
+    from evaluation.base import METRICS
+
+    rows = []
+    for name in METRICS.names():
+        metric = METRICS.get(name)
+        rows.append({
+            "name": name,
+            "family": metric.family,
+            "unit": metric.unit,
+            "definition": (metric.__doc__ or "").partition("\n")[0],
+        })
+    if json:
+        print_json({"metrics": rows})
+        return
+    made = table("metric", "family", "unit", "definition")
+    for row in rows:
+        made.add_row(*row.values())
+    console().print(made, soft_wrap=False)
