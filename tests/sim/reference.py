@@ -1,5 +1,6 @@
 """A simulator as simple as can be, to check the fast one against: lists, loops, and the definitions word for word."""
 
+import itertools
 import math
 
 NAN = float("nan")
@@ -17,7 +18,7 @@ def priority(policy, now, job, jobs, books):
     if policy == "multifactor":
         return multifactor(now, job, w, n, jobs, books)
     s, r = (s if s > 0 else 0.1), (r if r > 0 else 0.1)
-    if jobs["compat"]:
+    if jobs["compat"] and policy in ("wfp3", "unicep"):
         w = -1 - jobs["submit"][job]
     return {
         "sjf": lambda: r,
@@ -62,8 +63,12 @@ def multifactor(now, job, w, n, jobs, books):
     everybody = books["everybody"].at(now)
     usage = books["users"][jobs["user"][job]].at(now) / everybody if everybody > 0 else 0.0
     fair = 2.0 ** (-usage * len(books["users"]))
-    return -(option["age_weight"] * min(w / option["age_max"], 1.0) + option["size_weight"] * n / jobs["total"]
-             + option["fair_weight"] * fair + option["queue_weight"] * 0.0)
+    return -(
+        option["age_weight"] * min(w / option["age_max"], 1.0)
+        + option["size_weight"] * n / jobs["total"]
+        + option["fair_weight"] * fair
+        + option["queue_weight"] * 0.0
+    )
 
 
 def simulate(jobs, policy, backfill, *, commit=False, arrivals_first=False, last_two=False, interval=0):
@@ -87,13 +92,15 @@ def simulate(jobs, policy, backfill, *, commit=False, arrivals_first=False, last
     while arrived < count or queue:
         times = ([jobs["submit"][arrived]] if arrived < count else []) + [end(j) for j in running]
         if interval and queue:
-            tick = origin
-            while tick < now or tick <= last_pass:
-                tick += interval
-            times.append(tick)
+            times.append(next(t for t in ticks(origin, interval) if t >= now and t > last_pass))
         now = max(now, min(times))
         first_end = min([end(j) for j in running], default=math.inf)
-        if arrivals_first and arrived < count and jobs["submit"][arrived] <= now and jobs["submit"][arrived] <= first_end:
+        if (
+            arrivals_first
+            and arrived < count
+            and jobs["submit"][arrived] <= now
+            and jobs["submit"][arrived] <= first_end
+        ):
             done, news = [], [arrived]
         else:
             done = [j for j in running if end(j) <= now]
@@ -113,13 +120,7 @@ def simulate(jobs, policy, backfill, *, commit=False, arrivals_first=False, last
             if last_two and history[jobs["user"][job]]:
                 last = history[jobs["user"][job]][-2:]
                 estimate[job] = min(sum(reversed(last)) / len(last), estimate[job])
-        if interval:
-            tick = origin
-            while tick < now:
-                tick += interval
-            if tick > now:
-                continue
-        if not queue:
+        if not queue or (interval and next(t for t in ticks(origin, interval) if t >= now) > now):
             continue
         last_pass = now
 
@@ -133,6 +134,10 @@ def simulate(jobs, policy, backfill, *, commit=False, arrivals_first=False, last
             books["users"][jobs["user"][job]].hold(now, procs[job])
         running += begun
     return start
+
+
+def ticks(origin, interval):
+    return (origin + turn * interval for turn in itertools.count())
 
 
 def one_pass(now, order, running, start, procs, estimate, total, backfill, commit, memory):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.capacity import fits, fits_both, most, reserve, take, take_both
-from tracekit.sim.compile import compiled
+from tracekit.sim.compile import compiled, inlined
 from tracekit.sim.events import Jobs, begin
 from tracekit.sim.running import Running
 from tracekit.sim.waiting import Waiting, enter, first_rank, leave, next_fit, smallest_size
@@ -35,7 +35,7 @@ def nothing_known() -> Memory:
     return Memory(np.array([0, -1, 0], np.int64), np.array([-np.inf]))
 
 
-@compiled
+@inlined
 def arrive(job: int, jobs: Jobs, queue: Waiting, gaps: Waiting, separate: bool, memory: Memory) -> None:
     """Enter a submitted job into the queue (and into the order of backfilling where that is another one)."""
     enter(queue, job, jobs.size[job], jobs.estimate[job])
@@ -52,10 +52,20 @@ def _started(now: float, job: int, jobs: Jobs, running: Running, queue: Waiting,
         leave(gaps, job)
 
 
-@compiled
+@inlined
 def ranked_pass(
-    now: float, jobs: Jobs, capacity: Any, later: Any, running: Running, queue: Waiting, gaps: Waiting, separate: bool,
-    backfill: int, commit: bool, memory: Memory, newest: int,
+    now: float,
+    jobs: Jobs,
+    capacity: Any,
+    later: Any,
+    running: Running,
+    queue: Waiting,
+    gaps: Waiting,
+    separate: bool,
+    backfill: int,
+    commit: bool,
+    memory: Memory,
+    newest: int,
 ) -> None:
     """Start whatever may start now.
 
@@ -103,7 +113,9 @@ def ranked_pass(
     room = most(capacity)
     if backfill == RLSCHEDULER:
         if not (commit and reserved and job == blocked):  # computed once for a pick, even when jobs end early
-            shadow = reserve(capacity, later, now, jobs.size[job], running.limit, running.limit_job, running.count[0], jobs.size)
+            shadow = reserve(
+                capacity, later, now, jobs.size[job], running.limit, running.limit_job, running.tally[0], jobs.size
+            )
         memory.number[2], memory.shadow[0] = 1, shadow
         if smallest_size(queue) > room:
             return
@@ -111,15 +123,40 @@ def ranked_pass(
         memory.number[2] = 0
         if smallest_size(queue) > room:
             return
-        shadow = reserve(capacity, later, now, jobs.size[job], running.limit, running.limit_job, running.count[0], jobs.size)
+        shadow = reserve(
+            capacity, later, now, jobs.size[job], running.limit, running.limit_job, running.tally[0], jobs.size
+        )
         memory.number[2], memory.shadow[0] = 1, shadow
-    _fill(now, job, shadow, jobs, capacity, later, running, queue, gaps, separate, backfill == RLSCHEDULER, memory.number[0])
+    _fill(
+        now,
+        job,
+        shadow,
+        jobs,
+        capacity,
+        later,
+        running,
+        queue,
+        gaps,
+        separate,
+        backfill == RLSCHEDULER,
+        memory.number[0],
+    )
 
 
-@compiled
+@inlined
 def _fill(
-    now: float, blocked: int, shadow: float, jobs: Jobs, capacity: Any, later: Any, running: Running, queue: Waiting,
-    gaps: Waiting, separate: bool, rlscheduler: bool, lowest: int,
+    now: float,
+    blocked: int,
+    shadow: float,
+    jobs: Jobs,
+    capacity: Any,
+    later: Any,
+    running: Running,
+    queue: Waiting,
+    gaps: Waiting,
+    separate: bool,
+    rlscheduler: bool,
+    lowest: int,
 ) -> None:
     """Start every job that fits now and is not in the way of the reservation at ``shadow``."""
     until = np.nextafter(shadow, -np.inf) if rlscheduler else shadow  # theirs must end before, not at

@@ -37,7 +37,7 @@ def predict(books: Books, job: int, requested: float) -> float:
     if line[0] == 0:
         return requested
     mean = line[1] if line[0] == 1 else (line[1] + line[2]) / 2
-    return min(mean, requested)
+    return float(min(mean, requested))
 
 
 @compiled
@@ -46,11 +46,11 @@ def used_at(books: Books, line: int, now: float) -> float:
     used, rate, since = books.usage[line, 0], books.usage[line, 1], books.usage[line, 2]
     elapsed, half_life = now - since, books.option[5]
     if elapsed <= 0:
-        return used
+        return float(used)
     if half_life == np.inf:
-        return used + rate * elapsed
+        return float(used + rate * elapsed)
     kept = 2.0 ** (-elapsed / half_life)
-    return used * kept + rate * (1 - kept) * half_life / math.log(2.0)
+    return float(used * kept + rate * (1 - kept) * half_life / math.log(2.0))
 
 
 @compiled
@@ -86,4 +86,6 @@ def multifactor(books: Books, now: float, job: int, wait: float, units: float) -
     usage = used_at(books, books.user[job], now) / everybody if everybody > 0 else 0.0
     fair = 2.0 ** (-usage * option[6])
     age = min(wait / option[4], 1.0)
-    return -(option[0] * age + option[1] * units / option[7] + option[2] * fair + option[3] * books.queue_factor[job])
+    return -float(
+        option[0] * age + option[1] * units / option[7] + option[2] * fair + option[3] * books.queue_factor[job]
+    )

@@ -70,7 +70,7 @@ _PROVIDED: dict[tuple[type, str], Callable[..., Any]] = {}
 def provide(capacity: type, *functions: Callable[..., Any]) -> None:
     """Register the functions of a new type of capacity: named, and their arguments named, as in `INTERFACE`.
 
-    Numba compares annotations too, so annotate every argument as here (``Any``) or none.
+    Like all compiled code of the simulator they must not allocate, and that includes assigning slices.
     """
     missing = {f.__name__ for f in INTERFACE} - {f.__name__ for f in functions}
     if missing:

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tracekit.errors import FormatError, TracekitError
+from tracekit.errors import FormatError, TracekitError, UnknownName
+from tracekit.machine import UNITS
 from tracekit.sim.simulate import SimResult
 from tracekit.trace import Trace
 
@@ -49,7 +50,9 @@ def violations(
     note("too-large", procs > total, lambda row: f"holds {procs[row]:g} processors of {total:g}")
     values, counts = np.unique(job_id, return_counts=True)
     if np.any(counts > 1):
-        found.append(Violation("doubled", int((counts > 1).sum()), f"job {values[counts > 1][0]} appears {counts.max()} times"))
+        found.append(
+            Violation("doubled", int((counts > 1).sum()), f"job {values[counts > 1][0]} appears {counts.max()} times")
+        )
     over = over_allocation(start[~unknown], end[~unknown], procs[~unknown], total)
     return found if over is None else [*found, over]
 
@@ -64,7 +67,11 @@ def over_allocation(start: Floats, end: Floats, procs: Floats, total: float) -> 
     if not over.any():
         return None
     moment = int(np.flatnonzero(over)[0])
-    return Violation("over-allocation", int(over.sum()), f"at time {times[moment]:.15g}, {held[moment]:g} of {total:g} processors are held")
+    return Violation(
+        "over-allocation",
+        int(over.sum()),
+        f"at time {times[moment]:.15g}, {held[moment]:g} of {total:g} processors are held",
+    )
 
 
 def check_result(result: SimResult) -> list[Violation]:
@@ -86,8 +93,11 @@ def read_schedule(path: str | Path) -> pd.DataFrame:
             raise FormatError(path, f"is no CSV table: {error}") from None
     missing = [name for name in COLUMNS if name not in found.columns and name != "submit_time"]
     if missing:
-        raise FormatError(path, f"lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}",
-                          hint=f"a schedule has {', '.join(COLUMNS)}")
+        raise FormatError(
+            path,
+            f"lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}",
+            hint=f"a schedule has {', '.join(COLUMNS)}",
+        )
     for name in COLUMNS:
         if name in found.columns and not pd.api.types.is_numeric_dtype(found[name]):
             raise FormatError(path, f"column {name} holds something that is no number")
@@ -96,14 +106,18 @@ def read_schedule(path: str | Path) -> pd.DataFrame:
     return found
 
 
-def check_schedule(schedule: pd.DataFrame, trace: Trace, procs: int | None = None) -> list[Violation]:
+def check_schedule(
+    schedule: pd.DataFrame, trace: Trace, procs: int | None = None, resource: Any = None
+) -> list[Violation]:
     """Check a schedule against the trace it is said to be of.
 
     Submit times, sizes and run times count as the trace has them: a job may hold neither fewer processors than it
     requested and was allocated, nor run shorter than it did unless it was cut at its limit. Jobs larger than the
     machine, without size or without run time need not be in the schedule.
     """
-    total = procs or trace.machine.size()
+    if resource is not None and resource not in UNITS:
+        raise UnknownName("resource", resource, UNITS)
+    total = procs or trace.machine.size(resource)
     if total is None:
         raise TracekitError("the trace does not say how large its machine is; give --procs N")
     ids = trace.column("job_id")
@@ -127,16 +141,22 @@ def check_schedule(schedule: pd.DataFrame, trace: Trace, procs: int | None = Non
 
     note("stranger", ~known, lambda i: "is not in the trace")
     if len(ids):
-        least = np.fmin(trace.sizes(source="requested"), trace.sizes(source="allocated"))[row]
+        least = np.fmin(trace.sizes(resource, "requested"), trace.sizes(resource, "allocated"))[row]
         note("shrunk", known & (size < least), lambda i: f"holds {size[i]:g} processors but needs {least[i]:g}")
         run = trace.column("run_time")[row]
         shortest = np.fmin(run, trace.column("req_time")[row])
         # starts of other tools are often rounded to whole seconds
-        note("cut-short", known & (end - start < shortest - 1), lambda i: f"runs {end[i] - start[i]:g} s but needs {shortest[i]:g}")
-        needed = trace.sizes(source="requested")
+        note(
+            "cut-short",
+            known & (end - start < shortest - 1),
+            lambda i: f"runs {end[i] - start[i]:g} s but needs {shortest[i]:g}",
+        )
+        needed = trace.sizes(resource, "requested")
         runs = trace.column("run_time")
         possible = (needed > 0) & (needed <= total) & (runs >= 0) & np.isfinite(trace.column("submit_time"))
         missing = possible & ~np.isin(ids, job_id)
         if missing.any():
-            found.append(Violation("missing", int(missing.sum()), f"job {ids[missing][0]} is in the trace but was never started"))
+            found.append(
+                Violation("missing", int(missing.sum()), f"job {ids[missing][0]} is in the trace but was never started")
+            )
     return found

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core import config
+from numba.core import config as _config
 
+config: Any = _config  # its attributes are made at run time
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HERE = Path(__file__).resolve().parent
@@ -44,23 +45,52 @@ def cache_folder() -> Path:
 
 
 def compiled(function: F) -> F:
-    """Compile a function over plain arrays at its first call; it runs without Python's lock, so threads help."""
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(cache_folder())  # read by numba while it decorates, and only then
-    try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)  # type: ignore[no-any-return]
-    finally:
-        config.CACHE_DIR = before
+    """Compile a function over plain arrays at its first call; it runs without Python's lock, so threads help.
+
+    It must not allocate: counting references to the many arrays that the engine passes around would cost more than
+    all the rest, so it is switched off (``_nrt``), and scratch space comes in from outside.
+    """
+    return _compile(function)
 
 
 def inlined(function: F) -> F:
-    """Paste a function into its compiled callers: saves handing over its many arrays at every call."""
-    return numba.njit(inline="always", error_model="numpy", _nrt=False)(function)  # type: ignore[no-any-return]
+    """Compile a function and paste it into its compiled callers: for those with many arrays and one caller."""
+    return _compile(function, inline="always")
+
+
+def _compile(function: F, **options: Any) -> F:
+    before = config.CACHE_DIR
+    config.CACHE_DIR = str(cache_folder())  # read by numba while it decorates, and only then
+    try:
+        decorate: Any = numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False, **options)  # type: ignore[call-overload]
+        made = decorate(function)
+    finally:
+        config.CACHE_DIR = before
+    _keep_only_ours(made)
+    return made  # type: ignore[no-any-return]
+
+
+def _keep_only_ours(made: Any) -> None:
+    """Keep code compiled for somebody else's capacity out of the cache, whose index names the class of every argument.
+
+    A later process that cannot import that class could not read the index at all.
+    """
+    cache = getattr(made, "_cache", None)  # None when NUMBA_DISABLE_JIT is set
+    if cache is None:
+        return
+    save = cache.save_overload
+
+    def save_ours(signature: Any, data: Any) -> None:
+        classes = [getattr(argument, "instance_class", None) for argument in getattr(signature, "args", signature)]
+        if all(kind is None or kind.__module__.startswith("tracekit.") for kind in classes):
+            save(signature, data)
+
+    cache.save_overload = save_ours
 
 
 def tell_if_cold(name: str) -> None:
     """Say once, on stderr, that the first run takes a while: when no compiled code of ``name`` is on disk."""
-    global _told  # noqa: PLW0603
+    global _told
     folder = cache_folder()
     if _told or (folder.is_dir() and any(folder.rglob(f"*.{name}-*.nbc"))):
         return

@@ -25,7 +25,7 @@ class Queue(NamedTuple):
     value: NDArray[np.float64]  # (jobs,) the policy's value of job[i]; the smallest starts first
     order: NDArray[np.int64]  # (jobs,) scratch: positions or jobs while they are sorted …
     key: NDArray[np.float64]  # (jobs,) … and what by
-    count: NDArray[np.int64]  # (1,)
+    length: NDArray[np.int64]  # (1,)
 
 
 class Profile(NamedTuple):
@@ -33,12 +33,14 @@ class Profile(NamedTuple):
 
     time: NDArray[np.float64]  # (steps,) where a step begins; the first is now, the last lasts for ever
     free: NDArray[np.int64]  # (steps,)
-    count: NDArray[np.int64]  # (1,)
+    length: NDArray[np.int64]  # (1,)
 
 
 def empty_queue(jobs: int) -> Queue:
     """Return a queue with room for ``jobs``."""
-    return Queue(np.empty(jobs, np.int64), np.empty(jobs), np.empty(jobs, np.int64), np.empty(jobs), np.zeros(1, np.int64))
+    return Queue(
+        np.empty(jobs, np.int64), np.empty(jobs), np.empty(jobs, np.int64), np.empty(jobs), np.zeros(1, np.int64)
+    )
 
 
 def empty_profile(steps: int) -> Profile:
@@ -83,7 +85,7 @@ def sort_pairs(key: NDArray[np.float64], item: NDArray[np.int64], count: int) ->
 def anyone_fits(jobs: Jobs, capacity: Any, queue: Queue) -> bool:
     """Tell whether some waiting job could start at all."""
     room = most(capacity)
-    for i in range(queue.count[0]):
+    for i in range(queue.length[0]):  # noqa: SIM110  # compiled
         if jobs.size[queue.job[i]] <= room:
             return True
     return False
@@ -91,8 +93,16 @@ def anyone_fits(jobs: Jobs, capacity: Any, queue: Queue) -> bool:
 
 @compiled
 def decide(
-    now: float, jobs: Jobs, capacity: Any, later: Any, running: Running, queue: Queue, backfill: int, commit: bool,
-    memory: Memory, profile: Profile,
+    now: float,
+    jobs: Jobs,
+    capacity: Any,
+    later: Any,
+    running: Running,
+    queue: Queue,
+    backfill: int,
+    commit: bool,
+    memory: Memory,
+    profile: Profile,
 ) -> None:
     """Start whatever may start now, by ``queue.value``. Started jobs stay in the queue until `drop_started`."""
     if backfill == CONSERVATIVE:
@@ -116,7 +126,9 @@ def decide(
     theirs = backfill == RLSCHEDULER
     shadow = memory.shadow[0]
     if not (theirs and commit and reserved and job == blocked):  # theirs: computed once for a pick
-        shadow = reserve(capacity, later, now, jobs.size[job], running.limit, running.limit_job, running.count[0], jobs.size)
+        shadow = reserve(
+            capacity, later, now, jobs.size[job], running.limit, running.limit_job, running.tally[0], jobs.size
+        )
     memory.number[2], memory.shadow[0] = 1, shadow
     _fill_gaps(now, job, shadow, jobs, capacity, later, running, queue, backfill)
 
@@ -125,7 +137,7 @@ def decide(
 def _first(jobs: Jobs, queue: Queue) -> int:
     """Return the waiting job of the smallest value (of equals the earliest), or −1."""
     best, least = -1, np.inf
-    for i in range(queue.count[0]):
+    for i in range(queue.length[0]):
         job = queue.job[i]
         if np.isnan(jobs.start[job]) and (best < 0 or queue.value[i] < least):
             best, least = job, queue.value[i]
@@ -134,14 +146,21 @@ def _first(jobs: Jobs, queue: Queue) -> int:
 
 @compiled
 def _fill_gaps(
-    now: float, blocked: int, shadow: float, jobs: Jobs, capacity: Any, later: Any, running: Running, queue: Queue,
+    now: float,
+    blocked: int,
+    shadow: float,
+    jobs: Jobs,
+    capacity: Any,
+    later: Any,
+    running: Running,
+    queue: Queue,
     backfill: int,
 ) -> None:
     """Start the others that fit and are not in the way; who does not qualify now will not after more have started."""
     theirs = backfill == RLSCHEDULER
     until = np.nextafter(shadow, -np.inf) if theirs else shadow  # theirs must end before, not at
     count = 0
-    for i in range(queue.count[0]):
+    for i in range(queue.length[0]):
         job = queue.job[i]
         size, estimate = jobs.size[job], jobs.estimate[job]
         if job == blocked or not np.isnan(jobs.start[job]) or not fits(capacity, size):
@@ -167,12 +186,12 @@ def _fill_gaps(
 def drop_started(jobs: Jobs, queue: Queue) -> None:
     """Remove started jobs from the queue, keeping the order of the others."""
     kept = 0
-    for i in range(queue.count[0]):
+    for i in range(queue.length[0]):
         job = queue.job[i]
         if np.isnan(jobs.start[job]):
             queue.job[kept] = job
             kept += 1
-    queue.count[0] = kept
+    queue.length[0] = kept
 
 
 # ---- conservative ----------------------------------------------------------------------------------------------------
@@ -180,7 +199,14 @@ def drop_started(jobs: Jobs, queue: Queue) -> None:
 
 @compiled
 def _plan(
-    now: float, jobs: Jobs, capacity: Any, running: Running, queue: Queue, commit: bool, memory: Memory, profile: Profile
+    now: float,
+    jobs: Jobs,
+    capacity: Any,
+    running: Running,
+    queue: Queue,
+    commit: bool,
+    memory: Memory,
+    profile: Profile,
 ) -> None:
     """Plan the waiting jobs in order, each at its earliest fit, and start those planned for now.
 
@@ -188,7 +214,7 @@ def _plan(
     job further back can start, because none of that size is free or none is short enough for what is left.
     A job planned for now behind a running job that is past its estimate has to wait until there is really room.
     """
-    count = queue.count[0]
+    count = queue.length[0]
     for i in range(count):
         queue.order[i] = queue.job[i]
         queue.key[i] = queue.value[i]
@@ -231,7 +257,7 @@ def _unroll(now: float, jobs: Jobs, capacity: Any, running: Running, profile: Pr
     """Write the profile of the running jobs alone; who is past the estimate counts as ending now."""
     free, step = most(capacity), 0
     profile.time[0] = now
-    for i in range(running.count[0] - 1, -1, -1):
+    for i in range(running.tally[0] - 1, -1, -1):
         free += jobs.size[running.limit_job[i]]
         limit = max(now, running.limit[i])
         if limit > profile.time[step]:
@@ -239,13 +265,13 @@ def _unroll(now: float, jobs: Jobs, capacity: Any, running: Running, profile: Pr
             step += 1
             profile.time[step] = limit
     profile.free[step] = free
-    profile.count[0] = step + 1
+    profile.length[0] = step + 1
 
 
 @compiled
 def _earliest(profile: Profile, size: int, estimate: float) -> int:
     """Return the first step from which ``size`` is free for ``estimate`` seconds; on the last step everything is."""
-    step, count = 0, profile.count[0]
+    step, count = 0, profile.length[0]
     while True:
         while profile.free[step] < size:
             step += 1
@@ -261,7 +287,7 @@ def _earliest(profile: Profile, size: int, estimate: float) -> int:
 @compiled
 def _book(profile: Profile, step: int, size: int, estimate: float) -> None:
     """Take ``size`` out of the profile from the beginning of ``step`` for ``estimate`` seconds."""
-    time, free, count = profile.time, profile.free, profile.count[0]
+    time, free, count = profile.time, profile.free, profile.length[0]
     until = time[step] + estimate
     if until <= time[step]:
         return
@@ -272,7 +298,7 @@ def _book(profile: Profile, step: int, size: int, estimate: float) -> None:
         for i in range(count, end, -1):
             time[i], free[i] = time[i - 1], free[i - 1]
         time[end], free[end] = until, free[end - 1]
-        profile.count[0] = count + 1
+        profile.length[0] = count + 1
     for i in range(step, end):
         free[i] -= size
 
@@ -280,7 +306,7 @@ def _book(profile: Profile, step: int, size: int, estimate: float) -> None:
 @compiled
 def _runs_out(profile: Profile, size: int) -> float:
     """Return the first time at which not even ``size`` is free; infinity if there always is."""
-    for step in range(profile.count[0]):
+    for step in range(profile.length[0]):
         if profile.free[step] < size:
-            return profile.time[step]
+            return float(profile.time[step])
     return np.inf

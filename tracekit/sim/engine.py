@@ -20,18 +20,29 @@ from tracekit.sim.waiting import Waiting
 @compiled
 def tick_from(time: float, origin: float, interval: float) -> float:
     """Return the first tick (origin + whole multiples of ``interval``) that is not before ``time``."""
-    if time <= origin:
-        return origin
-    tick = origin + np.floor((time - origin) / interval) * interval
-    while tick < time:
-        tick += interval
-    return tick
+    turn = max(np.floor((time - origin) / interval), 0.0)
+    while turn > 0 and origin + (turn - 1) * interval >= time:  # the quotient may have been rounded up …
+        turn -= 1
+    while origin + turn * interval < time:  # … or down
+        turn += 1
+    return float(origin + turn * interval)
 
 
 @compiled
 def run_ranked(
-    jobs: Jobs, capacity: Any, later: Any, running: Running, clock: Clock, queue: Waiting, gaps: Waiting,
-    separate: bool, backfill: int, commit: bool, arrivals_first: bool, interval: float, memory: Memory,
+    jobs: Jobs,
+    capacity: Any,
+    later: Any,
+    running: Running,
+    clock: Clock,
+    queue: Waiting,
+    gaps: Waiting,
+    separate: bool,
+    backfill: int,
+    commit: bool,
+    arrivals_first: bool,
+    interval: float,
+    memory: Memory,
     ended: NDArray[np.int64],
 ) -> None:
     """Simulate an order that is settled at submit until every job has started; fills in ``jobs.start``."""
@@ -60,14 +71,14 @@ def run_ranked(
             due = tick_from(time, origin, interval)
             if due > time:
                 continue
-        started = running.count[1]
+        started = running.tally[1]
         last = clock.arrived[0]
         newest = last - 1 if last - seen == 1 and not changed and np.isnan(jobs.start[last - 1]) else -1
         ranked_pass(time, jobs, capacity, later, running, queue, gaps, separate, backfill, commit, memory, newest)
-        waiting -= running.count[1] - started
+        waiting -= running.tally[1] - started
         changed = False
         seen = last
-        due = time + interval if interval > 0 and waiting > 0 else np.inf
+        due = tick_from(np.nextafter(time, np.inf), origin, interval) if interval > 0 and waiting > 0 else np.inf
 
 
 @compiled
@@ -77,8 +88,8 @@ def admit(first: int, jobs: Jobs, clock: Clock, queue: Queue, books: Books, pred
         if np.isnan(jobs.start[job]):  # else it was running when the simulation began
             if predicting:
                 jobs.estimate[job] = predict(books, job, jobs.estimate[job])
-            queue.job[queue.count[0]] = job
-            queue.count[0] += 1
+            queue.job[queue.length[0]] = job
+            queue.length[0] += 1
 
 
 @compiled
@@ -91,7 +102,7 @@ def note_ends(now: float, jobs: Jobs, books: Books, ended: NDArray[np.int64], co
 @compiled
 def note_starts(now: float, jobs: Jobs, books: Books, queue: Queue) -> None:
     """Write the jobs of the queue that just started into the books."""
-    for i in range(queue.count[0]):
+    for i in range(queue.length[0]):
         if jobs.start[queue.job[i]] == now:
             note_start(books, now, queue.job[i], jobs.size[queue.job[i]])
 
@@ -101,7 +112,7 @@ def evaluate(
     code: int, now: float, scale: float, jobs: Jobs, queue: Queue, books: Books, given: NDArray[np.float64]
 ) -> None:
     """Fill in ``queue.value`` for every waiting job; ``scale`` is how many units make one processor."""
-    for i in range(queue.count[0]):
+    for i in range(queue.length[0]):
         job = queue.job[i]
         wait, units = now - jobs.submit[job], jobs.size[job]
         if code == GIVEN:
@@ -114,9 +125,24 @@ def evaluate(
 
 @compiled
 def run_valued(
-    jobs: Jobs, capacity: Any, later: Any, running: Running, clock: Clock, queue: Queue, profile: Profile, books: Books,
-    code: int, given: NDArray[np.float64], scale: float, predicting: bool,
-    backfill: int, commit: bool, arrivals_first: bool, interval: float, memory: Memory, ended: NDArray[np.int64],
+    jobs: Jobs,
+    capacity: Any,
+    later: Any,
+    running: Running,
+    clock: Clock,
+    queue: Queue,
+    profile: Profile,
+    books: Books,
+    code: int,
+    given: NDArray[np.float64],
+    scale: float,
+    predicting: bool,
+    backfill: int,
+    commit: bool,
+    arrivals_first: bool,
+    interval: float,
+    memory: Memory,
+    ended: NDArray[np.int64],
 ) -> None:
     """Simulate with values worked out anew at every pass until every job has started; fills in ``jobs.start``."""
     origin = next_event(jobs, running, clock)
@@ -124,23 +150,23 @@ def run_valued(
     total = len(jobs.submit)
     while True:
         time = min(next_event(jobs, running, clock), due)
-        if time == np.inf or (clock.arrived[0] == total and queue.count[0] == 0):
+        if time == np.inf or (clock.arrived[0] == total and queue.length[0] == 0):
             return
         first = clock.arrived[0]
         count = advance(time, arrivals_first, jobs, capacity, running, clock, ended)
         note_ends(time, jobs, books, ended, count)
         admit(first, jobs, clock, queue, books, predicting)
-        if queue.count[0] == 0:
+        if queue.length[0] == 0:
             continue
         if interval > 0:
             due = tick_from(time, origin, interval)
             if due > time:
                 continue
-            due = time + interval
+            due = tick_from(np.nextafter(time, np.inf), origin, interval)
         if anyone_fits(jobs, capacity, queue) or (commit and memory.number[1] < 0):
             evaluate(code, time, scale, jobs, queue, books, given)
             decide(time, jobs, capacity, later, running, queue, backfill, commit, memory, profile)
             note_starts(time, jobs, books, queue)
             drop_started(jobs, queue)
-        if queue.count[0] == 0:
+        if queue.length[0] == 0:
             due = np.inf

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.capacity import give, take
-from tracekit.sim.compile import compiled
+from tracekit.sim.compile import compiled, inlined
 from tracekit.sim.running import Running, add, forget_limit, pop
 
 
@@ -39,26 +39,31 @@ def resume(started: NDArray[np.int64], jobs: Jobs, capacity: Any, running: Runni
             add(running, job, end, jobs.start[job] + jobs.estimate[job])
 
 
-@compiled
+@inlined
 def begin(now: float, job: int, jobs: Jobs, running: Running) -> None:
     """Start a job that has been given its room."""
     jobs.start[job] = now
     add(running, job, now + jobs.run[job], now + jobs.estimate[job])
 
 
-@compiled
+@inlined
 def next_event(jobs: Jobs, running: Running, clock: Clock) -> float:
     """Return the time of the next arrival or completion; infinity when there is none."""
     arrived = clock.arrived[0]
     time = jobs.submit[arrived] if arrived < len(jobs.submit) else np.inf
-    if running.count[0] > 0 and running.end[0] < time:
+    if running.tally[0] > 0 and running.end[0] < time:
         time = running.end[0]
-    return max(time, clock.time[0])
+    return float(max(time, clock.time[0]))
 
 
-@compiled
+@inlined
 def advance(
-    until: float, arrivals_first: bool, jobs: Jobs, capacity: Any, running: Running, clock: Clock,
+    until: float,
+    arrivals_first: bool,
+    jobs: Jobs,
+    capacity: Any,
+    running: Running,
+    clock: Clock,
     ended: NDArray[np.int64],
 ) -> int:
     """Move the clock to ``until`` (the next event or a tick before it) and let happen what happens then.
@@ -70,11 +75,11 @@ def advance(
     count, arrived = 0, clock.arrived[0]
     total = len(jobs.submit)
     if arrivals_first and arrived < total and jobs.submit[arrived] <= until:
-        first_end = running.end[0] if running.count[0] > 0 else np.inf
+        first_end = running.end[0] if running.tally[0] > 0 else np.inf
         if jobs.submit[arrived] <= first_end:
             clock.arrived[0] = arrived + 1
             return 0
-    while running.count[0] > 0 and running.end[0] <= until:
+    while running.tally[0] > 0 and running.end[0] <= until:
         job = pop(running)
         forget_limit(running, job, jobs.start[job] + jobs.estimate[job])
         give(capacity, job, jobs.size[job])

@@ -14,9 +14,26 @@ from tracekit.sim.compile import compiled
 
 #: Position in this tuple = the number by which compiled code knows the formula.
 NAMES = (
-    "fcfs", "lcfs", "sjf", "ljf", "smallest", "largest", "saf", "laf", "srf", "lrf", "f1", "f2", "f3", "f4",
-    "sexp", "lexp", "wfp3", "unicep", "multifactor",
-)  # fmt: skip
+    "fcfs",
+    "lcfs",
+    "sjf",
+    "ljf",
+    "smallest",
+    "largest",
+    "saf",
+    "laf",
+    "srf",
+    "lrf",
+    "f1",
+    "f2",
+    "f3",
+    "f4",
+    "sexp",
+    "lexp",
+    "wfp3",
+    "unicep",
+    "multifactor",
+)
 CODES = {name: code for code, name in enumerate(NAMES)}
 #: From this code on the value changes while a job waits; before it, the order of two jobs is settled at submit.
 FIRST_DYNAMIC = CODES["sexp"]
@@ -76,8 +93,12 @@ def formula(code: int, s: float, w: float, r: float, n: float) -> float:
 
 @compiled
 def values_at_submit(
-    code: int, submit: NDArray[np.float64], wait: NDArray[np.float64], estimate: NDArray[np.float64],
-    size: NDArray[np.float64], values: NDArray[np.float64],
+    code: int,
+    submit: NDArray[np.float64],
+    wait: NDArray[np.float64],
+    estimate: NDArray[np.float64],
+    size: NDArray[np.float64],
+    values: NDArray[np.float64],
 ) -> None:
     """Write a formula's value for every job, with the given waits, into ``values``; all (jobs,)."""
     for job in range(len(submit)):

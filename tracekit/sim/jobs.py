@@ -39,7 +39,7 @@ class Table:
     def __len__(self) -> int:
         return len(self.submit)
 
-    def take(self, rows: NDArray[np.int64] | slice) -> Table:
+    def take(self, rows: NDArray[np.intp] | slice) -> Table:
         """Return some rows."""
         columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
         return Table(**columns, users=self.users, resource=self.resource, total=self.total, dropped=self.dropped)
@@ -64,7 +64,7 @@ def table(trace: Trace, switches: Switches) -> Table:
     if len(trace) and np.isnan(procs).all():
         raise TracekitError(f"no job of the trace says how many {resource} it needs; choose another with --resource")
     run, limit = trace.column("run_time"), trace.column("req_time")
-    keep: NDArray[np.int64] | slice = slice(None)
+    keep: NDArray[np.intp] | slice = slice(None)
     dropped = 0
     if switches.compat == "rlscheduler":
         run = np.where(np.isnan(run) | (run < 0), 10.0, run)
@@ -74,10 +74,19 @@ def table(trace: Trace, switches: Switches) -> Table:
     factor_of = np.array([switches.queue_factors.get(label, 0.0) for label in labels] + [0.0])
     user = trace.column("user")
     made = Table(
-        position=np.arange(len(trace)), job_id=trace.column("job_id"), submit=trace.column("submit_time"), run=run,
-        limit=limit, procs=procs, wait=trace.column("wait_time"), user=user,
+        position=np.arange(len(trace)),
+        job_id=trace.column("job_id"),
+        submit=trace.column("submit_time"),
+        run=run,
+        limit=limit,
+        procs=procs,
+        wait=trace.column("wait_time"),
+        user=user,
         queue=factor_of[trace.column("queue")] if labels else np.zeros(len(trace)),
-        users=int(user.max(initial=-1)) + 1, resource=resource, total=total, dropped=dropped,
+        users=int(user.max(initial=-1)) + 1,
+        resource=resource,
+        total=total,
+        dropped=dropped,
     )
     return made.take(keep)
 
@@ -112,11 +121,11 @@ def prepare(jobs: Table, switches: Switches, *, replay: bool = False) -> Prepare
         reasons["no recorded wait"] = ~np.isfinite(jobs.wait)
     rejected: dict[str, int] = {}
     good = np.ones(len(jobs), dtype=bool)
-    for reason, rows in reasons.items():  # a job counts under the first reason that holds
-        count = int((rows & good).sum())
+    for reason, bad in reasons.items():  # a job counts under the first reason that holds
+        count = int((bad & good).sum())
         if count:
             rejected[reason] = count
-        good &= ~rows
+        good &= ~bad
     rows = np.flatnonzero(good)
     submit = jobs.submit[rows]
     if np.any(submit[1:] < submit[:-1]):

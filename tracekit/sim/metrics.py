@@ -63,8 +63,8 @@ def makespan(submit: Floats, start: Floats, run: Floats) -> float:
 def steps(begin: Floats, end: Floats, amount: Floats | None = None) -> tuple[Floats, Floats]:
     """Return a sum of overlapping intervals as steps: (times, level from each time to the next).
 
-    With start, end and processors that is the machine's usage, which power and energy are integrals of; with submit and start,
-    the length of the queue. Between two times nothing changes; the last level is 0.
+    With start, end and processors that is the machine's usage, which power and energy are integrals of; with submit
+    and start, the length of the queue. Between two times nothing changes; the last level is 0.
     """
     amount = np.ones(len(begin)) if amount is None else amount.astype(np.float64)
     times, where = np.unique(np.concatenate((begin, end)), return_inverse=True)
@@ -120,8 +120,15 @@ def by_class(values: Floats, procs: Floats, run: Floats, total: float) -> dict[s
 
 
 def all_of(
-    submit: Floats, start: Floats, run: Floats, procs: Floats, user: NDArray[np.int64], total: float, *,
-    bound: float = 10.0, to_last_start: bool = False,
+    submit: Floats,
+    start: Floats,
+    run: Floats,
+    procs: Floats,
+    user: NDArray[np.int64],
+    total: float,
+    *,
+    bound: float = 10.0,
+    to_last_start: bool = False,
 ) -> dict[str, Any]:
     """Return every metric of one schedule by name; the keys that the command line prints come first."""
     waits = wait(submit, start)

@@ -59,7 +59,7 @@ class State:
 class Policy(Protocol):
     """A policy of one's own. The smallest value starts first; ties go to the earlier submit.
 
-    It is asked in Python at every scheduling pass, so a simulation takes some ten microseconds a job and more, where a built-in
+    It is asked in Python at every scheduling pass, so a simulation takes tens of microseconds a job, where a built-in
     policy takes less than one. The passes themselves, with every kind of backfilling, are the same compiled code.
     """
 
@@ -72,7 +72,9 @@ class Policy(Protocol):
 
 _SURVEY = "Feitelson et al., Theory and practice in parallel job scheduling, JSSPP 1997"
 _TANG = "Tang et al., Fault-aware, utility-based job scheduling on Blue Gene/P systems, CLUSTER 2009"
-_CARASTAN = "Carastan-Santos & de Camargo, Obtaining dynamic scheduling policies with simulation and machine learning, SC 2017"
+_CARASTAN = (
+    "Carastan-Santos & de Camargo, Obtaining dynamic scheduling policies with simulation and machine learning, SC 2017"
+)
 _LELONG = "Lelong, Reis & Trystram, Tuning EASY-backfilling queues, JSSPP 2017"
 
 FCFS = BuiltIn("fcfs", "s", "first come, first served", _SURVEY)
@@ -94,21 +96,45 @@ F2 = BuiltIn("f2", "√r·n + 25600·log10(s)", "learnt by regression", _CARASTA
 F3 = BuiltIn("f3", "r·n + 6860000·log10(s)", "learnt by regression", _CARASTAN)
 F4 = BuiltIn("f4", "r·√n + 530000·log10(s)", "learnt by regression", _CARASTAN)
 MULTIFACTOR = BuiltIn(
-    "multifactor", "−(Wage·min(w/age_max, 1) + Wsize·n/N + Wfair·2^(−usage/share) + Wqueue·q)",
-    "age, size, fair share with a half-life, and queue, weighted", "Slurm's priority/multifactor",
-)  # fmt: skip
+    "multifactor",
+    "−(Wage·min(w/age_max, 1) + Wsize·n/N + Wfair·2^(−usage/share) + Wqueue·q)",
+    "age, size, fair share with a half-life, and queue, weighted",
+    "Slurm's priority/multifactor",
+)
 RANDOM = BuiltIn("random", "seeded", "a random order, fixed by the seed")
 REPLAY = BuiltIn("replay", "submit_time + wait_time", "the starts that the trace itself recorded; nothing is decided")
 
 #: Every policy by name; other packages add theirs by the entry point group ``tracekit.policies``.
 POLICIES: Registry[Any] = Registry(
     "policy",
-    {name: f"tracekit.sim.policies:{name.upper()}" for name in (
-        "fcfs", "lcfs", "sjf", "ljf", "smallest", "largest", "saf", "laf", "sexp", "lexp", "srf", "lrf", "wfp3", "unicep",
-        "f1", "f2", "f3", "f4", "multifactor", "random", "replay",
-    )},
+    {
+        name: f"tracekit.sim.policies:{name.upper()}"
+        for name in (
+            "fcfs",
+            "lcfs",
+            "sjf",
+            "ljf",
+            "smallest",
+            "largest",
+            "saf",
+            "laf",
+            "sexp",
+            "lexp",
+            "srf",
+            "lrf",
+            "wfp3",
+            "unicep",
+            "f1",
+            "f2",
+            "f3",
+            "f4",
+            "multifactor",
+            "random",
+            "replay",
+        )
+    },
     group="tracekit.policies",
-)  # fmt: skip
+)
 
 
 def find(policy: str | Policy) -> BuiltIn | Policy:
@@ -118,7 +144,9 @@ def find(policy: str | Policy) -> BuiltIn | Policy:
             return policy
         raise UsageError(f"{policy!r} is no policy: it needs a name and a method priority(queue, state)")
     if policy.startswith("agent:"):
-        raise UsageError(f"policy '{policy}': trained agents cannot be simulated yet; 'tracekit policies' lists what can")
+        raise UsageError(
+            f"policy '{policy}': trained agents cannot be simulated yet; 'tracekit policies' lists what can"
+        )
     found = POLICIES.get(policy)
     made = found() if isinstance(found, type) else found
     if not isinstance(made, (BuiltIn, Policy)):

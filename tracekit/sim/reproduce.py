@@ -36,16 +36,20 @@ class Published:
 
 PUBLISHED = (
     Published(
-        "lublin_256.swf", "Lublin-1", (10000, 7711701.0, 48627667.0),
+        "lublin_256.swf",
+        "Lublin-1",
+        (10000, 7711701.0, 48627667.0),
         ((7273.77, 0.657), (19753.53, 0.747), (22274.74, 0.691), (277.35, 0.762), (258.37, 0.816)),
         ((235.82, 0.868), (133.87, 0.864), (307.23, 0.883), (73.31, 0.778), (75.07, 0.840)),
     ),
     Published(
-        "lublin_256_new2.swf", "Lublin-2", (10000, 4602313.0, 16959554.0),
+        "lublin_256_new2.swf",
+        "Lublin-2",
+        (10000, 4602313.0, 16959554.0),
         ((7842.47, 0.404), (9523.18, 0.543), (11265.31, 0.510), (787.89, 0.562), (698.34, 0.478)),
         ((247.61, 0.587), (318.35, 0.583), (379.59, 0.587), (91.99, 0.593), (148.25, 0.552)),
     ),
-)  # fmt: skip
+)
 
 
 def published_for(trace: Trace) -> Published | None:
@@ -67,12 +71,22 @@ def default_traces() -> list[Path]:
     return found
 
 
-def rlscheduler(trace: Trace, *, compat: bool = True, windows: Sequence[int] = WINDOWS) -> list[dict[str, Any]]:
+def agrees(cell: dict[str, Any]) -> bool:
+    """Tell whether a cell shows the published numbers to the printed digit."""
+    return bool(
+        f"{cell['bsld']:.2f}" == f"{cell['published']:.2f}"
+        and f"{cell['utilization']:.3f}" == f"{cell['published_utilization']:.3f}"
+    )
+
+
+def rlscheduler(
+    trace: Trace, *, compat: bool = True, windows: Sequence[int] = WINDOWS, procs: int | None = None
+) -> list[dict[str, Any]]:
     """Return the cells of RLScheduler's table for one trace: means over the windows, beside the published numbers.
 
     ``compat=False`` takes the same windows with our own definitions (decide anew, EASY, true waits) instead.
     """
-    switches = Switches(compat="rlscheduler" if compat else None)
+    switches = Switches(compat="rlscheduler" if compat else None, procs=procs)
     jobs: Table = table(trace, switches.resolved())
     last = max(windows) + WINDOW_JOBS
     if len(jobs) < last:
@@ -81,19 +95,24 @@ def rlscheduler(trace: Trace, *, compat: bool = True, windows: Sequence[int] = W
     cells = []
     tasks = [
         Task(jobs.window(start, WINDOW_JOBS), policy, backfill, switches)
-        for backfill in ("none", "easy") for policy in POLICIES for start in windows
-    ]  # fmt: skip
+        for backfill in ("none", "easy")
+        for policy in POLICIES
+        for start in windows
+    ]
     results = run_all(tasks)
     for number in range(0, len(tasks), len(windows)):
         part = results[number : number + len(windows)]
         policy, backfilled = tasks[number].policy, tasks[number].backfill != "none"
         row = None if published is None else published.with_backfill if backfilled else published.without
         printed = None if row is None else row[POLICIES.index(str(policy))]
-        cells.append({
-            "policy": policy, "backfill": backfilled,
-            "bsld": float(np.mean([result.metrics["mean_bsld"] for result in part])),
-            "utilization": float(np.mean([result.metrics["utilization"] for result in part])),
-            "published": None if printed is None else printed[0],
-            "published_utilization": None if printed is None else printed[1],
-        })  # fmt: skip
+        cells.append(
+            {
+                "policy": policy,
+                "backfill": backfilled,
+                "bsld": float(np.mean([result.metrics["mean_bsld"] for result in part])),
+                "utilization": float(np.mean([result.metrics["utilization"] for result in part])),
+                "published": None if printed is None else printed[0],
+                "published_utilization": None if printed is None else printed[1],
+            }
+        )
     return cells

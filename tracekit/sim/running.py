@@ -11,21 +11,25 @@ from tracekit.sim.compile import compiled
 
 
 class Running(NamedTuple):
-    """Arrays with room for every job that can run at once; the first ``count[0]`` entries are in use."""
+    """Arrays with room for every job that can run at once; the first ``tally[0]`` entries are in use."""
 
     end: NDArray[np.float64]  # (most,) a binary heap of true ends, seconds …
     turn: NDArray[np.int64]  # (most,) … ties by the order in which the jobs started
     job: NDArray[np.int64]  # (most,) which job the heap's entry is
     limit: NDArray[np.float64]  # (most,) estimated ends, descending: the next one is last, where changes are cheap
     limit_job: NDArray[np.int64]  # (most,)
-    count: NDArray[np.int64]  # (2,) how many run; how many have ever started
+    tally: NDArray[np.int64]  # (2,) how many run; how many have ever started
 
 
 def no_jobs_running(most: int) -> Running:
     """Return an empty set with room for ``most`` jobs."""
     return Running(
-        np.empty(most), np.empty(most, np.int64), np.empty(most, np.int64),
-        np.empty(most), np.empty(most, np.int64), np.zeros(2, np.int64),
+        np.empty(most),
+        np.empty(most, np.int64),
+        np.empty(most, np.int64),
+        np.empty(most),
+        np.empty(most, np.int64),
+        np.zeros(2, np.int64),
     )
 
 
@@ -34,9 +38,9 @@ def add(running: Running, job: int, end: float, limit: float) -> None:
     """Enter a job that has just started."""
     ends, turns, heap_jobs = running.end, running.turn, running.job
     limits, limit_jobs = running.limit, running.limit_job
-    count, turn = running.count[0], running.count[1]
-    running.count[0] = count + 1
-    running.count[1] = turn + 1
+    count, turn = running.tally[0], running.tally[1]
+    running.tally[0] = count + 1
+    running.tally[1] = turn + 1
 
     i = count
     while i > 0:  # sift up; a later turn never passes an equal end
@@ -58,14 +62,16 @@ def add(running: Running, job: int, end: float, limit: float) -> None:
 def pop(running: Running) -> int:
     """Remove the job that ends first (of equals the one that started first) from the heap and return it."""
     ends, turns, heap_jobs = running.end, running.turn, running.job
-    count = running.count[0] - 1
-    running.count[0] = count
+    count = running.tally[0] - 1
+    running.tally[0] = count
     first = heap_jobs[0]
     end, turn, job = ends[count], turns[count], heap_jobs[count]
     i, child = 0, 1
     while child < count:
         right = child + 1
-        if right < count and (ends[right] < ends[child] or (ends[right] == ends[child] and turns[right] < turns[child])):
+        if right < count and (
+            ends[right] < ends[child] or (ends[right] == ends[child] and turns[right] < turns[child])
+        ):
             child = right
         if end < ends[child] or (end == ends[child] and turn < turns[child]):
             break
@@ -73,14 +79,14 @@ def pop(running: Running) -> int:
         i = child
         child = 2 * i + 1
     ends[i], turns[i], heap_jobs[i] = end, turn, job
-    return first
+    return int(first)
 
 
 @compiled
 def forget_limit(running: Running, job: int, limit: float) -> None:
     """Remove a job, already popped from the heap, from the estimated ends; ``limit`` is what it was added with."""
     limits, limit_jobs = running.limit, running.limit_job
-    last = running.count[0]  # the heap has lost it already, this list not yet
+    last = running.tally[0]  # the heap has lost it already, this list not yet
     low, high = 0, last + 1
     while low < high:  # the first entry that is not above `limit`
         middle = (low + high) >> 1

@@ -38,8 +38,14 @@ class Session:
     """
 
     def __init__(
-        self, ready: Prepared, backfill: str, switches: Switches, *,
-        start: Floats | None = None, clock: float = -np.inf, capacity: tuple[Any, Any] | None = None,
+        self,
+        ready: Prepared,
+        backfill: str,
+        switches: Switches,
+        *,
+        start: Floats | None = None,
+        clock: float = -np.inf,
+        capacity: tuple[Any, Any] | None = None,
     ) -> None:
         jobs = len(ready.table)
         self.ready, self.switches = ready, switches
@@ -48,6 +54,8 @@ class Session:
         begun = np.full(jobs, np.nan) if start is None else start.astype(np.float64)
         estimate = ready.estimate.copy() if self.predicting else ready.estimate
         self.jobs = Jobs(ready.table.submit, ready.run, estimate, ready.units, begun)
+        self.capacity: Any
+        self.later: Any
         self.capacity, self.later = capacity or (processors(ready.total), processors(ready.total))
         most_running = min(jobs, ready.total)
         self.running = no_jobs_running(most_running)
@@ -66,7 +74,7 @@ class Session:
     # ---- compiled from end to end ------------------------------------------------------------------------------------
 
     def ranked(self, given: Floats | None) -> None:
-        """Run an order that is settled at submit: one value per job, smallest first; None = first come, first served."""
+        """Run an order that is settled at submit: one value per job, smallest first; None = as submitted."""
         tell_if_cold("run_ranked")
         jobs = len(self.jobs.submit)
         order = None if given is None else np.argsort(given, kind="stable")
@@ -77,8 +85,20 @@ class Session:
             gaps = nobody_waiting(None, jobs)
         backfill, commit, arrivals_first, interval = self._manner
         engine.run_ranked(
-            self.jobs, self.capacity, self.later, self.running, self.clock, queue, gaps, gaps is not queue,
-            backfill, commit, arrivals_first, interval, self.memory, self.ended,
+            self.jobs,
+            self.capacity,
+            self.later,
+            self.running,
+            self.clock,
+            queue,
+            gaps,
+            gaps is not queue,
+            backfill,
+            commit,
+            arrivals_first,
+            interval,
+            self.memory,
+            self.ended,
         )
 
     def valued(self, code: int, given: Floats | None) -> None:
@@ -87,9 +107,24 @@ class Session:
         queue, profile, books = self._lists()
         backfill, commit, arrivals_first, interval = self._manner
         engine.run_valued(
-            self.jobs, self.capacity, self.later, self.running, self.clock, queue, profile, books,
-            code, self._given(given), float(self.ready.scale), self.predicting,
-            backfill, commit, arrivals_first, interval, self.memory, self.ended,
+            self.jobs,
+            self.capacity,
+            self.later,
+            self.running,
+            self.clock,
+            queue,
+            profile,
+            books,
+            code,
+            self._given(given),
+            float(self.ready.scale),
+            self.predicting,
+            backfill,
+            commit,
+            arrivals_first,
+            interval,
+            self.memory,
+            self.ended,
         )
 
     def _given(self, given: Floats | None) -> Floats:
@@ -101,7 +136,10 @@ class Session:
         steps = len(self.ended) + 2 * jobs + 2 if self.backfill == passes.CONSERVATIVE else 1
         users = kept.users + 1  # the last line is for jobs of unknown user
         books = Books(
-            np.where(kept.user < 0, kept.users, kept.user), np.zeros((users, 3)), np.zeros((users + 1, 3)), kept.queue,
+            np.where(kept.user < 0, kept.users, kept.user),
+            np.zeros((users, 3)),
+            np.zeros((users + 1, 3)),
+            kept.queue,
             np.zeros(TOTAL + 1),
         )
         from tracekit.sim.simulate import multifactor_options
@@ -123,32 +161,42 @@ class Session:
         origin, due, before = next_event(jobs, self.running, clock), np.inf, -np.inf
         while True:
             now = min(next_event(jobs, self.running, clock), due)
-            done = clock.arrived[0] == total and queue.count[0] == 0
-            if now == np.inf or (done and (on_interval is None or self.running.count[0] == 0)):
+            done = clock.arrived[0] == total and queue.length[0] == 0
+            if now == np.inf or (done and (on_interval is None or self.running.tally[0] == 0)):
                 return
             if on_interval is not None and now > before > -np.inf:
-                held = jobs.size[self.running.job[: self.running.count[0]]].sum()
+                held = jobs.size[self.running.job[: self.running.tally[0]]].sum()
                 on_interval(float(before), float(now), float(held) / scale)
             before = now
             first = clock.arrived[0]
             count = advance(now, arrivals_first, jobs, self.capacity, self.running, clock, self.ended)
             engine.note_ends(now, jobs, self.books, self.ended, count)
             engine.admit(first, jobs, clock, queue, self.books, self.predicting)
-            if queue.count[0] == 0:
+            if queue.length[0] == 0:
                 continue
             if interval > 0:
                 due = engine.tick_from(now, origin, interval)
                 if due > now:
                     continue
-                due = now + interval
+                due = engine.tick_from(np.nextafter(now, np.inf), origin, interval)
             if decide.anyone_fits(jobs, self.capacity, queue) or (switches.commit and self.memory.number[1] < 0):
-                waiting = queue.job[: queue.count[0]]
+                waiting = queue.job[: queue.length[0]]
                 queue.value[: len(waiting)] = values(waiting, float(now))
-                decide.decide(now, jobs, self.capacity, self.later, self.running, queue, backfill, commit,
-                              self.memory, self.profile)
+                decide.decide(
+                    now,
+                    jobs,
+                    self.capacity,
+                    self.later,
+                    self.running,
+                    queue,
+                    backfill,
+                    commit,
+                    self.memory,
+                    self.profile,
+                )
                 engine.note_starts(now, jobs, self.books, queue)
                 decide.drop_started(jobs, queue)
-            if queue.count[0] == 0:
+            if queue.length[0] == 0:
                 due = np.inf
 
 
@@ -158,7 +206,9 @@ def formula_values(run: Session, code: int, given: Floats | None) -> Values:
     unused = np.empty(0)
 
     def values(waiting: NDArray[np.int64], now: float) -> Floats:
-        engine.evaluate(code, now, float(run.ready.scale), run.jobs, run.queue, run.books, unused if chosen is None else chosen)
+        engine.evaluate(
+            code, now, float(run.ready.scale), run.jobs, run.queue, run.books, unused if chosen is None else chosen
+        )
         return run.queue.value[: len(waiting)]
 
     return values
@@ -169,12 +219,23 @@ def policy_values(run: Session, policy: Policy) -> Values:
     kept, scale = run.ready.table, run.ready.scale
 
     def values(waiting: NDArray[np.int64], now: float) -> Floats:
-        held = run.jobs.size[run.running.job[: run.running.count[0]]].sum()
-        state = State(now, run.jobs.submit, run.jobs.estimate, kept.procs, kept.user, run.jobs.start, kept.position,
-                      float(run.ready.total - held) / scale, float(kept.total))
+        held = run.jobs.size[run.running.job[: run.running.tally[0]]].sum()
+        state = State(
+            now,
+            run.jobs.submit,
+            run.jobs.estimate,
+            kept.procs,
+            kept.user,
+            run.jobs.start,
+            kept.position,
+            float(run.ready.total - held) / scale,
+            float(kept.total),
+        )
         answer = np.asarray(policy.priority(waiting.copy(), state), dtype=np.float64)
         if answer.shape != waiting.shape:
-            raise TracekitError(f"policy {policy.name}: {len(waiting)} jobs wait, but its values have shape {answer.shape}")
+            raise TracekitError(
+                f"policy {policy.name}: {len(waiting)} jobs wait, but its values have shape {answer.shape}"
+            )
         if np.isnan(answer).any():
             raise TracekitError(f"policy {policy.name}: NaN is no priority (at time {now:g})")
         return answer

@@ -44,8 +44,10 @@ class SimResult:
         return len(self.start)
 
     def __repr__(self) -> str:
-        return (f"<SimResult: {len(self):,} jobs, {self.policy} + {self.backfill}: mean wait "
-                f"{self.metrics['mean_wait_s']:,.0f} s, mean bounded slowdown {self.metrics['mean_bsld']:,.2f}>")
+        return (
+            f"<SimResult: {len(self):,} jobs, {self.policy} + {self.backfill}: mean wait "
+            f"{self.metrics['mean_wait_s']:,.0f} s, mean bounded slowdown {self.metrics['mean_bsld']:,.2f}>"
+        )
 
     @property
     def end(self) -> Floats:
@@ -60,26 +62,45 @@ class SimResult:
     def schedule(self) -> pd.DataFrame:
         """Return the schedule as a table, one row per job by submit time."""
         columns: dict[str, Any] = {
-            "job_id": self.job_id, "submit_time": self.submit, "start_time": self.start, "end_time": self.end,
-            "procs": self.procs if np.any(self.procs % 1) else self.procs.astype(np.int64), "wait_time": self.wait,
-        }  # fmt: skip
+            "job_id": self.job_id,
+            "submit_time": self.submit,
+            "start_time": self.start,
+            "end_time": self.end,
+            "procs": self.procs if np.any(self.procs % 1) else self.procs.astype(np.int64),
+            "wait_time": self.wait,
+        }
         return pd.DataFrame(columns if self.hosts is None else columns | {"hosts": self.hosts})
 
     def summary(self) -> dict[str, Any]:
         """Return what the command line prints for one policy."""
-        return {"policy": self.policy, "backfill": self.backfill, "jobs": len(self),
-                "rejected": sum(self.rejected.values()), **self.metrics}
+        return {
+            "policy": self.policy,
+            "backfill": self.backfill,
+            "jobs": len(self),
+            "rejected": sum(self.rejected.values()),
+            **self.metrics,
+        }
 
 
 def simulate(
-    trace: Trace, policy: str | Policy = "fcfs", backfill: str = "easy", *,
-    on_interval: Hook | None = None, **switches: Any,
+    trace: Trace,
+    policy: str | Policy = "fcfs",
+    backfill: str = "easy",
+    *,
+    on_interval: Hook | None = None,
+    **switches: Any,
 ) -> SimResult:
     """Schedule a trace's jobs on its machine.
 
-    ``policy`` is a name of ``tracekit policies`` or an object of your own (`tracekit.sim.policies.Policy`), ``backfill``
-    one of none, easy, easy-sjf, conservative, rlscheduler; ``switches`` are those of `tracekit.sim.switches.Switches`.
-    ``on_interval(begin, end, used)`` is called, slowly, for every stretch between two events with the processors in use.
+    ``policy`` is a name of ``tracekit policies`` or an object of your own (`tracekit.sim.policies.Policy`);
+    ``backfill`` is none, easy, easy-sjf, conservative or rlscheduler; ``switches`` are the fields of
+    `tracekit.sim.switches.Switches`. ``on_interval(begin, end, used)`` is called, slowly, for every stretch between
+    two events with the processors in use.
+
+    >>> import tracekit
+    >>> result = tracekit.simulate(tracekit.sample().head(500), "sjf", estimates="actual")
+    >>> len(result), result.metrics["mean_bsld"] >= 1
+    (500, True)
     """
     chosen = Switches(**switches)
     return run_table(table(trace, chosen.resolved()), policy, backfill, chosen, on_interval=on_interval)
@@ -100,16 +121,35 @@ def run_table(
         start = starts(ready, found, backfill, switches, on_interval=on_interval)
     kept = ready.table
     measured = metrics.all_of(
-        kept.submit, start, ready.run, kept.procs, kept.user, kept.total,
-        bound=switches.bound, to_last_start=switches.utilization_to == "start",
+        kept.submit,
+        start,
+        ready.run,
+        kept.procs,
+        kept.user,
+        kept.total,
+        bound=switches.bound,
+        to_last_start=switches.utilization_to == "start",
     )
     measured["rejected_by_reason"] = ready.rejected
     measured["jobs_without_limit"] = ready.without_limit
     if switches.compat:
         measured["dropped"] = kept.dropped
     shown = switches.to_dict() | {"resource": kept.resource, "procs": kept.total, "compat": asked.compat}
-    return SimResult(found.name, backfill, shown, kept.position, kept.job_id, kept.submit, start, ready.run,
-                     kept.procs, kept.user, kept.total, ready.rejected, measured)
+    return SimResult(
+        found.name,
+        backfill,
+        shown,
+        kept.position,
+        kept.job_id,
+        kept.submit,
+        start,
+        ready.run,
+        kept.procs,
+        kept.user,
+        kept.total,
+        ready.rejected,
+        measured,
+    )
 
 
 def starts(
@@ -137,7 +177,7 @@ def starts(
 
 
 def values_for(name: str, ready: Prepared, switches: Switches) -> tuple[int, Floats | None]:
-    """Return a formula's number for values that change, or `formulas.GIVEN` and one value per job (None = as submitted)."""
+    """Return a formula's number where values change, else `formulas.GIVEN` and one value per job (None: by submit)."""
     submit, jobs = ready.table.submit, len(ready.table)
     if name == "random":
         return formulas.GIVEN, np.random.default_rng(switches.seed).permutation(jobs).astype(np.float64)

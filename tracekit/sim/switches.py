@@ -17,12 +17,16 @@ BACKFILLS: tuple[Backfill, ...] = get_args(Backfill)
 ESTIMATES = ("requested", "actual", "factor", "noisy", "last-two")
 COMPATIBILITIES = ("rlscheduler",)
 
-#: Options of the policy ``multifactor``: weights of the four factors (each factor is 0 … 1), then seconds. The times are
-#: Slurm's defaults (PriorityMaxAge and PriorityDecayHalfLife, seven days each); Slurm's weights default to 0, ours do not.
+#: Options of the policy ``multifactor``: weights of the four factors (each factor is 0 … 1), then seconds. The times
+#: are Slurm's own defaults (PriorityMaxAge, PriorityDecayHalfLife: seven days); Slurm's weights default to 0, ours not.
 MULTIFACTOR_DEFAULTS: dict[str, float] = {
-    "age_weight": 1000.0, "size_weight": 1000.0, "fair_weight": 1000.0, "queue_weight": 1000.0,
-    "age_max": 7 * 86400.0, "half_life": 7 * 86400.0,
-}  # fmt: skip
+    "age_weight": 1000.0,
+    "size_weight": 1000.0,
+    "fair_weight": 1000.0,
+    "queue_weight": 1000.0,
+    "age_max": 7 * 86400.0,
+    "half_life": 7 * 86400.0,
+}
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,9 @@ class Switches:
         if not (self.bound > 0 and math.isfinite(self.bound)):
             raise UsageError(f"the bound of the bounded slowdown must be above 0 seconds, not {self.bound}")
         if not (self.interval >= 0 and math.isfinite(self.interval)):
-            raise UsageError(f"the interval between passes must be 0 (at every event) or more seconds, not {self.interval}")
+            raise UsageError(
+                f"the interval between passes must be 0 (at every event) or more seconds, not {self.interval}"
+            )
         for key, value in self.options.items():
             _one_of("option of multifactor", key, tuple(MULTIFACTOR_DEFAULTS))
             if math.isnan(value) or (key in ("age_max", "half_life") and value <= 0):

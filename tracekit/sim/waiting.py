@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.sim.compile import compiled
+from tracekit.sim.compile import compiled, inlined
 
-NOBODY = np.int64(2**62)  # the size of an empty leaf: fits nowhere
+NOBODY = 2**62  # the size of an empty leaf: fits nowhere
 
 
 class Waiting(NamedTuple):
@@ -79,7 +79,7 @@ def leave(waiting: Waiting, job: int) -> None:
         sizes[node], estimates[node] = smallest, shortest
 
 
-@compiled
+@inlined
 def smallest_size(waiting: Waiting) -> int:
     """Return the smallest size that waits (`NOBODY` when none does)."""
     level = waiting.level
@@ -120,7 +120,7 @@ def next_fit(waiting: Waiting, rank: int, most: int, extra: int, now: float, sha
                 k >>= 4
 
 
-@compiled
+@inlined
 def first_rank(waiting: Waiting, rank: int) -> int:
     """Return the first rank ≥ ``rank`` whose job waits, or −1."""
     return next_fit(waiting, rank, NOBODY - 1, NOBODY - 1, 0.0, 0.0)

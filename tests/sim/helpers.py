@@ -1,0 +1,72 @@
+"""Small traces for the simulator's tests."""
+
+import numpy as np
+import pandas as pd
+
+from tracekit.sim.check import violations
+from tracekit.sim.jobs import Table, prepare
+from tracekit.sim.policies import find
+from tracekit.sim.simulate import starts
+from tracekit.sim.switches import MULTIFACTOR_DEFAULTS, Switches
+from tracekit.trace import Machine, Trace
+
+from . import reference
+
+
+def trace_of(*jobs, procs, **columns):
+    """Make a trace from (submit, run, limit, procs) tuples; a missing value is None."""
+    table = pd.DataFrame(
+        [[np.nan if v is None else float(v) for v in job] for job in jobs],
+        columns=["submit_time", "run_time", "req_time", "req_procs"],
+        dtype=float,
+    )
+    table.insert(0, "job_id", np.arange(1, len(jobs) + 1))
+    return Trace(table.assign(**columns), Machine(procs=procs))
+
+
+def table_of(submit, run, limit, procs, user, total):
+    count = len(submit)
+    as_float = [np.array(column, dtype=float).reshape(count) for column in (submit, run, limit, procs)]
+    users = np.array(user, dtype=np.int64).reshape(count)
+    return Table(
+        np.arange(count),
+        np.arange(1, count + 1),
+        *as_float,
+        np.full(count, np.nan),
+        users,
+        np.zeros(count),
+        int(users.max(initial=-1)) + 1,
+        "procs",
+        total,
+    )
+
+
+def both(table, policy, backfill, switches: Switches):
+    """Return the starts by the engine and by the reference, after checking that the engine's are possible."""
+    switches = switches.resolved()
+    ready = prepare(table, switches)
+    kept = ready.table
+    ours = starts(ready, find(policy), backfill, switches)
+    wrong = violations(kept.job_id, kept.submit, ours, ours + ready.run, kept.procs, kept.total)
+    assert not wrong, wrong
+    jobs = {
+        "submit": kept.submit.tolist(),
+        "run": ready.run.tolist(),
+        "estimate": ready.estimate.tolist(),
+        "procs": ready.units.tolist(),
+        "user": kept.user.tolist(),
+        "total": kept.total,
+        "random": np.random.default_rng(switches.seed).permutation(len(kept)).tolist(),
+        "options": MULTIFACTOR_DEFAULTS | dict(switches.options),
+        "compat": switches.compat is not None,
+    }
+    theirs = reference.simulate(
+        jobs,
+        policy,
+        backfill,
+        commit=switches.commit,
+        arrivals_first=switches.ties == "arrivals",
+        last_two=switches.estimates == "last-two",
+        interval=switches.interval,
+    )
+    return ours, np.array(theirs)
