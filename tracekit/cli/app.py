@@ -37,10 +37,13 @@ Seed = Annotated[int, typer.Option("--seed", help="Same seed, same result.")]
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a rich console on stdout (data) or stderr (progress and remarks)."""
+    """Return a rich console on stdout (data) or stderr (progress and remarks); 120 columns where nobody looks."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, soft_wrap=True)
+    made = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    if not made.is_terminal:
+        made.width = max(made.width, 120)
+    return made
 
 
 def say(message: str) -> None:

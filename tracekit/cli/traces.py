@@ -453,3 +453,19 @@ def version() -> None:
     from tracekit import __version__
 
     console().print(__version__)
+
+
+@app.command()
+def demo(
+    folder: Annotated[str, typer.Option("--out", "-o", help="Folder for the files and the report.")] = "demo",
+    force: Force = False,
+) -> None:
+    """Run the main job on the embedded sample, show every command, and leave a report to open.
+
+    Example: `tracekit demo`
+    """
+    from tracekit import demo as tour
+    from tracekit.cli import main
+
+    page = tour.run(Path(folder), main, force=force)
+    say(f"\nopen {page}")

@@ -1,6 +1,6 @@
 """How fast and how lean SWF becomes a Trace: against pandas' own parser on the same file, in the same run, on one core.
 
-Run: python benchmarks/parsing.py [--jobs 1000000]
+Run: python benchmarks/bench_parsing.py [--jobs 1000000]
 """
 
 from __future__ import annotations

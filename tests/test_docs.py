@@ -1,0 +1,117 @@
+"""The documentation says what there is, and what it says works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from shared_data import ROOT
+
+from tracekit.cleaning import RULES
+from tracekit.cli.app import app
+from tracekit.schema import COLUMNS
+from tracekit.validation import CHECKS
+
+Run = Callable[..., tuple[int, str, str]]
+README = (ROOT / "README.md").read_text()
+DOCS = {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted((ROOT / "docs").rglob("*.md"))}
+ALL_DOCS = README + "\n".join(DOCS.values())
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def readme_commands() -> list[list[str]]:
+    lines = "".join(blocks(README, "sh")).splitlines()
+    return [shlex.split(line, comments=True) for line in lines if line.startswith("tracekit ")]
+
+
+def examples() -> dict[str, str]:
+    """The example of every command, from the docstring that its help is made of."""
+    found = {}
+    for info in app.registered_commands:
+        assert info.callback is not None
+        name = info.name or info.callback.__name__
+        document = info.callback.__doc__ or ""
+        found[name] = document.partition("Example:")[2].strip().strip("`")
+    return found
+
+
+def test_the_readmes_commands_run(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = readme_commands()
+    assert len(commands) >= 5
+    for command in commands:
+        code, _, error = run(*command[1:])
+        assert code == 0, (command, error)
+
+
+def test_the_readmes_python_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for code in blocks(README, "python"):
+        exec(compile(code, "README.md", "exec"), {})
+
+
+def test_two_commands_are_named() -> None:
+    assert "make demo" in README
+    assert "make test" in README
+
+
+@pytest.mark.parametrize("name", examples())
+def test_every_command_has_an_example_and_is_documented(name: str) -> None:
+    example = examples()[name]
+    assert example.startswith("tracekit "), f"{name}: the help must end with 'Example: `tracekit …`'"
+    assert f"tracekit {name}" in example
+    assert re.search(rf"`{name}\b", DOCS["docs/commands.md"]), f"{name} is not in docs/commands.md"
+
+
+def test_every_format_is_documented() -> None:
+    from swf import FORMATS
+
+    for name in FORMATS:
+        assert f"| `{name}` |" in DOCS["docs/formats.md"], name
+
+
+def test_every_policy_model_and_metric_is_documented() -> None:
+    from evaluation.base import METRICS
+    from generators import MODELS
+    from tracekit.sim.policies import POLICIES
+
+    for registry in (POLICIES, MODELS, METRICS):
+        for name in registry:
+            assert f"`{name}`" in ALL_DOCS, name
+
+
+def test_every_column_check_and_rule_is_documented() -> None:
+    text = DOCS["docs/trace.md"]
+    for column in COLUMNS:
+        assert f"`{column.name}`" in text, column.name
+    for check in CHECKS:
+        assert f"`{check.name}`" in text, check.name
+    for name in RULES:
+        assert f"`{name}`" in text or f"`{name.split('-')[0]}-…`" in text, name
+
+
+def test_links_lead_somewhere() -> None:
+    for place, text in {"README.md": README, "CONTRIBUTING.md": (ROOT / "CONTRIBUTING.md").read_text(), **DOCS}.items():
+        for target in re.findall(r"\]\((?!https?:|mailto:)([^)#]+)", text):
+            assert (ROOT / place).parent.joinpath(target).exists(), (place, target)
+
+
+def test_toml_in_the_docs_is_toml() -> None:
+    import tomllib
+
+    for text in DOCS.values():
+        for code in blocks(text, "toml"):
+            tomllib.loads(code)
+
+
+@pytest.mark.parametrize("place", DOCS)
+def test_python_in_the_docs_runs(place: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for code in blocks(DOCS[place], "python"):
+        exec(compile(code, place, "exec"), {})
