@@ -9,6 +9,12 @@ from tracekit.registry import Registry
 MODELS: Registry[type[Generator]] = Registry(
     "model",
     {
+        "ctgan": "generators.sdv:CTGAN",
+        "tvae": "generators.sdv:TVAE",
+        "copulagan": "generators.sdv:CopulaGAN",
+        "gaussian-copula": "generators.sdv:GaussianCopula",
+        "realtabformer": "generators.realtabformer:RealTabFormer",
+        "diffusion": "generators.diffusion:Diffusion",
         "lublin": "generators.lublin:Lublin",
         "user-resample": "generators.user_resample:UserResample",
         "resample": "generators.baseline:Resample",

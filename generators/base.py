@@ -19,6 +19,8 @@ class ModelInfo:
     extra: str | None = None  # the optional install it needs
     copies: bool = False  # its output repeats real jobs by design
     paper: str = ""
+    minutes: float = 0.1  # typical fit of 30,000 jobs on two cores at the normal budget
+    trust: str = ""  # why its saved folder is only loaded when trusted; empty = loading runs no code
 
 
 class Generator(Protocol):

@@ -1,0 +1,272 @@
+"""What the learned models share: jobs in, an encoded table to learn, a table to sample, jobs out, a folder to keep."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from generators.base import ModelInfo
+from generators.common import check_count, made_machine, not_fitted, read_config, write_config
+from generators.encode import Encoding, EncodingName, encoding_from_dict, fit_encoding, learnable
+from generators.parts import Label, Slot, Table
+from generators.progress import Progress, Stop, silent, stoppable
+from tracekit import stats
+from tracekit.errors import FormatError, MissingExtra, TracekitError, UnknownName, UsageError
+from tracekit.registry import EXTRAS
+from tracekit.trace import Trace
+
+Budget = Literal["quick", "normal", "thorough"]
+BUDGETS: tuple[Budget, ...] = ("quick", "normal", "thorough")
+#: Conditional sampling by rejection gives up after this many rows per row that is wanted.
+MOST_TRIES = 200
+
+
+class TableModel:
+    """A model that learns the rows of an encoded table. Subclasses fit, sample, save and load that table.
+
+    ``budget`` chooses how long to learn: counts of steps that take about 1, 5 or 30 minutes for 30,000 jobs on two
+    cores. ``encoding`` is ``default`` (only possible jobs come back) or ``raw`` (the plain columns of the published
+    studies). ``progress`` is told how far the fit is.
+    """
+
+    name: ClassVar[str]
+    info: ClassVar[ModelInfo]
+    how: ClassVar[str]
+    #: More rows than this are not learnt from; a random part of that size is.
+    most_rows: ClassVar[int] = 100_000
+
+    def __init__(
+        self, *, budget: Budget = "normal", encoding: EncodingName = "default", progress: Progress | None = None
+    ) -> None:
+        if budget not in BUDGETS:
+            raise UnknownName("budget", budget, BUDGETS)
+        if encoding not in ("default", "raw"):
+            raise UnknownName("encoding", encoding, ("default", "raw"))
+        self.budget, self.encoding_name = budget, encoding
+        self.progress: Progress = progress or silent
+        self.notes: list[str] = []  # what a person should know about the fit
+        self._encoding: Encoding | None = None
+        self._fitted: dict[str, Any] = {}  # what the provenance says of the fit
+
+    # ---- what subclasses do --------------------------------------------------------------------------------------
+
+    def _fit_table(self, table: Table, slots: list[Slot], seed: int, stop: Stop) -> None:
+        """Learn the rows; end early, with what was learnt so far, when ``stop.asked``."""
+        raise NotImplementedError
+
+    def _sample_table(self, n_rows: int, seed: int, fixed: Mapping[str, list[int]]) -> Table:
+        """Make rows. ``fixed`` lists the codes that a column may have; a model that cannot heed it ignores it."""
+        raise NotImplementedError
+
+    def _save_weights(self, folder: Path) -> None:
+        raise NotImplementedError
+
+    def _load_weights(self, folder: Path) -> None:
+        raise NotImplementedError
+
+    def _bytes_per_row(self, slots: list[Slot]) -> float:
+        """Return about how much memory the fit takes per row."""
+        return 64.0 * sum(8 + slot.levels for slot in slots)
+
+    # ---- what everybody sees -------------------------------------------------------------------------------------
+
+    def fit(self, trace: Trace, /, *, seed: int = 0) -> Self:
+        """Learn from the usable jobs of a trace. Ctrl-C ends the fit early and keeps what was learnt."""
+        jobs, self.notes = learnable(trace)
+        encoding = fit_encoding(jobs, self.encoding_name)
+        table = self._within_reach(encoding.encode(jobs, seed=seed), encoding.slots, seed)
+        with stoppable() as stop:
+            self._fit_table(table, encoding.slots, seed, stop)
+            if stop.asked:
+                self.notes.append("the fit was interrupted; the best state until then is used")
+        self._encoding = encoding
+        self._fitted = {
+            "jobs": len(jobs),
+            "mean_work": float(stats.work(jobs).mean()),
+            "rows": len(table),
+            "seed": seed,
+            "trace": trace.machine.name,
+            "notes": self.notes,
+            "interrupted": stop.asked,
+            "history": list(trace.history),
+        }
+        return self
+
+    def _within_reach(self, table: Table, slots: list[Slot], seed: int) -> Table:
+        """Return as many random rows as time and memory allow, and say so when that is not all."""
+        available = free_memory()
+        reach = int(0.5 * available / self._bytes_per_row(slots)) if available else len(table)
+        if reach < min(1_000, len(table)):
+            raise TracekitError(
+                f"{self.name}: not enough memory ({available / 1e9:.1f} GB free) to learn even 1,000 of "
+                f"the {len(table):,} jobs; close other programs or choose another model"
+            )
+        most = min(reach, self.most_rows)
+        if len(table) <= most:
+            return table
+        why = "memory" if reach < self.most_rows else "time"
+        self.notes.append(f"learnt from {most:,} random jobs of {len(table):,} (a matter of {why})")
+        rows = np.random.default_rng([seed, 0xF]).choice(len(table), most, replace=False)
+        return table.iloc[np.sort(rows)].reset_index(drop=True)
+
+    def sample(
+        self, n_jobs: int, /, *, seed: int = 0, only: Mapping[str, str] | None = None, balance: bool = False
+    ) -> Trace:
+        """Make exactly ``n_jobs`` jobs; with ``only``, all of them have the given labels.
+
+        ``balance`` makes some spare jobs and exchanges a few for them, so that the mean work of a job is the real one
+        although a few huge jobs decide about it.
+        """
+        n_jobs = check_count(self.name, n_jobs)
+        if self._encoding is None:
+            raise not_fitted(self.name)
+        spare = max(n_jobs // 4, 50) if balance and self.encoding_name == "default" and not only else 0
+        wanted = n_jobs + spare
+        table = self._sample_only(wanted, seed, only) if only else self._sample_table(wanted, seed, {})
+        made = self._encoding.decode(table, seed=seed)
+        if spare:
+            rows = balanced(stats.work(made), n_jobs, self._fitted["mean_work"], np.random.default_rng([seed, 0xB]))
+            made = self._encoding.decode(table.iloc[rows].reset_index(drop=True), seed=seed)
+        if only:  # a label of the pool comes back as any of the pool's: name it
+            made = made.assign({name: pd.Categorical([value] * n_jobs) for name, value in only.items()})
+        note = self._note(seed)
+        return Trace(made.jobs, made_machine(made.machine, note), (*self._fitted["history"], note))
+
+    def _note(self, seed: int) -> str:
+        facts = self._fitted
+        how = "; ".join(
+            [
+                f"{self.how}, budget {self.budget}, encoding {self.encoding_name}, fitted with seed {facts['seed']}",
+                *facts["notes"],
+            ]
+        )
+        of = f" of {facts['trace']}" if facts["trace"] else ""
+        return (
+            f"MADE by tracekit, not recorded: model {self.name} ({how}) fitted to {facts['jobs']} jobs{of}, seed {seed}"
+        )
+
+    def _sample_only(self, n_rows: int, seed: int, only: Mapping[str, str]) -> Table:
+        """Make rows that fulfil conditions: asked of the model, and whatever it ignores by rejection."""
+        fixed = self._codes_of(only)
+        found: list[Table] = []
+        count = tried = attempt = 0
+        while count < n_rows:
+            if tried > MOST_TRIES * n_rows and tried > 100_000:
+                raise TracekitError(
+                    f"{self.name}: of {tried:,} made jobs only {count} have {_said(only)}; {n_rows} are wanted. "
+                    "Ask for fewer jobs or a commoner value, or fit the model to such jobs only"
+                )
+            share = max(count, 1) / tried if tried else 1.0
+            batch = int(min(max(1.3 * (n_rows - count) / share, 500), 100_000)) if tried else n_rows
+            rows = self._sample_table(batch, seed + 7_919 * attempt, fixed)
+            keep = np.ones(len(rows), dtype=bool)
+            for column, codes in fixed.items():
+                keep &= np.isin(np.rint(rows[column].to_numpy(dtype=np.float64)), codes)
+            found.append(rows[keep])
+            count, tried, attempt = count + int(keep.sum()), tried + batch, attempt + 1
+        return pd.concat(found, ignore_index=True).iloc[:n_rows]
+
+    def _codes_of(self, only: Mapping[str, str]) -> dict[str, list[int]]:
+        """Translate conditions on labels into codes of the encoded table."""
+        encoding = self._encoding
+        labels = {part.name: part for part in getattr(encoding, "parts", ()) if isinstance(part, Label)}
+        fixed = {}
+        for name, value in only.items():
+            if name not in labels:
+                raise UsageError(
+                    f"--only {name}: this model can be told {', '.join(labels) or 'nothing'} only "
+                    f"(encoding {self.encoding_name})"
+                )
+            part = labels[name]
+            if value in part.labels:
+                fixed[name] = [part.labels.index(value)]
+            elif value in part.pool:
+                fixed[name] = [len(part.labels)]
+            else:
+                raise UnknownName(name, value, [label for label in (*part.labels, *part.pool) if label])
+        return {name: codes for name, codes in fixed.items() if len(labels[name].shares) > 1}
+
+    # ---- folders -------------------------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        """Write config.json, encoding.json (the schema) and the weights."""
+        if self._encoding is None:
+            raise not_fitted(self.name)
+        folder = Path(folder)
+        write_config(folder, self.name, {"budget": self.budget, "encoding": self.encoding_name, "fitted": self._fitted})
+        (folder / "encoding.json").write_text(
+            json.dumps(self._encoding.to_dict(), allow_nan=False) + "\n", encoding="utf-8"
+        )
+        self._save_weights(folder)
+
+    @classmethod
+    def load(cls, folder: Path, *, trust: bool = False) -> Self:
+        """Read back what `save` wrote. Weights that are programs (pickles) need ``trust``; the error says why."""
+        folder = Path(folder)
+        config = read_config(folder, cls.name)
+        if cls.info.trust and not trust:
+            raise TracekitError(
+                f"{folder}: {cls.info.trust}; if you made this model yourself, or trust who did, "
+                "say so with --trust (trust=True)"
+            )
+        model = cls(budget=config["budget"], encoding=config["encoding"])
+        try:
+            plain = json.loads((folder / "encoding.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise FormatError(folder / "encoding.json", f"cannot be read: {error}") from None
+        model._encoding = encoding_from_dict(plain)
+        model._fitted = config["fitted"]
+        model.notes = list(config["fitted"]["notes"])
+        try:
+            model._load_weights(folder)
+        except (OSError, KeyError, ValueError, RuntimeError) as error:
+            raise FormatError(folder, f"its weights cannot be read: {error}") from None
+        return model
+
+
+def balanced(
+    work: NDArray[np.float64], count: int, mean: float, rng: np.random.Generator, tolerance: float = 0.002
+) -> NDArray[np.intp]:
+    """Return ``count`` rows whose mean work is close to ``mean``: the first ones, with some exchanged for later ones.
+
+    Pairs of a row and a spare row are tried in random order, and exchanged when that brings the total closer.
+    """
+    rows = np.arange(count)
+    spare = rng.permutation(np.arange(count, len(work)))
+    places = rng.permutation(count)[: len(spare)]
+    missing = mean * count - work[:count].sum()
+    for place, other in zip(places, spare, strict=False):
+        if abs(missing) <= tolerance * mean * count:
+            break
+        gain = work[other] - work[place]
+        if abs(missing - gain) < abs(missing):
+            rows[place] = other
+            missing -= gain
+    return rows
+
+
+def _said(only: Mapping[str, str]) -> str:
+    return " and ".join(f"{name}={value}" for name, value in only.items())
+
+
+def free_memory() -> float:
+    """Return the bytes that programs can still have before the machine swaps; 0 where the system does not tell."""
+    try:
+        with Path("/proc/meminfo").open() as lines:
+            return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):
+        return 0.0
+
+
+def require(*packages: str) -> None:
+    """Refuse with the pip line to use when an optional package is not installed."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra(package, EXTRAS.get(package, "synth"))

@@ -1,0 +1,251 @@
+"""`ctgan`, `tvae`, `copulagan`, `gaussian-copula`: the models of SDV 2 behind our interface.
+
+SDV is licensed under BUSL-1.1 and stays an optional install. Three of its habits are dealt with here: fitting draws
+from the global generators (they are seeded, and put back), sampling always starts from the same fixed seed (it is
+given ours), and saved models are pickles, which run code when loaded (they are only loaded when trusted).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from generators.base import ModelInfo
+from generators.learned import Budget, TableModel, require
+from generators.parts import Slot, Table
+from generators.progress import Stop
+from generators.quantile import Quantiles, codes_to_normal, normal_to_codes
+from generators.seeding import seeded, torch_seed
+
+LICENCE = "BUSL-1.1 (SDV: not for offering synthetic data as a commercial service)"
+TRUST = "its weights are a Python pickle (SDV's own format), which can run any code when it is loaded"
+#: How many made rows the calibration looks at.
+CALIBRATION_ROWS = 20_000
+
+
+class _SDV(TableModel):
+    """What the four have in common. ``effort`` gives, by budget, rows to learn in all and the most epochs."""
+
+    synthesizer: ClassVar[str]
+    effort: ClassVar[dict[Budget, tuple[int, int]]] = {}
+    most_rows: ClassVar[int] = 100_000
+    #: Whether labels are given to the library as categories, or as numbers like everything else.
+    categories: ClassVar[bool] = True
+
+    def _options(self, rows: int) -> dict[str, Any]:
+        """Return what the library's class is made with."""
+        total, most = self.effort[self.budget]
+        return {"epochs": int(min(max(total // rows, 1), most)), "enable_gpu": False, "verbose": False}
+
+    def _fit_table(self, table: Table, slots: list[Slot], seed: int, stop: Stop) -> None:
+        require("sdv", "torch")
+        with _quiet():
+            from sdv import single_table
+            from sdv.metadata import Metadata
+
+        self._slots = slots
+        rows = self._to_library(table, seed)
+        columns = {s.name: {"sdtype": "categorical" if self._is_category(s) else "numerical"} for s in slots}
+        with _quiet(), seeded(seed, "fit"), _watched(self.progress, stop):
+            metadata = Metadata.load_from_dict({"tables": {"jobs": {"columns": columns}}, "relationships": []})
+            self._model = getattr(single_table, self.synthesizer)(metadata, **self._options(len(rows)))
+            self._model.fit({"jobs": rows})
+        self._calibration: dict[str, Quantiles] = {}
+        if self.encoding_name == "default":
+            made = self._draw(max(min(2 * len(table), CALIBRATION_ROWS), 2_000), seed, "calibrate")
+            numbers = [s.name for s in slots if not self._is_category(s)]
+            self._calibration = {
+                name: Quantiles.fit(made[name].to_numpy(dtype=np.float64), grain=0.0) for name in numbers
+            }
+
+    def _is_category(self, slot: Slot) -> bool:
+        return slot.kind == "category" and self.categories
+
+    def _to_library(self, table: Table, seed: int) -> Table:
+        """Return the table as the library is to see it: labels as text, ordered levels as normal numbers."""
+        rng = np.random.default_rng([seed, 0x5])
+        columns: dict[str, Any] = {}
+        for slot in self._slots:
+            values = table[slot.name].to_numpy()
+            if self._is_category(slot):
+                columns[slot.name] = values.astype(np.int64).astype(str).astype(object)
+            elif slot.levels and self.encoding_name == "default":
+                columns[slot.name] = codes_to_normal(values.astype(np.int64), slot.shares, rng)
+            else:
+                columns[slot.name] = values.astype(np.float64)
+        return pd.DataFrame(columns)
+
+    def _draw(self, n_rows: int, seed: int, purpose: str) -> Table:
+        """Sample from the library with our seed instead of its fixed one."""
+        with _quiet(), seeded(seed, purpose):
+            self._model.reset_sampling()
+            self._model._set_random_state(torch_seed(seed, purpose) % 2**32)
+            made: Table = self._model.sample(n_rows)["jobs"]
+        return made
+
+    def _sample_table(self, n_rows: int, seed: int, fixed: Mapping[str, list[int]]) -> Table:
+        require("sdv", "torch")
+        made = self._draw(n_rows, seed, "sample").reset_index(drop=True)
+        rng = np.random.default_rng([seed, 0x6])
+        columns: dict[str, Any] = {}
+        for slot in self._slots:
+            values = pd.to_numeric(made[slot.name]).to_numpy(dtype=np.float64)
+            if slot.name in self._calibration:
+                values = self._calibration[slot.name].to_normal(values, rng)
+            if slot.levels and not self._is_category(slot) and self.encoding_name == "default":
+                values = normal_to_codes(values, slot.shares).astype(np.float64)
+            columns[slot.name] = values
+        return pd.DataFrame(columns)
+
+    def _save_weights(self, folder: Path) -> None:
+        with _quiet():
+            self._model.save(str(folder / "synthesizer.pkl"))
+        _write_json(folder / "calibration.json", {name: scale.to_dict() for name, scale in self._calibration.items()})
+
+    def _load_weights(self, folder: Path) -> None:
+        require("sdv", "torch")
+        with _quiet():
+            from sdv.utils import load_synthesizer
+
+            self._model = load_synthesizer(str(folder / "synthesizer.pkl"))
+        plain = _read_json(folder / "calibration.json")
+        self._calibration = {name: Quantiles.from_dict(scale) for name, scale in plain.items()}
+        assert self._encoding is not None  # set by load
+        self._slots = self._encoding.slots
+
+    _model: Any
+    _slots: list[Slot]
+
+
+class CTGAN(_SDV):
+    """Conditional tabular GAN."""
+
+    name = "ctgan"
+    how = "CTGAN of SDV"
+    synthesizer = "CTGANSynthesizer"
+    effort: ClassVar[dict[Budget, tuple[int, int]]] = {
+        "quick": (300_000, 60),
+        "normal": (1_500_000, 150),
+        "thorough": (9_000_000, 900),
+    }
+    info = ModelInfo(
+        family="gan",
+        summary="conditional GAN with mode-specific normalisation (SDV)",
+        licence=LICENCE,
+        extra="synth",
+        paper="Xu et al., Modeling tabular data using conditional GAN, NeurIPS 2019",
+        minutes=5.0,
+        trust=TRUST,
+    )
+
+
+class CopulaGAN(_SDV):
+    """CTGAN on columns made normal by a copula's marginals."""
+
+    name = "copulagan"
+    how = "CopulaGAN of SDV"
+    synthesizer = "CopulaGANSynthesizer"
+    effort = CTGAN.effort
+    info = ModelInfo(
+        family="gan",
+        summary="CTGAN on columns that fitted marginals made normal (SDV)",
+        licence=LICENCE,
+        extra="synth",
+        paper="SDV; after Xu et al., NeurIPS 2019, and Patki et al., The Synthetic Data Vault, DSAA 2016",
+        minutes=5.0,
+        trust=TRUST,
+    )
+
+
+class TVAE(_SDV):
+    """Variational autoencoder for tables."""
+
+    name = "tvae"
+    how = "TVAE of SDV"
+    synthesizer = "TVAESynthesizer"
+    effort: ClassVar[dict[Budget, tuple[int, int]]] = {
+        "quick": (2_000_000, 100),
+        "normal": (8_000_000, 300),
+        "thorough": (50_000_000, 1_500),
+    }
+    info = ModelInfo(
+        family="vae",
+        summary="variational autoencoder for tables (SDV)",
+        licence=LICENCE,
+        extra="synth",
+        paper="Xu et al., Modeling tabular data using conditional GAN, NeurIPS 2019",
+        minutes=4.0,
+        trust=TRUST,
+    )
+
+
+class GaussianCopula(_SDV):
+    """Correlations of normal scores; every budget is the same."""
+
+    name = "gaussian-copula"
+    how = "Gaussian copula of SDV"
+    synthesizer = "GaussianCopulaSynthesizer"
+    most_rows: ClassVar[int] = 500_000
+    info = ModelInfo(
+        family="copula",
+        summary="correlations between normal scores of the columns (SDV)",
+        licence=LICENCE,
+        extra="synth",
+        paper="Patki et al., The Synthetic Data Vault, DSAA 2016",
+        minutes=0.1,
+        trust=TRUST,
+    )
+
+    def _is_category(self, slot: Slot) -> bool:
+        return slot.kind == "category" and self.encoding_name == "raw"
+
+    def _options(self, rows: int) -> dict[str, Any]:
+        return {"default_distribution": "norm"} if self.encoding_name == "default" else {}
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the library's remarks off stdout, which is for data, and its warnings out of strict callers' way."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextlib.contextmanager
+def _watched(progress: Any, stop: Stop) -> Iterator[None]:
+    """Put our own counter in the place of the library's bar over epochs: it reports, and it can end the loop."""
+    from ctgan.synthesizers import ctgan, tvae
+
+    def epochs(wanted: Iterable[int], **_: Any) -> Iterator[int]:
+        numbers = list(wanted)
+        for epoch in numbers:
+            if stop.asked and epoch:
+                return
+            yield epoch
+            progress(epoch + 1, len(numbers), "epochs")
+
+    before = ctgan.tqdm, tvae.tqdm
+    ctgan.tqdm = tvae.tqdm = epochs
+    try:
+        yield
+    finally:
+        ctgan.tqdm, tvae.tqdm = before
+
+
+def _write_json(path: Path, plain: Any) -> None:
+    import json
+
+    path.write_text(json.dumps(plain) + "\n", encoding="utf-8")
+
+
+def _read_json(path: Path) -> Any:
+    import json
+
+    return json.loads(path.read_text(encoding="utf-8"))
