@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evaluation.score import score
+    from generators.synth import synth
     from tracekit.api import read, sample, write
     from tracekit.errors import TracekitError
     from tracekit.machine import Machine
+    from tracekit.sim.simulate import simulate
     from tracekit.trace import Trace
 
 __version__ = "0.1.0"
@@ -33,6 +35,7 @@ for _room in ("swf", "generators", "evaluation"):  # generic names: make sure th
 
 _LAZY = {
     "simulate": "tracekit.sim.simulate",
+    "synth": "generators.synth",
     "Machine": "tracekit.machine",
     "Trace": "tracekit.trace",
     "TracekitError": "tracekit.errors",
@@ -41,7 +44,7 @@ _LAZY = {
     "sample": "tracekit.api",
     "score": "evaluation.score",
 }
-__all__ = ["Machine", "Trace", "TracekitError", "__version__", "read", "sample", "simulate", "score", "write"]
+__all__ = ["Machine", "Trace", "TracekitError", "__version__", "read", "sample", "simulate", "score", "synth", "write"]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from tracekit.cli.app import Settings, app
 from tracekit.errors import TracekitError
 
 #: Modules that define commands, in the order of `tracekit --help`.
-COMMAND_MODULES = ("tracekit.cli.traces", "tracekit.cli.score", "tracekit.cli.simulate")
+COMMAND_MODULES = ("tracekit.cli.traces", "tracekit.cli.synth", "tracekit.cli.score", "tracekit.cli.simulate")
 
 for _module in COMMAND_MODULES:
     importlib.import_module(_module)

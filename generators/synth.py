@@ -1,0 +1,244 @@
+"""The one way to a synthetic trace: fit or load a model, sample, and bring load, machine and start to what is asked."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from generators import MODELS
+from generators.base import Generator
+from generators.learned import MOST_TRIES, TableModel
+from generators.progress import Progress
+from generators.retime import in_order, match_load, move_start, scale_machine
+from tracekit import stats
+from tracekit.errors import FormatError, OutputError, TracekitError, UsageError
+from tracekit.trace import Trace
+
+#: The load that is reached differs from the one asked for by no more than this share.
+LOAD_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model that has learnt, and what is remembered of the trace it learnt from."""
+
+    model: Generator
+    jobs: int
+    span: float  # seconds
+    demand: float  # mean number of busy units; NaN = unknown
+    load: float  # NaN = unknown
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what a person should know about the fit."""
+        return list(getattr(self.model, "notes", []))
+
+    @property
+    def interrupted(self) -> bool:
+        """Tell whether the fit was ended early."""
+        return bool(getattr(self.model, "_fitted", {}).get("interrupted", False))
+
+    def save(self, folder: str | Path, *, force: bool = False) -> None:
+        """Write the model's own files and provenance.json into a folder."""
+        folder = check_folder(folder, force=force)
+        self.model.save(folder)
+        plain = {
+            "model": self.model.name,
+            "jobs": self.jobs,
+            "span_s": self.span,
+            "demand": stats.none_if_nan(self.demand),
+            "load": stats.none_if_nan(self.load),
+        }
+        (folder / "provenance.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+
+
+def check_folder(folder: str | Path, *, force: bool = False) -> Path:
+    """Refuse early, before any work: a file, or a folder that holds something already."""
+    folder = Path(folder)
+    if folder.is_file():
+        raise OutputError(f"{folder}: is a file; a saved model is a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not force:
+        raise OutputError(f"{folder}: exists already; use --force to write into it")
+    return folder
+
+
+def fit(trace: Trace, model: str, *, seed: int = 0, progress: Progress | None = None, **options: Any) -> Fitted:
+    """Fit the model of that name. Options it does not know (a budget for a bootstrap) do not matter to it."""
+    kind = MODELS.get(model)
+    known = inspect.signature(kind).parameters
+    given = {"progress": progress, **options}
+    made = kind(**{name: value for name, value in given.items() if name in known and value is not None})
+    made.fit(trace, seed=seed)
+    return Fitted(made, len(trace), stats.span(trace), stats.mean_demand(trace), trace.offered_load())
+
+
+def load(folder: str | Path, *, trust: bool = False) -> Fitted:
+    """Read a folder that `Fitted.save` wrote; formats that can run code need ``trust``."""
+    folder = Path(folder)
+    try:
+        plain = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
+        name = str(plain["model"])
+        numbers = [float("nan") if plain[key] is None else float(plain[key]) for key in ("span_s", "demand", "load")]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise FormatError(folder, "is no saved model", hint="make one with tracekit synth … --save DIR") from None
+    kind = MODELS.get(name)
+    model = kind.load(folder, trust=trust) if issubclass(kind, TableModel) else kind.load(folder)
+    return Fitted(model, int(plain["jobs"]), *numbers)
+
+
+def synth(trace: Trace, model: str, n_jobs: int | None = None, seed: int = 0, **options: Any) -> Trace:
+    """Make a synthetic trace after a real one; the same seed gives the same jobs.
+
+    ``n_jobs`` defaults to as many as the real trace has. Options of the fit: ``budget`` (quick, normal, thorough),
+    ``encoding`` (default, raw), ``progress``. Options of the result: those of `make`.
+
+    >>> import tracekit
+    >>> made = tracekit.synth(tracekit.sample().head(500), "resample", 100, seed=1)
+    >>> len(made)
+    100
+    """
+    shaping = {
+        name: options.pop(name) for name in ("span", "load", "machine_procs", "start", "only") if name in options
+    }
+    unknown = set(options) - {"budget", "encoding", "progress"}
+    if unknown:
+        raise UsageError(f"synth has no option {', '.join(sorted(unknown))}")
+    if n_jobs is None and shaping.get("span") is None:
+        n_jobs = len(trace)
+    return make(fit(trace, model, seed=seed, **options), n_jobs, seed=seed, **shaping)
+
+
+def make(
+    fitted: Fitted,
+    n_jobs: int | None = None,
+    *,
+    seed: int = 0,
+    span: float | None = None,
+    load: str | float = "real",
+    machine_procs: int | None = None,
+    start: str | None = None,
+    only: Mapping[str, str] | None = None,
+) -> Trace:
+    """Sample from a fitted model.
+
+    Either ``n_jobs`` or ``span`` (seconds). ``load`` is ``real`` (the real trace's offered load, within 2 %), ``none``
+    (as the model makes it) or a number. ``machine_procs`` scales sizes to another machine, ``start`` sets the date of
+    the first job, ``only`` asks for jobs with certain labels.
+    """
+    if n_jobs is not None and span is not None:
+        raise UsageError("give either a number of jobs or a span, not both")
+    target = check_load(load)
+    if span is None:
+        return _shaped(fitted, n_jobs or fitted.jobs, seed, target, machine_procs, start, only)
+    if not span > 0:
+        raise UsageError(f"the span must be above 0 seconds, not {span}")
+    if not fitted.span > 0:
+        raise UsageError(
+            "a span needs a model of a trace whose jobs do not all arrive at one instant; give a number of jobs"
+        )
+    count = max(2, round(fitted.jobs * span / fitted.span))
+    for _ in range(6):  # the time that so many jobs take depends on them: approach it, then cut
+        made = _shaped(fitted, count, seed, target, machine_procs, start, only)
+        reached = stats.span(made)
+        if span <= reached <= 1.02 * span:
+            break
+        count = (
+            max(count + 1, int(count * min(1.01 * span / max(reached, 1e-9), 4.0) + 1))
+            if reached < span
+            else max(2, int(count * 1.01 * span / reached))
+        )
+    first = float(made.column("submit_time")[0])
+    return made.between(first, first + span)
+
+
+def check_load(load: str | float) -> str | float:
+    """Return ``real``, ``none`` or a positive number."""
+    if load in ("real", "none"):
+        return load
+    try:
+        number = float(load)
+    except ValueError:
+        raise UsageError(f"--load is real, none or a number such as 0.8, not '{load}'") from None
+    if not (number > 0 and np.isfinite(number)):
+        raise UsageError(f"--load must be above 0, not {load}")
+    return number
+
+
+def _shaped(
+    fitted: Fitted,
+    n_jobs: int,
+    seed: int,
+    target: str | float,
+    procs: int | None,
+    start: str | None,
+    only: Mapping[str, str] | None,
+) -> Trace:
+    made = _sampled(fitted, n_jobs, seed, only, balance=target != "none")
+    steps = []
+    if procs is not None:
+        made, factor = scale_machine(made, procs)
+        steps.append(f"sizes scaled by {factor:.4g} to a machine of {procs} processors")
+    if start is not None:
+        made = move_start(in_order(made), start)
+        steps.append(f"starts at {start}")
+    if target != "none":
+        made, said = _loaded(made, fitted, target, scaled=procs is not None)
+        steps.append(said)
+    for step in steps:
+        made = made.replace(step=step)
+    return made.replace(machine=made.machine.replace(notes=(*made.machine.notes, *steps)))
+
+
+def _loaded(made: Trace, fitted: Fitted, target: str | float, *, scaled: bool) -> tuple[Trace, str]:
+    """Stretch time to the load that is asked for, and say what was reached."""
+    size = made.machine.size()
+    if target == "real":
+        demand = fitted.load * size if scaled and size else fitted.demand
+        if not (np.isfinite(demand) and demand > 0):
+            return made, "load left as it is: that of the real trace is unknown"
+    elif size:
+        demand = float(target) * size
+    else:
+        raise UsageError(f"--load {target} needs a machine whose size is known; give it with --procs or --machine")
+    made, stretch = match_load(made, demand)
+    reached = stats.mean_demand(made) / demand
+    if not abs(reached - 1) <= LOAD_TOLERANCE:
+        return made, f"load could not be matched: {reached:.3g} times what was asked for"
+    known = f"{demand / size:.4g}" if size else f"a demand of {demand:.4g} {made.machine.unit}"
+    return made, f"load matched to {known} (reached {reached:.2%} of it) by stretching gaps by {stretch:.4g}"
+
+
+def _sampled(fitted: Fitted, n_jobs: int, seed: int, only: Mapping[str, str] | None, *, balance: bool) -> Trace:
+    model = fitted.model
+    if isinstance(model, TableModel):
+        return model.sample(n_jobs, seed=seed, only=only, balance=balance)
+    return _rejected(model, n_jobs, seed, only) if only else model.sample(n_jobs, seed=seed)
+
+
+def _rejected(model: Generator, n_jobs: int, seed: int, only: Mapping[str, str]) -> Trace:
+    """Keep sampling until enough jobs have the labels; a model without conditions of its own can do no better."""
+    wanted, tried, kept = n_jobs, n_jobs, 0
+    while True:
+        made = model.sample(tried, seed=seed)
+        keep = np.ones(len(made), dtype=bool)
+        for name, value in only.items():
+            if name not in made.jobs.columns or not isinstance(made.jobs[name].dtype, pd.CategoricalDtype):
+                raise UsageError(f"--only {name}: model {model.name} makes no such label")
+            keep &= (made.jobs[name] == value).to_numpy(dtype=bool, na_value=False)
+        kept = int(keep.sum())
+        if kept >= wanted:
+            return made.take(np.flatnonzero(keep)[:wanted])
+        if tried >= MOST_TRIES * wanted and tried >= 100_000:
+            said = " and ".join(f"{name}={value}" for name, value in only.items())
+            raise TracekitError(
+                f"{model.name}: of {tried:,} made jobs only {kept} have {said}; {wanted} are wanted. "
+                "Ask for fewer jobs or a commoner value, or fit the model to such jobs only"
+            )
+        tried = int(min(max(1.3 * tried * wanted / max(kept, 1), 2 * tried), max(MOST_TRIES * wanted, 100_000)))

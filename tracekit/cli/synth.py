@@ -1,0 +1,206 @@
+"""Commands about models: synth makes a new trace from an old one, models lists what can do it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tracekit.cli.app import Force, Json, Seed, Settings, app, console, print_json, say, table
+from tracekit.cli.traces import From, MachineFile, OnError, Procs, TimeZone, To
+from tracekit.errors import MissingExtra, UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from generators.synth import Fitted
+
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_BUDGETS = ("quick", "normal", "thorough")
+
+
+@app.command()
+def synth(
+    real: Annotated[str | None, typer.Argument(metavar="REAL", help="Trace to learn from; - is stdin.")] = None,
+    out: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="File to write; - is stdout.")] = "-",
+    model: Annotated[str | None, typer.Option("--model", help="What to learn with; see tracekit models.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Jobs to make (default: as many as REAL).")] = None,
+    span: Annotated[str | None, typer.Option("--span", help="Time to fill instead, such as 30d, 12h or 4w.")] = None,
+    seed: Seed = 0,
+    budget: Annotated[
+        str, typer.Option("--budget", help="quick, normal or thorough: about 1, 5, 30 minutes.")
+    ] = "normal",
+    encoding: Annotated[
+        str, typer.Option("--encoding", help="default (only possible jobs), or raw columns.")
+    ] = "default",
+    load: Annotated[str, typer.Option("--load", help="Offered load: real, none (as made) or a number.")] = "real",
+    machine_procs: Annotated[
+        int | None, typer.Option("--machine-procs", help="Scale to a machine of this size.")
+    ] = None,
+    start: Annotated[str | None, typer.Option("--start", help="Date of the first job, such as 2025-03-01.")] = None,
+    only: Annotated[list[str] | None, typer.Option("--only", help="Only jobs like queue=3; may be repeated.")] = None,
+    save: Annotated[
+        str | None, typer.Option("--save", metavar="DIR", help="Keep the fitted model in a folder.")
+    ] = None,
+    from_model: Annotated[str | None, typer.Option("--from-model", metavar="DIR", help="Use a kept model.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Load a kept model even if that can run code.")] = False,
+    from_: From = None,
+    to: To = None,
+    procs: Procs = None,
+    machine: MachineFile = None,
+    timezone: TimeZone = None,
+    on_error: OnError = "stop",
+    json: Json = False,
+    force: Force = False,
+) -> int | None:
+    """Make a synthetic trace after a real one.
+
+    Ctrl-C while it learns ends the learning, keeps the best state so far and goes on (exit code 130).
+
+    Example: `tracekit synth sample.swf -o made.swf --model resample --jobs 1000 --seed 1`
+    """
+    from generators import MODELS
+    from generators import synth as library
+    from tracekit.cli import traces
+
+    if budget not in _BUDGETS:
+        raise UnknownName("budget", budget, _BUDGETS)
+    if encoding not in ("default", "raw"):
+        raise UnknownName("encoding", encoding, ("default", "raw"))
+    if (real is None) == (from_model is None):
+        raise UsageError("give either a trace to learn from or --from-model DIR")
+    if real is not None and model is None:
+        raise UsageError(f"--model is missing; known: {', '.join(MODELS)}")
+    if jobs is not None and span is not None:
+        raise UsageError("give either --jobs or --span, not both")
+    if json and out == "-":
+        raise UsageError("--json prints on stdout, so the trace needs a file: -o OUT")
+    library.check_load(load)
+    seconds, conditions = _parse_span(span), _parse_only(only)
+    if model is not None and model not in MODELS:
+        raise UnknownName("model", model, MODELS)
+    chosen = traces.prepare(real or "", out, format=to, force=force)
+    if save is not None:
+        library.check_folder(save, force=force)
+    if real is not None and model is not None:
+        trace, _ = traces.load(real, format=from_, procs=procs, machine=machine, timezone=timezone, on_error=on_error)
+        fitted = library.fit(trace, model, seed=seed, budget=budget, encoding=encoding, progress=_progress(model))
+    else:
+        fitted = library.load(str(from_model), trust=trust)
+    for note in fitted.notes:
+        say(f"{fitted.model.name}: {note}")
+    if save is not None:
+        fitted.save(save, force=force)
+        say(f"{save}: model {fitted.model.name}")
+    made = library.make(
+        fitted, jobs, seed=seed, span=seconds, load=load, machine_procs=machine_procs, start=start, only=conditions
+    )
+    for step in made.history[-3:]:
+        if step.startswith("load"):
+            say(step)
+    traces.save(made, out, format=chosen, force=force)
+    if json:
+        print_json(_told(fitted, made, out, seed))
+    return 130 if real is not None and fitted.interrupted else None
+
+
+def _progress(model: str) -> Any:
+    from generators.progress import StderrProgress
+
+    return None if Settings.quiet else StderrProgress(model)
+
+
+def _told(fitted: Fitted, made: Any, out: str, seed: int) -> dict[str, Any]:
+    """Return what --json prints."""
+    return {
+        "model": fitted.model.name,
+        "output": out,
+        "jobs": len(made),
+        "seed": seed,
+        "offered_load": made.offered_load(),
+        "real_load": fitted.load,
+        "notes": fitted.notes,
+        "history": list(made.history),
+    }
+
+
+def _parse_span(text: str | None) -> float | None:
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([smhdw]?)\s*", text)
+    if not found or float(found[1]) <= 0:
+        raise UsageError(f"--span {text}: not a time such as 30d, 12h or 4w")
+    return float(found[1]) * _SECONDS[found[2] or "s"]
+
+
+def _parse_only(given: list[str] | None) -> dict[str, str] | None:
+    conditions = {}
+    for text in given or []:
+        for part in text.split(","):
+            name, equals, value = part.partition("=")
+            if not equals or not name.strip() or not value.strip():
+                raise UsageError(f"--only {text}: not a condition such as queue=3")
+            conditions[name.strip()] = value.strip()
+    return conditions or None
+
+
+@app.command()
+def models(json: Json = False) -> None:
+    """List the models: what they are, under which licence, what they need and how long they take.
+
+    Example: `tracekit models`
+    """
+    from generators import MODELS
+
+    rows: list[dict[str, Any]] = []
+    for name in MODELS:
+        try:
+            info = MODELS.get(name).info
+        except MissingExtra as error:
+            rows.append({"name": name, "family": "", "summary": str(error), "installed": False})
+            continue
+        rows.append(
+            {
+                "name": name,
+                "family": info.family,
+                "summary": info.summary,
+                "licence": info.licence,
+                "extra": info.extra,
+                "installed": _installed(info.extra),
+                "minutes": info.minutes,
+                "copies": info.copies,
+                "paper": info.paper,
+                "needs_trust": bool(info.trust),
+            }
+        )
+    if json:
+        print_json({"models": rows})
+        return
+    shown = table("model", "family", "what", "licence", "extra", "copies jobs", "typical fit", title=None)
+    for row in rows:
+        extra = f"{row['extra']}{'' if row['installed'] else ' (not installed)'}" if row.get("extra") else "-"
+        shown.add_row(
+            row["name"],
+            row["family"],
+            row["summary"],
+            str(row.get("licence", "")).split(" (")[0],
+            extra,
+            "yes, by design" if row.get("copies") else "no",
+            _minutes(row.get("minutes", 0.0)),
+        )
+    console().print(shown)
+    say(
+        "typical fit: 30,000 jobs on two cores at --budget normal. BUSL-1.1: free to use, but not for offering "
+        "synthetic data as a commercial service"
+    )
+
+
+def _installed(extra: str | None) -> bool:
+    from importlib.util import find_spec
+
+    from tracekit.registry import EXTRAS
+
+    return extra is None or all(find_spec(package) for package, name in EXTRAS.items() if name == extra)
+
+
+def _minutes(value: float) -> str:
+    return "seconds" if value < 0.5 else f"{value:g} min"
