@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+MODELS := $(VENV)/.ready-models
 
 .PHONY: demo test lint bench clean
 .DEFAULT_GOAL := help
@@ -18,10 +19,15 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+$(MODELS): $(READY)
+	@echo "adding the learned models to $(VENV) (torch, SDV, REaLTabFormer)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,synth]'
+	@touch $@
+
 demo: $(READY)  ## Run the main job on the embedded sample and leave demo/report.html to open
 	$(BIN)/tracekit demo -o demo --force
 
-test: lint  ## Lint, types, then all tests; the last line is pytest's own summary
+test: $(MODELS) lint  ## Lint, types, then all tests; the last line is pytest's own summary
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 lint: $(READY)  ## Style and types only
@@ -29,7 +35,7 @@ lint: $(READY)  ## Style and types only
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)  ## Measure speed and quality; prints ratios against named alternatives
+bench: $(MODELS)  ## Measure speed and quality; prints ratios against named alternatives
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:  ## Remove the virtual environment and everything generated

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swf._times import seconds_of
 from swf.base import head_lines
 from tracekit.errors import FormatError, SchemaError, UnknownName, UsageError
 from tracekit.files import head_of, opened
@@ -38,10 +39,19 @@ def delimiter_of(line: str) -> str:
     return max(DELIMITERS, key=line.count)
 
 
-def read_delimited(path: Path, *, on_error: str = "stop") -> tuple[pd.DataFrame, list[str]]:
-    """Read a delimited file with a header row; a row with too few or too many fields is damaged, never filled up.
+def read_delimited(
+    path: Path,
+    *,
+    on_error: str = "stop",
+    names: Sequence[str] | None = None,
+    text: Collection[str] = (),
+    only: Collection[str] = (),
+) -> tuple[pd.DataFrame, list[str]]:
+    """Read a delimited file; a row with too few or too many fields is damaged, never filled up.
 
-    Returns the table and, with ``on_error="skip"``, remarks on the rows that were left out.
+    ``names`` are those of a file without a header row. Columns in ``text`` are labels, whatever they look like, and
+    ``only`` picks columns. Returns the table, whose index counts lines from 1 (blank ones left out), and, with
+    ``on_error="skip"``, remarks on the rows that were left out.
     """
     import pyarrow as pa
     import pyarrow.csv
@@ -59,16 +69,26 @@ def read_delimited(path: Path, *, on_error: str = "stop") -> tuple[pd.DataFrame,
         return "skip"
 
     parse = pa.csv.ParseOptions(delimiter=delimiter_of(lines[0]), newlines_in_values=False, invalid_row_handler=note)
+    label = pa.dictionary(pa.int32(), pa.string())
     convert = pa.csv.ConvertOptions(
-        strings_can_be_null=True, null_values=["", "NA", "NaN", "nan", "NULL", "null", "None"]
+        strings_can_be_null=True,
+        null_values=["", "NA", "NaN", "nan", "NULL", "null", "None"],
+        column_types=dict.fromkeys(text, label),
+        include_columns=list(only),
     )
     for encoding in ("utf8", "latin1"):
         damaged.clear()
         try:
             with opened(path) as source:
-                options = pa.csv.ReadOptions(use_threads=False, encoding=encoding)
+                options = pa.csv.ReadOptions(
+                    use_threads=False, encoding=encoding, column_names=list(names) if names else None
+                )
                 found = pa.csv.read_csv(source, options, parse, convert)
+        except pa.ArrowKeyError as error:
+            raise FormatError(path, f"not the table it should be: {str(error).strip(chr(39))}") from None
         except pa.ArrowInvalid as error:
+            if encoding == "utf8" and "UTF8" in str(error):  # a label column that is no UTF-8
+                continue
             raise FormatError(path, f"not a readable table: {str(error).splitlines()[0]}") from None
         if not any(pa.types.is_binary(kind) for kind in found.schema.types):  # text that is no UTF-8 comes as bytes
             break
@@ -76,12 +96,32 @@ def read_delimited(path: Path, *, on_error: str = "stop") -> tuple[pd.DataFrame,
         line, problem = damaged[0]
         raise FormatError(path, problem, line=line or None, hint="--on-error skip leaves such lines out")
     if not found.num_rows:
-        raise FormatError(path, "holds no jobs, only a header")
-    remarks = (
-        [f"skipped {len(damaged)} damaged lines (first: line {damaged[0][0]}, {damaged[0][1]})"] if damaged else []
-    )
+        raise FormatError(path, "holds no jobs" if names else "holds no jobs, only a header")
+    remarks = [_skipped(len(damaged), f"line {damaged[0][0]}, {damaged[0][1]}")] if damaged else []
     frame: pd.DataFrame = found.to_pandas()
+    first = 1 if names else 2
+    lines_read = np.arange(first, first + len(frame) + len(damaged))
+    if damaged:
+        lines_read = np.setdiff1d(lines_read, [line for line, _ in damaged])[: len(frame)]
+    frame.index = pd.Index(lines_read, name="line")
     return frame, remarks
+
+
+def _skipped(count: int, first: str) -> str:
+    return f"skipped {count} damaged line{'s' * (count > 1)}" + (f" (first: {first})" if first else "")
+
+
+def _line(path: Path, frame: pd.DataFrame, row: int) -> int | None:
+    """Return the line of the file that a row of a table from `read_delimited` stands on, blank lines counted."""
+    if frame.index.name != "line":
+        return None
+    counted, seen = int(frame.index[row]), 0
+    with opened(path) as source:
+        for number, line in enumerate(source, 1):
+            seen += bool(line.strip(b"\r\n"))
+            if seen == counted:
+                return number
+    return counted
 
 
 def parse_map(text: str) -> dict[str, str]:
@@ -135,13 +175,14 @@ def to_trace(
     for name in frame.columns:
         ours = str(name)
         if ours in STAMPS or (ours in BY_NAME and BY_NAME[ours].kind not in ("label", "status")):
-            numbers, wrong, is_date = _numbers(frame[name], timezone)
+            numbers, wrong, is_date, notes = _numbers(frame[name], timezone)
+            remarks += [f"column {mapping.get(ours, ours)}: {note}" for note in notes]
             if wrong.any() and on_error != "skip":
                 row = int(np.flatnonzero(wrong)[0])
                 raise FormatError(
                     path,
                     f"'{frame[name].iloc[row]}' in column {mapping.get(ours, ours)} is no number and no date",
-                    line=row + 2,
+                    line=_line(path, frame, row),
                     hint="--on-error skip leaves such lines out",
                 )
             jobs[ours], bad, dates = numbers, bad | wrong, dates or is_date
@@ -150,7 +191,8 @@ def to_trace(
         else:
             jobs[ours if ours.startswith("x_") else "x_" + re.sub(r"\W+", "_", ours.strip())] = frame[name]
     if bad.any():
-        remarks.append(f"skipped {int(bad.sum())} damaged lines (first: line {int(np.flatnonzero(bad)[0]) + 2})")
+        first = _line(path, frame, int(np.flatnonzero(bad)[0]))
+        remarks.append(_skipped(int(bad.sum()), f"line {first}" if first else ""))
     _from_stamps(jobs)
     _check_enough(jobs, path, frame)
     if "job_id" not in jobs or not is_whole(np.asarray(jobs["job_id"])) or np.isnan(jobs["job_id"]).any():
@@ -171,29 +213,36 @@ def to_trace(
         raise FormatError(path, str(error)) from None
 
 
-def _numbers(values: pd.Series, timezone: str | None) -> tuple[NDArray[Any], NDArray[np.bool_], bool]:
-    """Return seconds or plain numbers, which rows are neither, and whether the column held dates."""
+def _numbers(values: pd.Series, timezone: str | None) -> tuple[NDArray[Any], NDArray[np.bool_], bool, list[str]]:
+    """Return seconds or plain numbers, which rows are neither, whether the column held dates, and remarks on those."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        values = values.astype(object)
     if pd.api.types.is_numeric_dtype(values.dtype):
-        return values.to_numpy(dtype=np.float64, na_value=np.nan), np.zeros(len(values), bool), False
+        return values.to_numpy(dtype=np.float64, na_value=np.nan), np.zeros(len(values), bool), False, []
     known = values.notna().to_numpy()
-    stamps = pd.to_datetime(values, errors="coerce", utc=timezone is None, format="ISO8601")
-    if not pd.api.types.is_datetime64_any_dtype(values.dtype):
-        numbers = pd.to_numeric(values, errors="coerce")
-        if numbers.notna().sum() >= stamps.notna().sum():
-            return numbers.to_numpy(dtype=np.float64, na_value=np.nan), known & numbers.isna().to_numpy(), False
-    if timezone is not None and getattr(stamps.dt, "tz", None) is None:
-        stamps = stamps.dt.tz_localize(timezone, ambiguous="NaT", nonexistent="shift_forward").dt.tz_convert("UTC")
-    seconds = (stamps - pd.Timestamp(0, tz="UTC")).dt.total_seconds().to_numpy(dtype=np.float64)
-    return seconds, known & np.isnan(seconds), True
+    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+        seconds, remarks = seconds_of(values, timezone)
+        return seconds, known & np.isnan(seconds), True, remarks
+    numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    if not (known & np.isnan(numbers)).any():
+        return numbers, np.zeros(len(values), bool), False, []
+    seconds, remarks = seconds_of(values, timezone)
+    if (~np.isnan(numbers)).sum() >= (~np.isnan(seconds)).sum():
+        return numbers, known & np.isnan(numbers), False, []
+    return seconds, known & np.isnan(seconds), True, remarks
 
 
 def _from_stamps(jobs: dict[str, Any]) -> None:
-    """Compute wait and run time from start and end, where only those are given."""
+    """Compute wait and run time from start and end, where they are not given themselves."""
     start, end = jobs.pop("start_time", None), jobs.pop("end_time", None)
-    if start is not None and "wait_time" not in jobs and "submit_time" in jobs:
-        jobs["wait_time"] = start - jobs["submit_time"]
-    if start is not None and end is not None and "run_time" not in jobs:
-        jobs["run_time"] = end - start
+    if start is not None and "submit_time" in jobs:
+        jobs["wait_time"] = _filled(jobs.get("wait_time"), start - jobs["submit_time"])
+    if start is not None and end is not None:
+        jobs["run_time"] = _filled(jobs.get("run_time"), end - start)
+
+
+def _filled(given: Any, computed: NDArray[np.float64]) -> NDArray[np.float64]:
+    return computed if given is None else np.where(np.isnan(given), computed, given)
 
 
 def _check_enough(jobs: dict[str, Any], path: Path, frame: pd.DataFrame) -> None:

@@ -77,14 +77,12 @@ class SWF:
     options: ClassVar[frozenset[str]] = frozenset({"on_error", "timezone"})
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """Accept ``; Key: value`` headers followed by rows of numbers, or rows of at least ten numbers without one."""
+        """Accept ``; Key: value`` headers whatever follows, or, without one, rows of at least ten numbers."""
         lines = [line.strip() for line in head_lines(head)]
         rows = [line.split() for line in lines if line and not line.startswith(";")][:50]
-        keyed = any(header.key_value(line) for line in lines if line.startswith(";"))
-        if not rows:
-            return keyed
-        width = MIN_FIELDS if keyed else 10
-        good = sum(len(row) >= width and all(map(_is_number, row[: len(FIELDS)])) for row in rows)
+        if any(header.key_value(line) for line in lines if line.startswith(";")):
+            return True
+        good = sum(len(row) >= 10 and all(map(_is_number, row[: len(FIELDS)])) for row in rows)
         return good > len(rows) // 2
 
     def read(self, path: Path, /, *, on_error: str = "stop", timezone: str | None = None) -> Trace:
@@ -230,7 +228,9 @@ class _Table:
             return []
         damaged = sorted(self.damaged)
         first = "; ".join(f"line {line}: {problem}" for line, problem in damaged[:3])
-        return [f"skipped {len(damaged)} damaged lines ({first}{' …' if len(damaged) > 3 else ''})"]
+        return [
+            f"skipped {len(damaged)} damaged line{'s' * (len(damaged) > 1)} ({first}{' …' if len(damaged) > 3 else ''})"
+        ]
 
     def _damage(self, line: int, problem: str) -> None:
         if not self.skip:

@@ -299,7 +299,7 @@ def test_a_damaged_line_is_named_or_skipped(tmp_path: Path, damage: str, line: i
     if "whole" not in words:
         kept = tracekit.read(path, "swf", on_error="skip")
         assert len(kept) == 2
-        assert f"skipped 1 damaged lines (line {line}" in kept.history[0]
+        assert f"skipped 1 damaged line (line {line}" in kept.history[0]
 
 
 def test_line_numbers_hold_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

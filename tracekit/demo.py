@@ -81,11 +81,12 @@ def report(main: Callable[[list[str]], int]) -> str:
     parts = [
         "<p class='note'>The jobs were <b>made</b> by a seeded script of tracekit; no machine ever ran them.</p>",
         "<div class='facts'>" + "".join(f"<div><b>{v}</b><span>{k}</span></div>" for k, v in facts.items()) + "</div>",
-        "<h2>How run times, limits, waits, sizes and arrivals are distributed</h2>" + _image(plots.cdfs(trace)),
-        "<h2>When people submit</h2>" + _image(plots.arrivals(trace)),
+        "<h2>How run times, limits, waits, sizes and arrivals are distributed</h2>"
+        + _image(plots.cdfs(trace), "cumulative distributions"),
+        "<h2>When people submit</h2>" + _image(plots.arrivals(trace), "jobs by hour of day and day of week"),
         "<h2>The same jobs under six policies, with EASY backfilling</h2>" + _policies(simulated["results"]),
         "<h2>Processors in use and jobs waiting, first come first served</h2>"
-        + _image(plots.utilization(tracekit.simulate(trace))),
+        + _image(plots.utilization(tracekit.simulate(trace)), "processors in use and jobs waiting over time"),
         "<h2>Two new traces from it: do they behave like the first?</h2>" + _scores(scored),
     ]
     return _PAGE.format(body="\n".join(parts), steps=html.escape(_commands()))
@@ -104,11 +105,11 @@ def _commands() -> str:
     return "\n".join(f"tracekit {' '.join(command)}" for _, command in STEPS)
 
 
-def _image(figure: Figure) -> str:
+def _image(figure: Figure, words: str) -> str:
     """Return a figure as an image inside the page."""
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=110, metadata={"Software": None})
-    return f"<img alt='' src='data:image/png;base64,{base64.b64encode(drawn.getvalue()).decode()}'>"
+    return f"<img alt='{html.escape(words)}' src='data:image/png;base64,{base64.b64encode(drawn.getvalue()).decode()}'>"
 
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
