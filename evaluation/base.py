@@ -90,9 +90,7 @@ class Metric(Protocol):
     unit: ClassVar[str]
     resampled: ClassVar[bool]
 
-    def __call__(
-        self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator
-    ) -> dict[str, Score]:
+    def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
         """Compare ``synth`` with ``real``."""
         ...
 
@@ -110,13 +108,15 @@ class Quantity:
         """Return each key's value, or why it has none."""
         raise NotImplementedError
 
-    def __call__(
-        self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator
-    ) -> dict[str, Score]:
+    def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
         """Measure both traces."""
         ours, theirs = self.measure(real), self.measure(synth)
-        return {key: beside(ours.get(key, "not in the real trace"), theirs.get(key, "not in the synthetic trace"),
-                            self.better) for key in {**ours, **theirs}}
+        return {
+            key: beside(
+                ours.get(key, "not in the real trace"), theirs.get(key, "not in the synthetic trace"), self.better
+            )
+            for key in {**ours, **theirs}
+        }
 
 
 def beside(real: float | str, synth: float | str, better: Better = "real") -> Score:

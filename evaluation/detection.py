@@ -33,8 +33,11 @@ def job_features(view: View, numbers: list[str], labels: list[str]) -> Floats:
 
 def familiar(real: View, synth: View, labels: list[str]) -> list[str]:
     """Leave out labels that the synthetic trace has renamed: names are opaque, so new ones are no sign of bad data."""
-    return [label for label in labels
-            if np.isin(synth.labels[label][synth.labels[label] >= 0], real.labels[label]).mean() >= 0.5]
+    return [
+        label
+        for label in labels
+        if np.isin(synth.labels[label][synth.labels[label] >= 0], real.labels[label]).mean() >= 0.5
+    ]
 
 
 def window_features(view: View, numbers: list[str], *, users: bool) -> Floats:
@@ -54,9 +57,7 @@ def window_features(view: View, numbers: list[str], *, users: bool) -> Floats:
     return table.reshape(count, -1)
 
 
-def cross_validated(
-    table: Floats, truth: NDArray[np.bool_], fold: NDArray[np.intp], trees: int, seed: int
-) -> Floats:
+def cross_validated(table: Floats, truth: NDArray[np.bool_], fold: NDArray[np.intp], trees: int, seed: int) -> Floats:
     """Return each row's score from a model that has not seen its fold."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from threadpoolctl import threadpool_limits
@@ -67,7 +68,8 @@ def cross_validated(
         if not test.any() or len(np.unique(truth[~test])) < 2:
             continue
         model = HistGradientBoostingClassifier(
-            max_iter=trees, learning_rate=0.1, max_leaf_nodes=15, early_stopping=False, random_state=seed)
+            max_iter=trees, learning_rate=0.1, max_leaf_nodes=15, early_stopping=False, random_state=seed
+        )
         alive = ~np.isnan(table[~test]).all(axis=0)
         with threadpool_limits(1):  # small tables: threads that wait for each other cost more than they give
             model.fit(table[~test][:, alive], truth[~test])
@@ -108,8 +110,9 @@ def _auc(
     value = folded_auc(scores, truth, folds)
     if np.isnan(value):
         return absent("too few jobs for cross-validation")
-    blocks = np.concatenate([side * _BLOCKS + np.arange(len(part)) * _BLOCKS // max(len(part), 1)
-                             for side, part in enumerate(tables)])
+    blocks = np.concatenate(
+        [side * _BLOCKS + np.arange(len(part)) * _BLOCKS // max(len(part), 1) for side, part in enumerate(tables)]
+    )
     members = [np.flatnonzero(blocks == b) for b in range(2 * _BLOCKS)]
     draws = []
     for _ in range(_DRAWS):

@@ -25,9 +25,15 @@ REAL = "#222222"
 #: Okabe & Ito's palette, which colour-blind readers can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 NAMES = {
-    "run_time": "run time (s)", "req_time": "limit (s)", "cpu_time": "CPU time (s)",
-    "interarrival": "gap between submits (s)", "procs": "processors", "nodes": "nodes", "gpus": "GPUs",
-    "req_mem": "memory requested (KB)", "used_mem": "memory used (KB)",
+    "run_time": "run time (s)",
+    "req_time": "limit (s)",
+    "cpu_time": "CPU time (s)",
+    "interarrival": "gap between submits (s)",
+    "procs": "processors",
+    "nodes": "nodes",
+    "gpus": "GPUs",
+    "req_mem": "memory requested (KB)",
+    "used_mem": "memory used (KB)",
 }
 _POINTS = 2_000  # of a curve; more cannot be seen
 
@@ -120,8 +126,15 @@ def correlation_heatmaps(real: Trace, synth: Trace, kind: Kind = "spearman", nam
             for j in range(len(columns)):
                 if i != j:
                     text = f"{values[i, j]:.2f}".replace("0.", ".", 1) if abs(values[i, j]) >= 0.005 else "0"
-                    axis.text(j, i, text, ha="center", va="center", fontsize=8,
-                              color="white" if abs(values[i, j]) > 0.6 else "black")
+                    axis.text(
+                        j,
+                        i,
+                        text,
+                        ha="center",
+                        va="center",
+                        fontsize=8,
+                        color="white" if abs(values[i, j]) > 0.6 else "black",
+                    )
     figure.colorbar(image, ax=list(axes), shrink=0.8, label=kind)
     return figure
 
@@ -132,8 +145,11 @@ def hour_of_week_heatmaps(real: Trace, synths: Mapping[str, Trace]) -> Figure:
     everyone = {label: view for label, view in {"real": ours, **others}.items() if view.hour is not None}
     if ours.hour is None:
         raise TracekitError("the real trace has no calendar: nobody knows its hours")
-    tables = {label: np.bincount(view.hour, minlength=168).reshape(7, 24) / len(view) * 100
-              for label, view in everyone.items() if view.hour is not None}
+    tables = {
+        label: np.bincount(view.hour, minlength=168).reshape(7, 24) / len(view) * 100
+        for label, view in everyone.items()
+        if view.hour is not None
+    }
     figure, axes = _grid(len(tables), width=5.2, height=2.4, most=2)
     top = max(float(table.max()) for table in tables.values())
     for axis, (label, table) in zip(axes, tables.items(), strict=True):
@@ -198,8 +214,9 @@ def ranking_slopes(
     synth_runs, _ = run_windows(Job.of(others[name]), begins, capacity, 1.0, setting)
     if (POLICIES[0], backfill) not in real_runs:
         raise TracekitError(f"backfill '{backfill}' was not simulated; with quick=True only easy is")
-    means = [[float(runs[policy, backfill].mean_slowdown.mean()) for policy in POLICIES]
-             for runs in (real_runs, synth_runs)]
+    means = [
+        [float(runs[policy, backfill].mean_slowdown.mean()) for policy in POLICIES] for runs in (real_runs, synth_runs)
+    ]
     ranks = [np.argsort(np.argsort(m, kind="stable"), kind="stable") + 1 for m in means]
     figure = Figure(figsize=(6, 4.2), layout="constrained")
     axis = figure.add_subplot()

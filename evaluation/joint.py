@@ -92,8 +92,9 @@ class Correlation:
 
 def pairs(names: list[str], real: Matrix, synth: Matrix) -> dict[str, float]:
     """Return synthetic minus real for every pair of columns."""
-    return {f"{a}~{b}": float(synth[i, j] - real[i, j])
-            for i, a in enumerate(names) for j, b in enumerate(names) if i < j}
+    return {
+        f"{a}~{b}": float(synth[i, j] - real[i, j]) for i, a in enumerate(names) for j, b in enumerate(names) if i < j
+    }
 
 
 def correlation_ratio(values: Floats, codes: Codes) -> float:
@@ -168,8 +169,10 @@ def standardised(real: View, views: list[View], names: list[str]) -> list[Floats
     base = np.column_stack([logged(real, name) for name in names])
     centre = np.nanmean(base, axis=0)
     spread = np.nanstd(base, axis=0)
-    return [np.nan_to_num((table - centre) / np.where(spread > 0, spread, 1.0), nan=0.0, posinf=1e6, neginf=-1e6)
-            for table in tables]
+    return [
+        np.nan_to_num((table - centre) / np.where(spread > 0, spread, 1.0), nan=0.0, posinf=1e6, neginf=-1e6)
+        for table in tables
+    ]
 
 
 class PrecisionRecall:
@@ -224,5 +227,5 @@ def prdc(real: Floats, synth: Floats, k: int) -> tuple[Floats, Floats, Floats, F
 def _reach(points: Floats, k: int) -> Floats:
     reach = np.empty(len(points))
     for start in range(0, len(points), 500):
-        reach[start: start + 500] = np.partition(cdist(points[start: start + 500], points), k, axis=1)[:, k]
+        reach[start : start + 500] = np.partition(cdist(points[start : start + 500], points), k, axis=1)[:, k]
     return reach

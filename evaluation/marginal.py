@@ -84,8 +84,11 @@ class KolmogorovSmirnov:
             scores[f"ks.{name}"] = score
             if name in NUMBERS:
                 counted.append(score.value)
-        scores["ks.mean"] = (Score(float(np.mean(counted)), note=f"over {len(counted)} columns") if counted
-                             else absent("no column of numbers varies in the real trace"))
+        scores["ks.mean"] = (
+            Score(float(np.mean(counted)), note=f"over {len(counted)} columns")
+            if counted
+            else absent("no column of numbers varies in the real trace")
+        )
         return scores
 
 
@@ -158,14 +161,15 @@ class TotalVariation:
                 continue
             ours, theirs = real.labels[name], synth.labels[name]
             scores[f"tv.{name}"] = Score(
-                total_variation(ours[ours >= 0], theirs[theirs >= 0], len(real.vocabulary[name])))
+                total_variation(ours[ours >= 0], theirs[theirs >= 0], len(real.vocabulary[name]))
+            )
         for name in (n for n in MODAL if real.varies(n)):
             if not synth.has(name):
                 scores[f"tv.{name}"] = absent(f"the synthetic trace has no {name}")
                 continue
             ours_n = real.known(name)
             values, codes = np.unique(np.concatenate([ours_n, synth.known(name)]), return_inverse=True)
-            scores[f"tv.{name}"] = Score(total_variation(codes[: len(ours_n)], codes[len(ours_n):], len(values)))
+            scores[f"tv.{name}"] = Score(total_variation(codes[: len(ours_n)], codes[len(ours_n) :], len(values)))
         return scores
 
 

@@ -102,8 +102,11 @@ def noise_floor(
     whole = _merged([m for m in cheap if isinstance(m, Quantity)], real, real, setting, run)
     for key, score in scores.items():
         spread = spreads.get(key, NAN)
-        ends = (_own_range(score, whole[key].value if key in whole else NAN, spread) if score.better == "real"
-                else _interval(score, spread))
+        ends = (
+            _own_range(score, whole[key].value if key in whole else NAN, spread)
+            if score.better == "real"
+            else _interval(score, spread)
+        )
         floors[key] = Floor(score.value, *ends, score.note or how)
     return floors
 
@@ -118,8 +121,15 @@ def _stranger(metric: Metric, real: View, setting: Setting, run: Run) -> dict[st
 
 
 def with_intervals(
-    metrics: Sequence[Metric], real: View, synth: View, scores: Mapping[str, Score], setting: Setting, times: int,
-    rng: np.random.Generator, run: Run, tick: Tick,
+    metrics: Sequence[Metric],
+    real: View,
+    synth: View,
+    scores: Mapping[str, Score],
+    setting: Setting,
+    times: int,
+    rng: np.random.Generator,
+    run: Run,
+    tick: Tick,
 ) -> dict[str, Score]:
     """Return the scores with intervals from drawing the synthetic trace's weeks (or tenths, when it is short) anew."""
     if times < 5 or len(synth) < 100 or not synth.span > 0:
@@ -131,5 +141,9 @@ def with_intervals(
         draws.append(_merged(cheap, real, view, setting, run))
         tick()
     spreads = _spreads(draws)
-    return {key: score.with_interval(*_interval(score, spreads[key])) if key in spreads and np.isfinite(score.value)
-            else score for key, score in scores.items()}
+    return {
+        key: score.with_interval(*_interval(score, spreads[key]))
+        if key in spreads and np.isfinite(score.value)
+        else score
+        for key, score in scores.items()
+    }

@@ -89,8 +89,10 @@ class PosterCorrelation:
         if flat or len(names) < 2:
             reason = f"constant in the synthetic trace: {', '.join(flat)}" if flat else "fewer than two columns"
             return dict.fromkeys(("correlation.mad_pearson", "poster.corr_mad"), absent(reason))
-        first, second = (np.asarray(np.corrcoef(_complete(np.column_stack([t[n] for n in names])), rowvar=False))
-                         for t in (ours, theirs))
+        first, second = (
+            np.asarray(np.corrcoef(_complete(np.column_stack([t[n] for n in names])), rowvar=False))
+            for t in (ours, theirs)
+        )
         found = Score(off_diagonal_mean(first, second), note=f"over {', '.join(names)}")
         return {"correlation.mad_pearson": found, "poster.corr_mad": found}
 
@@ -110,8 +112,11 @@ class PosterTime(Quantity):
         """Measure one trace."""
         columns = table(view)
         found: dict[str, float | str] = {}
-        for ours, theirs, column in (("interarrival", "interval", "interval"), ("run_time", "run", "run_time"),
-                                     ("nodes", "nodes", "nodes")):
+        for ours, theirs, column in (
+            ("interarrival", "interval", "interval"),
+            ("run_time", "run", "run_time"),
+            ("nodes", "nodes", "nodes"),
+        ):
             value = float(autocorrelation(log_seconds(columns[column]), 1)[0]) if column in columns else float("nan")
             found[f"acf1.{ours}"] = found[f"poster.acf1_{theirs}"] = "constant or missing" if np.isnan(value) else value
         user = view.labels.get("user") if view.trace is None else view.trace.column("user")
@@ -131,7 +136,7 @@ def as_pandas_reads(values: Floats) -> Floats:
     known = distinct[np.isfinite(distinct)]
     text = io.StringIO("\n".join(repr(value) for value in known.tolist()))
     read = pd.read_csv(text, header=None)[0].to_numpy(dtype=np.float64) if len(known) else known
-    return np.concatenate([read, distinct[len(known):]])[place] if np.isfinite(distinct[:1]).all() else values
+    return np.concatenate([read, distinct[len(known) :]])[place] if np.isfinite(distinct[:1]).all() else values
 
 
 class PosterNodes:

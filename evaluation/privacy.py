@@ -72,8 +72,11 @@ class Copies(_Privacy):
         labels = [name for name in shared_labels(real, synth) if holdout.has(name)]
         ours, theirs, fresh = row_keys([real, synth, holdout], names, labels)
         note = f"over {', '.join(names + labels)}; real = the hold-out's share"
-        return {"privacy.exact_copies": Score(
-            float(np.isin(theirs, ours).mean()), real=float(np.isin(fresh, ours).mean()), note=note)}
+        return {
+            "privacy.exact_copies": Score(
+                float(np.isin(theirs, ours).mean()), real=float(np.isin(fresh, ours).mean()), note=note
+            )
+        }
 
 
 def nearest(queries: Floats, targets: Floats) -> Floats:
@@ -106,15 +109,25 @@ class DistanceToClosest(_Privacy):
         stranger = nearest(_part(fresh, setting.neighbour_rows, rng), ours)
         statistic, word = (np.median, "medians") if np.median(stranger) > 0 else (np.mean, "means")
         bound = float(np.quantile(stranger, NEAR))
-        near = Score(float((synthetic <= bound).mean()), real=float((stranger <= bound).mean()),
-                     note="real = the hold-out's share")
+        near = Score(
+            float((synthetic <= bound).mean()),
+            real=float((stranger <= bound).mean()),
+            note="real = the hold-out's share",
+        )
         if not statistic(stranger) > 0:
             return {self.keys[0]: absent("every hold-out job equals a real one", "higher"), self.keys[1]: near}
         ratio = float(statistic(synthetic) / statistic(stranger))
         detail = {"synthetic": float(statistic(synthetic)), "holdout": float(statistic(stranger))}
-        return {self.keys[0]: Score(ratio, "higher", real=1.0, detail=detail,
-                                    note=f"ratio of {word}; 1 or more = no nearer than the hold-out"),
-                self.keys[1]: near}
+        return {
+            self.keys[0]: Score(
+                ratio,
+                "higher",
+                real=1.0,
+                detail=detail,
+                note=f"ratio of {word}; 1 or more = no nearer than the hold-out",
+            ),
+            self.keys[1]: near,
+        }
 
 
 class Membership(_Privacy):
@@ -140,8 +153,14 @@ class Membership(_Privacy):
         members = np.arange(2 * rows) < rows
         value = float(roc_auc_score(members, -distance))
         spread = 1.96 * float(np.sqrt((value * (1 - value) + 1 / 12) / rows))  # Hanley & McNeil's order of magnitude
-        return {self.keys[0]: Score(value, low=max(0.0, value - spread), high=min(1.0, value + spread),
-                                    note=f"on {rows:,} fitted and {rows:,} hold-out jobs")}
+        return {
+            self.keys[0]: Score(
+                value,
+                low=max(0.0, value - spread),
+                high=min(1.0, value + spread),
+                note=f"on {rows:,} fitted and {rows:,} hold-out jobs",
+            )
+        }
 
 
 def weekly_patterns(view: View, users: NDArray[np.int64]) -> Floats:
@@ -175,14 +194,21 @@ class UserLinkage(_Privacy):
         level, _ = _linked(real, holdout) if holdout.has("user") else (float("nan"), 0)
         if not users:
             return {self.keys[0]: absent(f"no user has {_ACTIVE} jobs in both traces under the same name", real=level)}
-        return {self.keys[0]: Score(linked, real=level, detail={"chance": 1 / users},
-                                    note=f"{users} users with {_ACTIVE} jobs or more; real = the hold-out's share")}
+        return {
+            self.keys[0]: Score(
+                linked,
+                real=level,
+                detail={"chance": 1 / users},
+                note=f"{users} users with {_ACTIVE} jobs or more; real = the hold-out's share",
+            )
+        }
 
 
 def _linked(real: View, other: View) -> tuple[float, int]:
     """Return the share of common users that are closest to themselves, and how many there are."""
-    active, theirs = (np.flatnonzero(np.bincount(v.labels["user"][v.labels["user"] >= 0]) >= _ACTIVE)
-                      for v in (real, other))
+    active, theirs = (
+        np.flatnonzero(np.bincount(v.labels["user"][v.labels["user"] >= 0]) >= _ACTIVE) for v in (real, other)
+    )
     common = np.intersect1d(active, theirs)
     if len(common) < 2:
         return float("nan"), 0

@@ -76,9 +76,15 @@ class Job:
 
     def trace(self, capacity: float) -> Trace:
         """Return the jobs as a trace of a machine of so many processors."""
-        jobs = pd.DataFrame({"job_id": np.arange(1, len(self.submit) + 1), "submit_time": self.submit,
-                             "run_time": self.run, "req_time": self.limit,
-                             "req_procs": pd.array(self.size.astype(np.int64), dtype="Int64")})
+        jobs = pd.DataFrame(
+            {
+                "job_id": np.arange(1, len(self.submit) + 1),
+                "submit_time": self.submit,
+                "run_time": self.run,
+                "req_time": self.limit,
+                "req_procs": pd.array(self.size.astype(np.int64), dtype="Int64"),
+            }
+        )
         return Trace(jobs, Machine(procs=int(capacity)))
 
 
@@ -101,9 +107,11 @@ def run_windows(
     places, count = starts(len(jobs.submit), setting)
     begins = jobs.submit[places] if begins is None else begins
     switches = Switches(bound=BOUND)
-    tables = [table(jobs.window(place, count, begin, stretch).trace(capacity), switches)
-              for place, begin in zip(places, begins, strict=True)]
-    kinds = [(policy, backfill) for backfill in BACKFILLS[1 if setting.quick else 0:] for policy in POLICIES]
+    tables = [
+        table(jobs.window(place, count, begin, stretch).trace(capacity), switches)
+        for place, begin in zip(places, begins, strict=True)
+    ]
+    kinds = [(policy, backfill) for backfill in BACKFILLS[1 if setting.quick else 0 :] for policy in POLICIES]
     results = iter(run_all(Task(part, policy, backfill, switches) for policy, backfill in kinds for part in tables))
     runs: Runs = {}
     for kind in kinds:
@@ -122,15 +130,17 @@ def tau(real: Runs, synth: Runs, picked: tuple[np.ndarray, np.ndarray] | None = 
             means.append((table if picked is None else table[:, picked[side]]).mean(axis=1))
         if all(np.ptp(m) > 1e-12 for m in means):
             values.append(float(scipy_stats.kendalltau(*means).statistic))
-    return float(np.mean(values)) if values else float("nan")
+    return round(float(np.mean(values)), 12) if values else float("nan")
 
 
 class _Histograms:
     """Waits or slowdowns of every window in fine bins of ln(1 + x), so that drawing windows anew costs nothing."""
 
     def __init__(self, runs: Runs, what: str) -> None:
-        self.counts = np.array([[np.histogram(log_seconds(window), _BINS)[0] for window in getattr(run, what)]
-                                for run in runs.values()], dtype=np.float64)  # runs × windows × bins
+        self.counts = np.array(
+            [[np.histogram(log_seconds(window), _BINS)[0] for window in getattr(run, what)] for run in runs.values()],
+            dtype=np.float64,
+        )  # runs × windows × bins
 
     def cumulated(self, picked: np.ndarray) -> Floats:
         """Return the distribution functions, shape (runs, bins), of the picked windows together."""
@@ -158,8 +168,11 @@ def compare(real: Runs, synth: Runs, prefix: str, note: str, rng: np.random.Gene
         step = float(_BINS[1] - _BINS[0])
         for key, distances, spread in (
             (f"{short}_ks", {k: ks(a, b) for k, (a, b) in pooled.items()}, gaps.max(axis=2).mean(axis=1).std()),
-            (f"log_{short}_w1", {k: w1(log_seconds(a), log_seconds(b)) for k, (a, b) in pooled.items()},
-             (gaps.sum(axis=2) * step).mean(axis=1).std()),
+            (
+                f"log_{short}_w1",
+                {k: w1(log_seconds(a), log_seconds(b)) for k, (a, b) in pooled.items()},
+                (gaps.sum(axis=2) * step).mean(axis=1).std(),
+            ),
         ):
             mean = float(np.mean(list(distances.values())))
             detail = {f"{policy}+{backfill}": distance for (policy, backfill), distance in distances.items()}
@@ -185,8 +198,11 @@ class Scheduling:
     def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
         """Simulate both traces, at the raw load and at the real one."""
         capacity = real.machine.capacity
-        keys = [f"scheduling.{middle}{key}" for middle in ("", "matched.")
-                for key in ("kendall_tau", "wait_ks", "log_wait_w1", "bsld_ks", "log_bsld_w1")]
+        keys = [
+            f"scheduling.{middle}{key}"
+            for middle in ("", "matched.")
+            for key in ("kendall_tau", "wait_ks", "log_wait_w1", "bsld_ks", "log_bsld_w1")
+        ]
         ours, theirs = Job.of(real), Job.of(synth)
         if not capacity >= 1 or min(len(ours.submit), len(theirs.submit)) < 2 * _FEWEST_JOBS:
             reason = f"fewer than {2 * _FEWEST_JOBS} jobs that a scheduler could run in one of the traces"
@@ -195,20 +211,23 @@ class Scheduling:
         if setting.quick not in done:
             done[setting.quick] = run_windows(ours, None, capacity, 1.0, setting)
         real_runs, begins = done[setting.quick]
-        note = "; ".join(filter(None, [
-            real.machine.note, f"{theirs.refused:,} synthetic jobs cannot run" if theirs.refused else ""]))
+        note = "; ".join(
+            filter(None, [real.machine.note, f"{theirs.refused:,} synthetic jobs cannot run" if theirs.refused else ""])
+        )
         synth_runs, _ = run_windows(theirs, begins, capacity, 1.0, setting)
         scores = compare(real_runs, synth_runs, "scheduling", note, rng)
         ours_w, theirs_w = (np.array([w.mean() for w in runs["fcfs", "easy"].wait]) for runs in (real_runs, synth_runs))
         half = 1.96 * float(theirs_w.std() / np.sqrt(len(theirs_w)))
         mean = float(theirs_w.mean())
         scores["scheduling.mean_wait"] = Score(
-            mean, "real", real=float(ours_w.mean()), low=max(0.0, mean - half), high=mean + half, note=note)
+            mean, "real", real=float(ours_w.mean()), low=max(0.0, mean - half), high=mean + half, note=note
+        )
         loads = [OfferedLoad().measure(view)["offered_load"] for view in (real, synth)]
         if isinstance(loads[0], str) or isinstance(loads[1], str) or not min(loads[0], loads[1]) > 0:
             reason = "one of the traces offers no load that could be matched"
-            return scores | {key: absent(reason, "higher" if "tau" in key else "lower")
-                             for key in keys if ".matched." in key}
+            return scores | {
+                key: absent(reason, "higher" if "tau" in key else "lower") for key in keys if ".matched." in key
+            }
         stretch = loads[1] / loads[0]
         matched, _ = run_windows(theirs, begins, capacity, stretch, setting)
         note = "; ".join(filter(None, [note, f"submit times stretched by {stretch:.3g}"]))

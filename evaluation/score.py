@@ -53,14 +53,17 @@ class Scores:
             raise UnknownName("score", key, first)
         return first[key]
 
-    def keys(self, family: str | None = None) -> list[str]:
+    def keys_of(self, family: str | None = None) -> list[str]:
         """Return every key in order, or those of one family."""
         return [key for key, own in self.family.items() if family in (None, own)]
 
     def values(self) -> dict[str, float]:
         """Return the real trace's own quantities."""
-        return {key: score.real for key, score in self.synthetic[0].scores.items()
-                if self.family[key] != "privacy" and np.isfinite(score.real)}
+        return {
+            key: score.real
+            for key, score in self.synthetic[0].scores.items()
+            if self.family[key] != "privacy" and np.isfinite(score.real)
+        }
 
     def within_noise(self, key: str, scored: Scored) -> bool | None:
         """Tell whether a score is no worse than half of the real trace against the other half; None = unknown."""
@@ -85,7 +88,8 @@ class Scores:
             "real": {"name": self.real, "jobs": self.real_jobs, "values": self.values()},
             "noise_floor": {
                 key: {"value": _plain(f.value), "low": _plain(f.low), "high": _plain(f.high), "note": f.note}
-                for key, f in self.noise_floor.items()},
+                for key, f in self.noise_floor.items()
+            },
             "synthetic": [self._one(scored) for scored in self.synthetic],
             "baselines": [self._one(scored) for scored in self.baselines],
             "families": dict(FAMILIES),
@@ -96,8 +100,13 @@ class Scores:
         scores: dict[str, dict[str, Any]] = {}
         for key, score in scored.scores.items():
             scores[key] = {
-                "value": _plain(score.value), "real": _plain(score.real), "low": _plain(score.low),
-                "high": _plain(score.high), "better": score.better, "note": score.note, "family": self.family[key],
+                "value": _plain(score.value),
+                "real": _plain(score.real),
+                "low": _plain(score.low),
+                "high": _plain(score.high),
+                "better": score.better,
+                "note": score.note,
+                "family": self.family[key],
                 "within_noise": self.within_noise(key, scored),
             }
             if scored in self.synthetic:
@@ -199,12 +208,24 @@ def score(
     floors = noise_floor(metrics, ours, setting, draws[0], rng, run, steps) if floor else {}
     order = sorted(family, key=lambda key: list(FAMILIES).index(family[key]))
     switches = {
-        "seed": seed, "quick": quick, "preset": preset, "holdout": holdout is not None,
+        "seed": seed,
+        "quick": quick,
+        "preset": preset,
+        "holdout": holdout is not None,
         "draws": draws[0] if floor else 0,
-        "unit": ours.machine.unit, "machine_size": _plain(ours.machine.capacity), "machine_note": ours.machine.note,
+        "unit": ours.machine.unit,
+        "machine_size": _plain(ours.machine.capacity),
+        "machine_note": ours.machine.note,
     }
-    return Scores(names[0], len(real), scored[: len(traces)], scored[len(traces):], floors,
-                  {key: family[key] for key in order}, switches)
+    return Scores(
+        names[0],
+        len(real),
+        scored[: len(traces)],
+        scored[len(traces) :],
+        floors,
+        {key: family[key] for key in order},
+        switches,
+    )
 
 
 class _Steps:

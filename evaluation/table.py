@@ -27,10 +27,10 @@ SIDE_BY_SIDE = 3
 
 def tables(scores: Scores) -> Iterator[Table]:
     """Yield one table a family (and a group of synthetic traces)."""
-    groups = [scores.synthetic[k: k + SIDE_BY_SIDE] for k in range(0, len(scores.synthetic), SIDE_BY_SIDE)]
+    groups = [scores.synthetic[k : k + SIDE_BY_SIDE] for k in range(0, len(scores.synthetic), SIDE_BY_SIDE)]
     for group in groups:
         for family, question in FAMILIES.items():
-            keys = [key for key in scores.keys(family) if _shown(key, group)]
+            keys = [key for key in scores.keys_of(family) if _shown(key, group)]
             if keys:
                 yield _table(scores, family, question, keys, group)
 
@@ -55,28 +55,43 @@ def notes(scores: Scores) -> list[str]:
 def _shown(key: str, group: Sequence[Scored]) -> bool:
     """Leave out sizes as the file has them, which repeat the sizes as scheduled, and what no trace has."""
     return key.rpartition(".")[2] not in RAW_SIZES and any(
-        key in scored.scores and math.isfinite(scored.scores[key].value) for scored in group)
+        key in scored.scores and math.isfinite(scored.scores[key].value) for scored in group
+    )
 
 
 def _table(scores: Scores, family: str, question: str, keys: list[str], group: Sequence[Scored]) -> Table:
     from rich import box
     from rich.table import Table
 
-    made = Table(title=f"{family}: {question}", box=box.SIMPLE_HEAD, title_justify="left", title_style="bold",
-                 pad_edge=False, padding=(0, 1, 0, 0))
+    made = Table(
+        title=f"{family}: {question}",
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        title_style="bold",
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     made.add_column("metric", no_wrap=True)
     names = distinct([scored.name for scored in scores.synthetic])
-    headings = ["real", *(names[scored.name] for scored in group), "noise floor",
-                *(baseline.name for baseline in scores.baselines)]
+    headings = [
+        "real",
+        *(names[scored.name] for scored in group),
+        "noise floor",
+        *(baseline.name for baseline in scores.baselines),
+    ]
     for heading in headings:
         made.add_column(heading, justify="right", no_wrap=True)
     for key in keys:
         cells = [key, number(group[0].scores[key].real)]
         cells += [_cell(scores, key, scored) for scored in group]
         floor = scores.noise_floor.get(key)
-        cells.append("" if floor is None or math.isnan(floor.value) else
-                     f"{number(floor.value)} [{number(floor.low)}, {number(floor.high)}]" if math.isfinite(floor.low)
-                     else number(floor.value))
+        cells.append(
+            ""
+            if floor is None or math.isnan(floor.value)
+            else f"{number(floor.value)} [{number(floor.low)}, {number(floor.high)}]"
+            if math.isfinite(floor.low)
+            else number(floor.value)
+        )
         cells += [number(baseline.scores[key].value) if key in baseline.scores else "" for baseline in scores.baselines]
         made.add_row(*cells)
     return made
@@ -121,5 +136,7 @@ def distinct(names: Sequence[str]) -> dict[str, str]:
     while len(parts) > 1 and all(len(part) > 1 and part[-1] == parts[0][-1] for part in parts):
         parts = [part[:-1] for part in parts]
     short = ["".join(part).strip("_-. /") or name for part, name in zip(parts, names, strict=True)]
-    return {name: cut if len(cut) <= _NAME_WIDTH else cut[: _NAME_WIDTH - 1] + "…"
-            for name, cut in zip(names, short, strict=True)}
+    return {
+        name: cut if len(cut) <= _NAME_WIDTH else cut[: _NAME_WIDTH - 1] + "…"
+        for name, cut in zip(names, short, strict=True)
+    }

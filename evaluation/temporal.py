@@ -73,7 +73,8 @@ class Lag1(Quantity):
         """Return one number a series."""
         found: dict[str, float | str] = {
             f"acf1.{name}": f"the trace has no {name}, or only one value of it"
-            for name in ("interarrival", "run_time", "procs", "nodes")}
+            for name in ("interarrival", "run_time", "procs", "nodes")
+        }
         for name, values in series(view).items():
             value = float(autocorrelation(values, 1)[0])
             found[f"acf1.{name}"] = "constant, or fewer than two jobs" if np.isnan(value) else value
@@ -102,8 +103,11 @@ class Autocorrelation:
                 side = "real" if np.isnan(a).any() else "synthetic"
                 scores[key] = absent(f"{side} trace: constant, or no more than {LAGS} jobs")
                 continue
-            detail = {f"{side}_lag{lag}": float(curve[lag - 1])
-                      for lag in (1, 2, 5, 10, 50, 100) for side, curve in (("real", a), ("synthetic", b))}
+            detail = {
+                f"{side}_lag{lag}": float(curve[lag - 1])
+                for lag in (1, 2, 5, 10, 50, 100)
+                for side, curve in (("real", a), ("synthetic", b))
+            }
             scores[key] = Score(float(np.abs(a - b).mean()), detail=detail)
         return scores
 

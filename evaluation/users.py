@@ -115,8 +115,13 @@ class Sessions:
         for view in (real, synth):
             chains = Chains.of(view)
             think = think_times(view, chains)
-            found.append((chains.stretches(user_gaps(view, chains) > SESSION_GAP), chains.stretches(think > 0),
-                          think[chains.follows & (think > 0)]))
+            found.append(
+                (
+                    chains.stretches(user_gaps(view, chains) > SESSION_GAP),
+                    chains.stretches(think > 0),
+                    think[chains.follows & (think > 0)],
+                )
+            )
         (a_session, a_batch, a_think), (b_session, b_batch, b_think) = found
         scores = {
             "sessions.length": Score(ks(a_session, b_session), detail=_means(a_session, b_session)),

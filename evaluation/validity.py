@@ -41,8 +41,14 @@ class Rules:
         if (over > 0).mean() > OVERRUN_SHARE:
             beyond = (over > 0) & (limit > 0)
             grace, factor = float(over[beyond].max(initial=0.0)), float((run[beyond] / limit[beyond]).max(initial=1.0))
-        return cls(real.machine.capacity, real.machine.note, grace, factor, _per_node(real),
-                   {name: np.unique(real.labels[name]) for name in SET_UP if real.has(name)})
+        return cls(
+            real.machine.capacity,
+            real.machine.note,
+            grace,
+            factor,
+            _per_node(real),
+            {name: np.unique(real.labels[name]) for name in SET_UP if real.has(name)},
+        )
 
 
 def _per_node(real: View) -> float | None:

@@ -114,10 +114,14 @@ class View:
     def take(self, rows: NDArray[Any], submit: Floats | None = None) -> View:
         """Return a view of some rows, at other submit times if given; ``rows`` must keep submit order."""
         return replace(
-            self, submit=self.submit[rows] if submit is None else submit, trace=None, dropped=0,
+            self,
+            submit=self.submit[rows] if submit is None else submit,
+            trace=None,
+            dropped=0,
             numbers={name: values[rows] for name, values in self.numbers.items()},
             labels={name: codes[rows] for name, codes in self.labels.items()},
-            hour=None if self.hour is None else self.hour[rows])
+            hour=None if self.hour is None else self.hour[rows],
+        )
 
 
 def prepare(real: Trace, others: Sequence[Trace], names: Sequence[str]) -> list[View]:
@@ -152,9 +156,21 @@ def _view(trace: Trace, name: str, books: Mapping[str, pd.Index], reference: Ref
     if "status" in labels and len(books["status"]):
         unknown = books["status"].get_indexer(pd.Index(["unknown"], dtype=object))[0]
         labels["status"] = np.where(labels["status"] == unknown, -1, labels["status"])
-    hour = stats.hour_of_week(trace)[order] if stats.has_calendar(trace) else None
-    return View(name, submit[order], numbers, labels, {k: tuple(v) for k, v in books.items()}, hour, reference,
-                dropped=len(trace) - len(order), trace=trace)
+    dated = trace if len(order) == len(trace) else trace.take(order)
+    hour = None
+    if stats.has_calendar(trace):
+        hour = stats.hour_of_week(dated)[order] if dated is trace else stats.hour_of_week(dated)
+    return View(
+        name,
+        submit[order],
+        numbers,
+        labels,
+        {k: tuple(v) for k, v in books.items()},
+        hour,
+        reference,
+        dropped=len(trace) - len(order),
+        trace=trace,
+    )
 
 
 # ---- cutting a trace into weeks, and laying weeks end to end ---------------------------------------------------------

@@ -119,12 +119,14 @@ def metrics(json: Json = False) -> None:
     rows = []
     for name in METRICS.names():
         metric = METRICS.get(name)
-        rows.append({
-            "name": name,
-            "family": metric.family,
-            "unit": metric.unit,
-            "definition": (metric.__doc__ or "").partition("\n")[0],
-        })
+        rows.append(
+            {
+                "name": name,
+                "family": metric.family,
+                "unit": metric.unit,
+                "definition": (metric.__doc__ or "").partition("\n")[0],
+            }
+        )
     if json:
         print_json({"metrics": rows})
         return
