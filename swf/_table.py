@@ -124,6 +124,32 @@ def _line(path: Path, frame: pd.DataFrame, row: int) -> int | None:
     return counted
 
 
+def numeric(
+    frame: pd.DataFrame, path: Path, names: Sequence[str], *, on_error: str = "stop"
+) -> tuple[pd.DataFrame, list[str]]:
+    """Make columns float64; a row with a text that is no number is an error by line, or left out and counted."""
+    bad = np.zeros(len(frame), dtype=bool)
+    made = {}
+    for name in names:
+        made[name], wrong, _, _ = _numbers(frame[name], None, dates=False)
+        if wrong.any() and on_error != "skip":
+            row = int(np.flatnonzero(wrong)[0])
+            problem = f"'{frame[name].iloc[row]}' in column {name} is no number"
+            hint = "--on-error skip leaves such lines out"
+            raise FormatError(path, problem, line=_line(path, frame, row), hint=hint)
+        bad |= wrong
+    frame = frame.assign(**made)
+    if not bad.any():
+        return frame, []
+    first = _line(path, frame, int(np.flatnonzero(bad)[0]))
+    return frame[~bad], [f"{path.name}: " + _skipped(int(bad.sum()), f"line {first}")]
+
+
+def is_numeric(values: pd.Series) -> bool:
+    """Tell whether a column came out of the file as numbers."""
+    return bool(pd.api.types.is_numeric_dtype(values.dtype))
+
+
 def parse_map(text: str) -> dict[str, str]:
     """Read ``run_time=Duration,user=owner`` into {ours: theirs}; our names are checked.
 
@@ -156,11 +182,13 @@ def to_trace(
     machine: Machine | None = None,
     on_error: str = "stop",
     remarks: list[str] | None = None,
+    dates: bool = True,
 ) -> Trace:
     """Turn any table into a Trace: columns by our names or by ``mapping``, the rest kept with the prefix ``x_``.
 
     Times may be numbers of seconds or dates; dates become seconds since 1970 with the zone ``timezone`` (default UTC).
-    ``start_time`` and ``end_time`` give wait_time and run_time where those are not there themselves.
+    ``start_time`` and ``end_time`` give wait_time and run_time where those are not there themselves. ``dates=False``
+    takes numbers only.
     """
     mapping, remarks = dict(mapping or {}), list(remarks or [])
     if frame.columns.duplicated().any():
@@ -171,21 +199,22 @@ def to_trace(
     frame = frame.rename(columns={theirs: ours for ours, theirs in mapping.items()})
     jobs: dict[str, Any] = {}
     bad = np.zeros(len(frame), dtype=bool)
-    dates = False
+    dated = False
     for name in frame.columns:
         ours = str(name)
         if ours in STAMPS or (ours in BY_NAME and BY_NAME[ours].kind not in ("label", "status")):
-            numbers, wrong, is_date, notes = _numbers(frame[name], timezone)
+            numbers, wrong, is_date, notes = _numbers(frame[name], timezone, dates=dates)
             remarks += [f"column {mapping.get(ours, ours)}: {note}" for note in notes]
             if wrong.any() and on_error != "skip":
                 row = int(np.flatnonzero(wrong)[0])
                 raise FormatError(
                     path,
-                    f"'{frame[name].iloc[row]}' in column {mapping.get(ours, ours)} is no number and no date",
+                    f"'{frame[name].iloc[row]}' in column {mapping.get(ours, ours)} is no number"
+                    + " and no date" * dates,
                     line=_line(path, frame, row),
                     hint="--on-error skip leaves such lines out",
                 )
-            jobs[ours], bad, dates = numbers, bad | wrong, dates or is_date
+            jobs[ours], bad, dated = numbers, bad | wrong, dated or is_date
         elif ours in BY_NAME:
             jobs[ours] = frame[name]
         else:
@@ -200,7 +229,7 @@ def to_trace(
             jobs["x_job_id"] = jobs.pop("job_id")
         jobs["job_id"] = np.arange(1, len(frame) + 1)
     known = machine or Machine()
-    if dates and known.epoch is None:
+    if dated and known.epoch is None:
         known = known.replace(epoch=0.0)
     if timezone:
         known = known.replace(timezone=timezone)
@@ -213,19 +242,23 @@ def to_trace(
         raise FormatError(path, str(error)) from None
 
 
-def _numbers(values: pd.Series, timezone: str | None) -> tuple[NDArray[Any], NDArray[np.bool_], bool, list[str]]:
+def _numbers(
+    values: pd.Series, timezone: str | None, *, dates: bool = True
+) -> tuple[NDArray[Any], NDArray[np.bool_], bool, list[str]]:
     """Return seconds or plain numbers, which rows are neither, whether the column held dates, and remarks on those."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(object)
     if pd.api.types.is_numeric_dtype(values.dtype):
         return values.to_numpy(dtype=np.float64, na_value=np.nan), np.zeros(len(values), bool), False, []
     known = values.notna().to_numpy()
-    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+    if pd.api.types.is_datetime64_any_dtype(values.dtype) and dates:
         seconds, remarks = seconds_of(values, timezone)
         return seconds, known & np.isnan(seconds), True, remarks
+    if pd.api.types.is_datetime64_any_dtype(values.dtype):
+        values = values.astype(str)
     numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-    if not (known & np.isnan(numbers)).any():
-        return numbers, np.zeros(len(values), bool), False, []
+    if not dates or not (known & np.isnan(numbers)).any():
+        return numbers, known & np.isnan(numbers), False, []
     seconds, remarks = seconds_of(values, timezone)
     if (~np.isnan(numbers)).sum() >= (~np.isnan(seconds)).sum():
         return numbers, known & np.isnan(numbers), False, []

@@ -1,0 +1,181 @@
+"""The tables of Alibaba's cluster-trace-gpu-v2020: telling them apart, and adding tasks up to jobs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swf import _common, _table
+from swf.base import head_lines
+from tracekit.errors import FormatError
+from tracekit.files import head_of
+from tracekit.machine import Machine
+from tracekit.schema import counts
+
+TABLES = {
+    "job": ("job_name", "inst_id", "user", "status", "start_time", "end_time"),
+    "task": (
+        "job_name",
+        "task_name",
+        "inst_num",
+        "status",
+        "start_time",
+        "end_time",
+        "plan_cpu",
+        "plan_mem",
+        "plan_gpu",
+        "gpu_type",
+    ),
+    "instance": (
+        "job_name",
+        "task_name",
+        "inst_name",
+        "worker_name",
+        "inst_id",
+        "status",
+        "start_time",
+        "end_time",
+        "machine",
+    ),
+}
+WORDS = {"Terminated": "completed", "Failed": "failed"}
+SPEC = ("machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu")
+TEXT = ("job_name", "inst_id", "user", "status", "task_name", "gpu_type", "machine")
+
+_HEX, _NUMBER, _STATUS = "[0-9a-f]{6,}", r"(?:-?\d+(?:\.\d*)?)?", "(?:Running|Terminated|Failed|Waiting|Interrupted)"
+_SHAPES = {
+    "job": re.compile(f"{_HEX},{_HEX},[0-9a-z]*,{_STATUS},{_NUMBER},{_NUMBER}$"),
+    "task": re.compile(f"{_HEX},[^,]*,{_NUMBER},{_STATUS}" + f",{_NUMBER}" * 5 + ",[^,]*$"),
+    "instance": re.compile(f"{_HEX},[^,]*,{_HEX},[0-9a-z]*,[0-9a-z]*,{_STATUS},{_NUMBER},{_NUMBER},[^,]*$"),
+}
+_FLOATS = {
+    "job": ["start_time", "end_time"],
+    "task": ["inst_num", "start_time", "end_time", "plan_cpu", "plan_mem", "plan_gpu"],
+}
+
+
+def kind_of(head: bytes) -> str | None:
+    """Tell which of the tables a file begins like: most of its rows, after a header row that some people add."""
+    lines = [line.strip() for line in head_lines(head, limit=50) if line.strip()]
+    for kind, names in TABLES.items():
+        rows = lines[1:] if lines and lines[0] == ",".join(names) else lines
+        if sum(bool(_SHAPES[kind].match(row)) for row in rows) > len(rows) // 2:
+            return kind
+    return None
+
+
+def places(path: Path, kind: str | None) -> dict[str, Path]:
+    """Return where the tables are: the one given, the others beside it (or in the folder) under the owners' names."""
+    found = {table: _common.beside(path, [f"pai_{table}_table.csv"]) for table in TABLES}
+    if path.is_file():
+        if kind is None:
+            raise FormatError(path, "not the job, task or instance table of Alibaba PAI")
+        found[kind] = path
+    if found["task"] is None:
+        raise FormatError(path, "the sizes of jobs stand in pai_task_table.csv, which is not there")
+    return {table: place for table, place in found.items() if place is not None}
+
+
+def jobs(found: dict[str, Path], on_error: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return one row per job under our names, and remarks."""
+    tasks, remarks = _read(found["task"], "task", on_error)
+    if "job" in found:
+        table, more = _read(found["job"], "job", on_error)
+        remarks += more
+    else:
+        remarks.append("no job table: users are unknown, and jobs count as submitted when their first task starts")
+        table = pd.DataFrame({"job_name": tasks["job_name"].unique()})
+    names = pd.Index(table["job_name"])
+    first_of_name = pd.Index(names.unique())
+    row_of_name = pd.Series(np.arange(len(names)), index=names).groupby(level=0, sort=False).first()
+    at = first_of_name.get_indexer(tasks["job_name"])
+    known = at >= 0
+    if (~known).any():
+        remarks.append(f"{int((~known).sum())} tasks whose job is not in the job table were left out")
+    owner = row_of_name.reindex(first_of_name).to_numpy()[at[known]]
+    made = _added_up(table, tasks[known], owner)
+    if "instance" in found:
+        made["alloc_nodes"] = _machines(found["instance"], names, on_error)
+    return made, remarks
+
+
+def _read(place: Path, kind: str, on_error: str) -> tuple[pd.DataFrame, list[str]]:
+    names = TABLES[kind]
+    first = head_lines(head_of(place), limit=1)
+    headed = bool(first) and first[0].strip() == ",".join(names)
+    frame, remarks = _table.read_delimited(place, on_error=on_error, names=None if headed else names, text=TEXT)
+    frame, more = _table.numeric(frame, place, _FLOATS[kind], on_error=on_error)
+    return frame.assign(job_name=frame["job_name"].astype(object)), [*remarks, *more]
+
+
+def _added_up(table: pd.DataFrame, tasks: pd.DataFrame, owner: NDArray[Any]) -> pd.DataFrame:
+    n = len(table)
+
+    def total(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        known = ~np.isnan(values)
+        sums = np.bincount(owner[known], weights=values[known], minlength=n)
+        return np.where(np.bincount(owner[known], minlength=n) > 0, sums, np.nan)
+
+    def edge(name: str, how: str) -> NDArray[np.float64]:
+        return tasks[name].groupby(owner).agg(how).reindex(range(n)).to_numpy(dtype=np.float64)
+
+    instances = tasks["inst_num"].to_numpy()
+    procs = total(np.round(tasks["plan_cpu"].to_numpy() * instances, 6)) / 100
+    gpus = total(np.round(tasks["plan_gpu"].to_numpy() * instances, 6)) / 100
+    with np.errstate(divide="ignore", invalid="ignore"):
+        memory = np.where(procs > 0, total(tasks["plan_mem"].to_numpy() * instances) * 1024**2 / procs, np.nan)
+    begun = edge("start_time", "min")
+    if "start_time" in table.columns:
+        submit, ended = table["start_time"].to_numpy(), table["end_time"].to_numpy()
+        wait = begun - submit
+        status = table["status"]
+    else:
+        submit, wait, ended = begun, np.full(n, np.nan), edge("end_time", "max")
+        status = tasks["status"].astype(object).groupby(owner).last().reindex(range(n))
+    kinds = pd.Series(tasks["gpu_type"].astype(object).to_numpy(), index=owner).dropna()
+    made: dict[str, Any] = {
+        "submit_time": submit,
+        "wait_time": wait,
+        "run_time": ended - begun,
+        "req_procs": counts(procs),
+        "req_gpus": counts(gpus),
+        "req_mem": memory,
+        "gpu_type": kinds.groupby(level=0).first().reindex(range(n)).to_numpy(),
+        "x_status": status.to_numpy(),
+        "x_job_name": table["job_name"].to_numpy(),
+        "x_tasks": np.bincount(owner, minlength=n),
+        "x_instances": counts(total(instances)),
+    }
+    if "user" in table.columns:
+        made |= {"user": table["user"].array, "x_inst_id": table["inst_id"].astype(object).to_numpy()}
+    return pd.DataFrame(made)
+
+
+def _machines(place: Path, names: pd.Index, on_error: str) -> NDArray[np.float64]:
+    """Return on how many different machines the instances of each job ran; NaN where there is none."""
+    table = TABLES["instance"]
+    frame, _ = _table.read_delimited(
+        place, on_error=on_error, names=table, text=("job_name", "machine"), only=("job_name", "machine")
+    )
+    pairs = frame.dropna().drop_duplicates()
+    per_job = pairs["job_name"].astype(object).value_counts()
+    return np.asarray(per_job.reindex(names), dtype=np.float64)
+
+
+def machine(path: Path) -> Machine:
+    """Return the cluster as pai_machine_spec.csv beside the tables lists it."""
+    known = Machine(name="Alibaba PAI", unit="gpus", notes=("dates are made up; hours and weekdays hold in UTC+8",))
+    place = _common.beside(path, ["pai_machine_spec.csv"])
+    if place is None:
+        return known
+    frame, _ = _table.read_delimited(place, names=SPEC, text=("machine", "gpu_type"))
+    frame, _ = _table.numeric(frame, place, ["cap_cpu", "cap_mem", "cap_gpu"])
+    named = {"gpu_type": frame["gpu_type"], "gpus": frame["cap_gpu"], "cores": frame["cap_cpu"]}
+    groups = _common.host_groups(pd.DataFrame({**named, "memory": frame["cap_mem"] * 1024**2}))
+    sizes = {"procs": int(frame["cap_cpu"].sum()), "gpus": int(frame["cap_gpu"].sum())}
+    return known.replace(nodes=len(frame), groups=groups, **{unit: size or None for unit, size in sizes.items()})

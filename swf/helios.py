@@ -1,0 +1,122 @@
+"""helios: job logs of SenseTime's GPU clusters Earth, Saturn, Uranus and Venus, 2020 (``cluster_log.csv``).
+
+| their column | our column | unit, remark |
+|---|---|---|
+| job_id | job_id | Slurm's number |
+| user | user | label |
+| vc | partition | virtual cluster |
+| gpu_num, cpu_num, node_num | req_gpus, req_procs, req_nodes | counts; gpu_num 0 is a CPU job |
+| state | status, x_status | COMPLETED, CANCELLED, FAILED, TIMEOUT; NODE_FAIL is failed; others unknown |
+| submit_time | submit_time | local time without a zone; read as Asia/Shanghai unless ``--timezone`` says otherwise |
+| start_time, end_time | wait_time, run_time | seconds: start − submit, end − start |
+| duration, queue | run_time, wait_time | seconds, where a stamp is missing; x_duration, x_queue if they disagree |
+| any other (Lucid's jobname) | x_<name> | kept |
+
+GPUs are what is scheduled if any job has some. ``cluster_gpu_number.csv`` beside the log (date, GPUs of every virtual
+cluster, total) gives the machine's GPUs: the largest daily total. There is no limit in these logs. That the clock is
+China's is an assumption; the owners do not say. Lost on writing: limits, memory, groups, queues, the machine.
+Owners: https://github.com/S-Lab-System-Group/HeliosData; Hu et al., SC 2021.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from swf import _common, _table
+from swf._times import stamp_texts
+from tracekit.errors import FormatError
+from tracekit.machine import Machine
+from tracekit.trace import Trace
+
+COLUMNS = (
+    "job_id",
+    "user",
+    "vc",
+    "gpu_num",
+    "cpu_num",
+    "node_num",
+    "state",
+    "submit_time",
+    "start_time",
+    "end_time",
+    "duration",
+    "queue",
+)
+OURS = {
+    "partition": "vc",
+    "req_gpus": "gpu_num",
+    "req_procs": "cpu_num",
+    "req_nodes": "node_num",
+    "x_status": "state",
+    "x_duration": "duration",
+    "x_queue": "queue",
+}
+ZONE = "Asia/Shanghai"
+
+
+class Helios:
+    """Reader and writer of the Helios job log."""
+
+    name: ClassVar[str] = "helios"
+    title: ClassVar[str] = "SenseTime's Helios GPU clusters, 2020 (cluster_log.csv)"
+    suffixes: ClassVar[tuple[str, ...]] = (".helios",)
+    options: ClassVar[frozenset[str]] = frozenset({"on_error", "timezone"})
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """Accept a header row with all twelve names."""
+        return set(COLUMNS) <= set(_table.header_cells(head))
+
+    def read(self, path: Path, /, *, on_error: str = "stop", timezone: str | None = None) -> Trace:
+        """Read a job log; the size of the cluster comes from the file beside it."""
+        frame, remarks = _table.read_delimited(path, on_error=on_error, text=("user", "vc", "state"))
+        _common.require(path, frame, COLUMNS, self.name)
+        trace = _table.to_trace(
+            frame,
+            path,
+            mapping=OURS,
+            timezone=timezone or ZONE,
+            machine=_machine(path),
+            on_error=on_error,
+            remarks=remarks,
+        )
+        return _common.settled(trace)
+
+    def write(self, trace: Trace, out: IO[bytes], /) -> list[str]:
+        """Write the twelve columns; times on China's clock, unknown sizes as 0, other unknowns empty."""
+        submit = trace.column("submit_time") + (trace.machine.epoch or 0.0)
+        start = submit + trace.column("wait_time")
+        begun = np.where(np.isnan(start), submit, start)  # so that the run time survives an unknown wait
+        table = {
+            "job_id": trace.jobs["job_id"],
+            "user": _common.text_labels(trace, "user"),
+            "vc": _common.text_labels(trace, "partition"),
+            "gpu_num": _common.plain(trace.sizes("gpus"), 0),
+            "cpu_num": _common.plain(trace.sizes("procs"), 0),
+            "node_num": _common.plain(trace.sizes("nodes"), 0),
+            "state": _common.status_words(trace, _common.WORD_OF_STATUS, _common.SLURM_WORDS),
+            "submit_time": stamp_texts(submit, ZONE),
+            "start_time": stamp_texts(begun, ZONE),
+            "end_time": stamp_texts(begun + trace.column("run_time"), ZONE),
+            "duration": _common.plain(trace.column("run_time")),
+            "queue": _common.plain(trace.column("wait_time")),
+        }
+        pd.DataFrame(table, columns=list(COLUMNS)).to_csv(out, index=False)
+        sizes = {f"{kind}_{unit}" for kind in ("req", "alloc") for unit in ("gpus", "procs", "nodes")}
+        held = {"job_id", "user", "partition", "submit_time", "wait_time", "run_time", "status", "x_status", *sizes}
+        unknown = int(np.isnan(start).sum())
+        more = [f"that the wait of {unknown} jobs is unknown (written as 0)"] if unknown else []
+        return [*_common.lost(trace, held), *more]
+
+
+def _machine(path: Path) -> Machine:
+    place = _common.beside(path, ["cluster_gpu_number.csv"])
+    if place is None:
+        return Machine(unit="gpus")
+    frame, _ = _table.read_delimited(place)
+    if "total" not in frame.columns or not pd.api.types.is_numeric_dtype(frame["total"]):
+        raise FormatError(place, "no column total with numbers of GPUs in it")
+    return Machine(unit="gpus", gpus=max(1, int(frame["total"].max())))
