@@ -46,26 +46,26 @@ def best(work: Callable[[], Any], times: int) -> float:
 
 
 def synthetic(jobs: int, load: float, procs: int = 256, seed: int = 1) -> Trace:
-    """Make a trace: log-uniform sizes, 1 in 4 serial, log-normal run times, limits 1–10 × that, Poisson arrivals."""
+    """Make a trace: sizes log-uniform (1 in 4 serial), run times log-normal, limits 1–10 × that, Poisson arrivals."""
     rng = np.random.default_rng(seed)
-    size = np.where(rng.random(jobs) < 0.25, 1, np.floor(2 ** rng.uniform(0, np.log2(procs) - 1, jobs))).astype(
-        np.int64
-    )
-    run = np.ceil(np.exp(rng.normal(6.0, 1.8, jobs))).clip(1, 172_800)
-    limit = np.minimum(np.ceil(run * rng.uniform(1, 10, jobs) / 60) * 60, 259_200.0)
-    gap = rng.exponential(1.0, jobs)
+    size = np.floor(2 ** rng.uniform(0, np.log2(procs) - 1, jobs)).astype(np.int64)
+    size[rng.random(jobs) < 0.25] = 1
+    return _arriving(size, np.ceil(np.exp(rng.normal(6.0, 1.8, jobs))).clip(1, 172_800), load, procs, rng)
+
+
+def crowded(jobs: int, load: float = 1.06, procs: int = 256, seed: int = 1) -> Trace:
+    """Make a trace of jobs that are much alike, so that the queue of an overloaded machine is as long as it can be."""
+    rng = np.random.default_rng(seed)
+    return _arriving(rng.integers(8, 25, jobs), np.ceil(np.exp(rng.normal(7.0, 0.2, jobs))), load, procs, rng)
+
+
+def _arriving(size: Any, run: Any, load: float, procs: int, rng: np.random.Generator) -> Trace:
+    limit = np.minimum(np.ceil(run * rng.uniform(1, 10, len(run)) / 60) * 60, 259_200.0)
+    gap = rng.exponential(1.0, len(run))
     submit = np.floor(np.cumsum(gap) * ((size * run).sum() / (load * procs) / gap.sum()))
+    columns = {"submit_time": submit, "run_time": run, "req_time": limit, "req_procs": size}
     return Trace(
-        pd.DataFrame(
-            {
-                "job_id": np.arange(1, jobs + 1),
-                "submit_time": submit,
-                "run_time": run,
-                "req_time": limit,
-                "req_procs": size,
-            }
-        ),
-        Machine(name="synthetic", procs=procs),
+        pd.DataFrame({"job_id": np.arange(1, len(run) + 1), **columns}), Machine(name="synthetic", procs=procs)
     )
 
 
@@ -170,17 +170,17 @@ def main() -> None:
         ("wfp3", "conservative", 5e4),
     ):
         note(f"engine: {policy} + {backfill}", len(log), engine_seconds(log, policy, backfill, times)[0], target)
-    note("simulate: fcfs + easy, metrics included", len(log), best(lambda: simulate(log), times))
+    note("simulate: fcfs + easy, preparation included", len(log), best(lambda: simulate(log), times))
 
-    calm, crowded = synthetic(big, 0.9), synthetic(big, 1.06)
+    calm, full = synthetic(big, 0.9), crowded(big)
     note("engine: fcfs + easy, load 0.9", big, engine_seconds(calm, "fcfs", "easy", 3)[0], 1e6)
-    seconds, start = engine_seconds(crowded, "fcfs", "easy", 2)
+    seconds, start = engine_seconds(full, "fcfs", "easy", 2)
     from tracekit.sim.metrics import queue_length
 
-    longest = queue_length(crowded.column("submit_time"), start)[1]
+    longest = queue_length(full.column("submit_time"), start)[1]
     note("engine: fcfs + easy, load 1.06", big, seconds, 2e5, longest_queue=f"{longest:,}")
-    seconds, start = engine_seconds(crowded, "sjf", "easy", 2)
-    note("engine: sjf + easy, load 1.06", big, seconds)
+    for policy, backfill in (("sjf", "easy"), ("fcfs", "easy-sjf")):
+        note(f"engine: {policy} + {backfill}, load 1.06", big, engine_seconds(full, policy, backfill, 1)[0])
 
     sizes = (10_000, 100_000) if asked.quick else (10_000, 100_000, 1_000_000, 10_000_000)
     for jobs in sizes:

@@ -33,6 +33,7 @@ class Profile(NamedTuple):
 
     time: NDArray[np.float64]  # (steps,) where a step begins; the first is now, the last lasts for ever
     free: NDArray[np.int64]  # (steps,)
+    least: NDArray[np.int64]  # (steps,) scratch: the least that is free from now to the end of a step
     length: NDArray[np.int64]  # (1,)
 
 
@@ -45,7 +46,7 @@ def empty_queue(jobs: int) -> Queue:
 
 def empty_profile(steps: int) -> Profile:
     """Return a profile with room for ``steps`` steps: running jobs + 2 × waiting jobs + 2."""
-    return Profile(np.empty(steps), np.empty(steps, np.int64), np.zeros(1, np.int64))
+    return Profile(np.empty(steps), np.empty(steps, np.int64), np.empty(steps, np.int64), np.zeros(1, np.int64))
 
 
 @compiled
@@ -210,46 +211,87 @@ def _plan(
 ) -> None:
     """Plan the waiting jobs in order, each at its earliest fit, and start those planned for now.
 
-    Plans are made anew at every event, so only those that decide about a start now are made: planning ends when no
-    job further back can start, because none of that size is free or none is short enough for what is left.
+    Plans are made anew at every event, so only those that decide about a start now are made: after 1, 2, 4, 8 … plans
+    we look whether anybody further back still could start now, and stop when nobody could, since more plans only
+    leave less room.
     A job planned for now behind a running job that is past its estimate has to wait until there is really room.
     """
-    count = queue.length[0]
-    for i in range(count):
+    waiting = queue.length[0]
+    for i in range(waiting):
         queue.order[i] = queue.job[i]
         queue.key[i] = queue.value[i]
         if commit and queue.job[i] == memory.number[1]:
             queue.key[i] = -np.inf
-    sort_pairs(queue.key, queue.order, count)
-
-    room, smallest, last = most(capacity), most(capacity), -1
-    shortest = np.inf
-    for i in range(count - 1, -1, -1):  # key[i] becomes the shortest estimate of whoever from i on might start now
-        job = queue.order[i]
-        if jobs.size[job] <= room:
-            last = max(last, i)
-            smallest = min(smallest, jobs.size[job])
-            shortest = min(shortest, jobs.estimate[job])
-        queue.key[i] = shortest
+    for i in range(waiting >> 1, -1, -1):  # a heap: seldom is more of the order needed than its beginning
+        _sift_down(queue.key, queue.order, i, waiting)
 
     _unroll(now, jobs, capacity, running, profile)
-    first_left = -1
-    for i in range(last + 1):
-        job = queue.order[i]
+    first_left, planned, look_at = -1, 0, 1
+    while waiting > 0:
+        job = queue.order[0]
+        waiting -= 1
+        queue.key[0], queue.order[0] = queue.key[waiting], queue.order[waiting]
+        _sift_down(queue.key, queue.order, 0, waiting)
+
         size, estimate = jobs.size[job], jobs.estimate[job]
         step = _earliest(profile, size, estimate)
         _book(profile, step, size, estimate)
         if step == 0 and fits(capacity, size):
             take(capacity, job, size)
             begin(now, job, jobs, running)
-            continue
-        if first_left < 0:
+        elif first_left < 0:
             first_left = job
-        if i < last and now + queue.key[i + 1] > _runs_out(profile, smallest):
-            break
-    if first_left < 0 and last + 1 < count:
-        first_left = queue.order[last + 1]
+        planned += 1
+        if planned == look_at:
+            if not _anyone_now(now, jobs, capacity, queue, waiting, profile):
+                break
+            look_at *= 2
+    if first_left < 0 and waiting > 0:
+        first_left = queue.order[0]
     memory.number[1] = first_left
+
+
+@compiled
+def _sift_down(key: NDArray[np.float64], item: NDArray[np.int64], place: int, count: int) -> None:
+    """Restore the heap (smallest pair (key, item) on top) below ``place``."""
+    k, m = key[place], item[place]
+    child = 2 * place + 1
+    while child < count:
+        right = child + 1
+        if right < count and (key[right] < key[child] or (key[right] == key[child] and item[right] < item[child])):
+            child = right
+        if k < key[child] or (k == key[child] and m < item[child]):
+            break
+        key[place], item[place] = key[child], item[child]
+        place = child
+        child = 2 * place + 1
+    key[place], item[place] = k, m
+
+
+@compiled
+def _anyone_now(now: float, jobs: Jobs, capacity: Any, queue: Queue, waiting: int, profile: Profile) -> bool:
+    """Tell whether the profile, as planned so far, would let one of the remaining jobs start now."""
+    room, steps = most(capacity), profile.length[0]
+    least = profile.free[0]
+    for step in range(steps):
+        least = min(least, profile.free[step])
+        profile.least[step] = least
+    for i in range(waiting):
+        job = queue.order[i]
+        size = jobs.size[job]
+        if size > room or size > profile.least[0]:
+            continue
+        until = now + jobs.estimate[job]
+        low, high = 1, steps  # the first step after now that begins at or after the end
+        while low < high:
+            middle = (low + high) >> 1
+            if profile.time[middle] < until:
+                low = middle + 1
+            else:
+                high = middle
+        if size <= profile.least[low - 1]:
+            return True
+    return False
 
 
 @compiled
@@ -301,12 +343,3 @@ def _book(profile: Profile, step: int, size: int, estimate: float) -> None:
         profile.length[0] = count + 1
     for i in range(step, end):
         free[i] -= size
-
-
-@compiled
-def _runs_out(profile: Profile, size: int) -> float:
-    """Return the first time at which not even ``size`` is free; infinity if there always is."""
-    for step in range(profile.length[0]):
-        if profile.free[step] < size:
-            return float(profile.time[step])
-    return np.inf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class SimResult:
     user: NDArray[np.int64]
     total: int  # the machine's size
     rejected: Mapping[str, int] = field(default_factory=dict)  # why -> how many jobs could not be simulated
-    metrics: dict[str, Any] = field(default_factory=dict)  # open: add what you measure
+    notes: Mapping[str, Any] = field(default_factory=dict)  # counts that only the preparation knows
     hosts: list[str] | None = None  # where each job ran, when the capacity knows
 
     def __len__(self) -> int:
@@ -48,6 +49,24 @@ class SimResult:
             f"<SimResult: {len(self):,} jobs, {self.policy} + {self.backfill}: mean wait "
             f"{self.metrics['mean_wait_s']:,.0f} s, mean bounded slowdown {self.metrics['mean_bsld']:,.2f}>"
         )
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """What the schedule is worth, by name (see `tracekit.sim.metrics`); worked out when first asked for.
+
+        The dictionary is open: add what you measure.
+        """
+        measured = metrics.all_of(
+            self.submit,
+            self.start,
+            self.run,
+            self.procs,
+            self.user,
+            self.total,
+            bound=self.switches["bound"],
+            to_last_start=self.switches["utilization_to"] == "start",
+        )
+        return measured | {"rejected_by_reason": dict(self.rejected), **self.notes}
 
     @property
     def end(self) -> Floats:
@@ -120,20 +139,7 @@ def run_table(
     else:
         start = starts(ready, found, backfill, switches, on_interval=on_interval)
     kept = ready.table
-    measured = metrics.all_of(
-        kept.submit,
-        start,
-        ready.run,
-        kept.procs,
-        kept.user,
-        kept.total,
-        bound=switches.bound,
-        to_last_start=switches.utilization_to == "start",
-    )
-    measured["rejected_by_reason"] = ready.rejected
-    measured["jobs_without_limit"] = ready.without_limit
-    if switches.compat:
-        measured["dropped"] = kept.dropped
+    notes = {"jobs_without_limit": ready.without_limit} | ({"dropped": kept.dropped} if switches.compat else {})
     shown = switches.to_dict() | {"resource": kept.resource, "procs": kept.total, "compat": asked.compat}
     return SimResult(
         found.name,
@@ -148,7 +154,7 @@ def run_table(
         kept.user,
         kept.total,
         ready.rejected,
-        measured,
+        notes,
     )
 
 
