@@ -39,7 +39,7 @@ class Settings:
     weight_decay: float = 1e-4
     dropout: float = 0.05
     average: float = 0.995  # decay of the running mean of weights that is used for sampling
-    denoising_steps: int = 20  # network calls for the numbers
+    denoising_steps: int = 16  # network calls for the numbers
     check_every: int = 200  # steps between looks at the held-out rows
     patience: int = 8  # looks without improvement before the training ends
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from generators.base import ModelInfo
 from generators.common import check_count, made_machine, not_fitted, read_config, write_config
@@ -99,6 +100,11 @@ class TableModel:
         }
         return self
 
+    @property
+    def interrupted(self) -> bool:
+        """Tell whether the fit was ended early."""
+        return bool(self._fitted.get("interrupted", False))
+
     def _within_reach(self, table: Table, slots: list[Slot], seed: int) -> Table:
         """Return as many random rows as time and memory allow, and say so when that is not all."""
         available = free_memory()
@@ -127,17 +133,36 @@ class TableModel:
         n_jobs = check_count(self.name, n_jobs)
         if self._encoding is None:
             raise not_fitted(self.name)
-        spare = max(n_jobs // 4, 50) if balance and self.encoding_name == "default" and not only else 0
-        wanted = n_jobs + spare
-        table = self._sample_only(wanted, seed, only) if only else self._sample_table(wanted, seed, {})
+        if only:
+            table = self._sample_only(n_jobs, seed, only)
+        elif self.encoding_name == "raw":
+            table = self._sample_table(n_jobs, seed, {})
+        else:
+            table = self._sample_evenly(n_jobs, seed, balance=balance)
         made = self._encoding.decode(table, seed=seed)
-        if spare:
-            rows = balanced(stats.work(made), n_jobs, self._fitted["mean_work"], np.random.default_rng([seed, 0xB]))
-            made = self._encoding.decode(table.iloc[rows].reset_index(drop=True), seed=seed)
         if only:  # a label of the pool comes back as any of the pool's: name it
             made = made.assign({name: pd.Categorical([value] * n_jobs) for name, value in only.items()})
         note = self._note(seed)
         return Trace(made.jobs, made_machine(made.machine, note), (*self._fitted["history"], note))
+
+    def _sample_evenly(self, n_jobs: int, seed: int, *, balance: bool) -> Table:
+        """Make rows whose numbers lie evenly on the normal curve, and whose mean work is the real one if asked for.
+
+        The model decides about order and dependence; how often each value occurs is known from the real trace, and
+        one very long gap more or less would change the load of the whole trace.
+        """
+        assert self._encoding is not None
+        rng = np.random.default_rng([seed, 0xB])
+        numbers = [slot.name for slot in self._encoding.slots if slot.kind == "number"]
+        spare = max(n_jobs // 8, 50) if balance else 0
+        table = self._sample_table(n_jobs + spare, seed, {})
+        for name in numbers:
+            table[name] = evenly(table[name].to_numpy(dtype=np.float64), rng)
+        if spare:
+            work = stats.work(self._encoding.decode(table, seed=seed))
+            table = table.iloc[balanced(work, n_jobs, self._fitted["mean_work"], rng)].reset_index(drop=True)
+            table["gap"] = evenly(table["gap"].to_numpy(), rng)
+        return table
 
     def _note(self, seed: int) -> str:
         facts = self._fitted
@@ -229,6 +254,14 @@ class TableModel:
         except (OSError, KeyError, ValueError, RuntimeError) as error:
             raise FormatError(folder, f"its weights cannot be read: {error}") from None
         return model
+
+
+def evenly(numbers: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return standard-normal numbers in the order of the given ones: one in each equal part of the curve."""
+    rank = np.empty(len(numbers))
+    rank[np.argsort(np.nan_to_num(numbers), kind="stable")] = np.arange(len(numbers))
+    even: NDArray[np.float64] = ndtri((rank + rng.uniform(1e-3, 1 - 1e-3, len(numbers))) / len(numbers))
+    return even
 
 
 def balanced(

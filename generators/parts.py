@@ -369,13 +369,14 @@ class RunTime:
         jobs["run_time"] = run
 
     def _overrun(self, limit: Floats, beyond: Floats) -> Floats:
-        """Return limit + beyond, but no longer, as a multiple of the limit, than any real job."""
+        """Return limit + beyond, but no longer, in seconds and as a multiple of the limit, than any real job."""
         run = _to_grain(limit + beyond, self.grain)
-        most = limit * self.overrun
+        most = np.minimum(limit * self.overrun, limit + self.scales["over"].value[-1])
         if self.grain:
             whole = np.round(np.floor(most / self.grain + 1e-9) * self.grain, 9)
             most = np.where(whole > most, whole - self.grain, whole)
-        return np.maximum(np.minimum(run, most), limit)
+        capped: Floats = np.maximum(np.minimum(run, most), limit)
+        return capped
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""

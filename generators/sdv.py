@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from generators.base import ModelInfo
 from generators.learned import Budget, TableModel, require
@@ -28,6 +29,8 @@ LICENCE = "BUSL-1.1 (SDV: not for offering synthetic data as a commercial servic
 TRUST = "its weights are a Python pickle (SDV's own format), which can run any code when it is loaded"
 #: How many made rows the calibration looks at.
 CALIBRATION_ROWS = 20_000
+#: How many rows are made for each that is wanted, to choose among.
+SPARE = 3
 
 
 class _SDV(TableModel):
@@ -58,12 +61,35 @@ class _SDV(TableModel):
             self._model = getattr(single_table, self.synthesizer)(metadata, **self._options(len(rows)))
             self._model.fit({"jobs": rows})
         self._calibration: dict[str, Quantiles] = {}
+        self._colour: NDArray[np.float64] = np.eye(len(self._numbers()))
         if self.encoding_name == "default":
-            made = self._draw(max(min(2 * len(table), CALIBRATION_ROWS), 2_000), seed, "calibrate")
-            numbers = [s.name for s in slots if not self._is_category(s)]
-            self._calibration = {
-                name: Quantiles.fit(made[name].to_numpy(dtype=np.float64), grain=0.0) for name in numbers
-            }
+            self._calibrate(rows, seed)
+
+    def _numbers(self) -> list[str]:
+        return [slot.name for slot in self._slots if not self._is_category(slot)]
+
+    def _calibrate(self, rows: Table, seed: int) -> None:
+        """Compare made rows with the learnt ones, and remember how to bring them in line.
+
+        Each number gets the scale on which it is normal again. Then the numbers' correlations: made ones are whitened
+        and given the real ones (after Iman and Conover, 1982), which leaves whatever else ties them together.
+        """
+        names = self._numbers()
+        made = self._chosen(max(min(2 * len(rows), CALIBRATION_ROWS), 2_000), seed, "calibrate")
+        self._calibration = {name: Quantiles.fit(made[name].to_numpy(dtype=np.float64), grain=0.0) for name in names}
+        rng = np.random.default_rng([seed, 0x7])
+        normal = np.column_stack([self._calibration[name].to_normal(made[name].to_numpy(), rng) for name in names])
+        real, ours = (_root(np.atleast_2d(np.corrcoef(x, rowvar=False))) for x in (rows[names].to_numpy(), normal))
+        self._colour = np.linalg.solve(ours, real).astype(np.float64)
+
+    def _chosen(self, n_rows: int, seed: int, purpose: str) -> Table:
+        """Make more rows than are wanted and choose among them so that labels are as common as they really are."""
+        made = self._draw(SPARE * n_rows, seed, purpose).reset_index(drop=True)
+        for slot in self._slots:
+            made[slot.name] = pd.to_numeric(made[slot.name])
+        labels = [(made[s.name].to_numpy(dtype=np.int64), s.shares) for s in self._slots if self._is_category(s)]
+        rows = raked(labels, len(made), n_rows, np.random.default_rng([seed, 0x8]))
+        return made.iloc[rows].reset_index(drop=True)
 
     def _is_category(self, slot: Slot) -> bool:
         return slot.kind == "category" and self.categories
@@ -92,14 +118,18 @@ class _SDV(TableModel):
 
     def _sample_table(self, n_rows: int, seed: int, fixed: Mapping[str, list[int]]) -> Table:
         require("sdv", "torch")
-        made = self._draw(n_rows, seed, "sample").reset_index(drop=True)
+        if self.encoding_name == "raw":
+            made = self._draw(n_rows, seed, "sample").reset_index(drop=True)
+            return pd.DataFrame({slot.name: pd.to_numeric(made[slot.name]).astype(np.float64) for slot in self._slots})
+        made = self._chosen(n_rows, seed, "sample")
         rng = np.random.default_rng([seed, 0x6])
+        names = self._numbers()
+        normal = np.column_stack([self._calibration[name].to_normal(made[name].to_numpy(), rng) for name in names])
+        coloured = dict(zip(names, (normal @ self._colour).T, strict=True))
         columns: dict[str, Any] = {}
         for slot in self._slots:
-            values = pd.to_numeric(made[slot.name]).to_numpy(dtype=np.float64)
-            if slot.name in self._calibration:
-                values = self._calibration[slot.name].to_normal(values, rng)
-            if slot.levels and not self._is_category(slot) and self.encoding_name == "default":
+            values = coloured.get(slot.name, made[slot.name].to_numpy(dtype=np.float64))
+            if slot.levels and not self._is_category(slot):
                 values = normal_to_codes(values, slot.shares).astype(np.float64)
             columns[slot.name] = values
         return pd.DataFrame(columns)
@@ -107,7 +137,8 @@ class _SDV(TableModel):
     def _save_weights(self, folder: Path) -> None:
         with _quiet():
             self._model.save(str(folder / "synthesizer.pkl"))
-        _write_json(folder / "calibration.json", {name: scale.to_dict() for name, scale in self._calibration.items()})
+        scales = {name: scale.to_dict() for name, scale in self._calibration.items()}
+        _write_json(folder / "calibration.json", {"scales": scales, "colour": self._colour.tolist()})
 
     def _load_weights(self, folder: Path) -> None:
         require("sdv", "torch")
@@ -116,7 +147,8 @@ class _SDV(TableModel):
 
             self._model = load_synthesizer(str(folder / "synthesizer.pkl"))
         plain = _read_json(folder / "calibration.json")
-        self._calibration = {name: Quantiles.from_dict(scale) for name, scale in plain.items()}
+        self._calibration = {name: Quantiles.from_dict(scale) for name, scale in plain["scales"].items()}
+        self._colour = np.array(plain["colour"])
         assert self._encoding is not None  # set by load
         self._slots = self._encoding.slots
 
@@ -208,6 +240,33 @@ class GaussianCopula(_SDV):
 
     def _options(self, rows: int) -> dict[str, Any]:
         return {"default_distribution": "norm"} if self.encoding_name == "default" else {}
+
+
+def raked(
+    labels: list[tuple[NDArray[np.int64], NDArray[np.float64]]], rows: int, count: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Return ``count`` of the rows, chosen so that every label's share comes close to the wanted one.
+
+    ``labels`` holds for each column the rows' codes and the shares wanted. Weights are found by iterative proportional
+    fitting (Deming and Stephan, 1940), kept within a factor of 20; rows are drawn by them without replacement.
+    """
+    weight = np.ones(rows)
+    for _ in range(10):
+        for codes, shares in labels:
+            now = np.bincount(codes, weights=weight, minlength=len(shares)) / weight.sum()
+            factor = np.divide(shares, now, out=np.ones(len(shares)), where=now > 0)
+            weight = np.clip(weight * factor[codes], 0.05, 20.0)
+    keys = np.log(weight) + rng.gumbel(size=rows)
+    return np.sort(np.argpartition(-keys, count - 1)[:count]) if count < rows else np.arange(rows)
+
+
+def _root(correlation: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the upper factor U of a correlation matrix, UᵀU = R, kept away from singular."""
+    size = len(correlation)
+    safe = 0.999 * np.nan_to_num(correlation) + 0.001 * np.eye(size)
+    np.fill_diagonal(safe, 1.0)
+    factor: NDArray[np.float64] = np.linalg.cholesky(safe).T.astype(np.float64)
+    return factor
 
 
 @contextlib.contextmanager

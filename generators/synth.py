@@ -38,12 +38,12 @@ class Fitted:
     @property
     def notes(self) -> list[str]:
         """Return what a person should know about the fit."""
-        return list(getattr(self.model, "notes", []))
+        return list(self.model.notes) if isinstance(self.model, TableModel) else []
 
     @property
     def interrupted(self) -> bool:
         """Tell whether the fit was ended early."""
-        return bool(getattr(self.model, "_fitted", {}).get("interrupted", False))
+        return isinstance(self.model, TableModel) and self.model.interrupted
 
     def save(self, folder: str | Path, *, force: bool = False) -> None:
         """Write the model's own files and provenance.json into a folder."""

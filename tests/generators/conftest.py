@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -69,3 +69,42 @@ def data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no trace data at {folder}; set TRACEKIT_DATA")
     return folder
+
+
+@pytest.fixture(scope="module")
+def tiny_budgets() -> Iterator[None]:
+    """Make every budget tiny."""
+    from generators import diffusion, realtabformer, sdv
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(diffusion, "SIZES", {b: {"steps": 25, "width": 32, "batch": 64} for b in diffusion.SIZES})
+        patch.setattr(realtabformer, "EFFORT", dict.fromkeys(realtabformer.EFFORT, (400, 1)))
+        for kind in (sdv.CTGAN, sdv.CopulaGAN, sdv.TVAE):
+            patch.setattr(kind, "effort", dict.fromkeys(kind.effort, (400, 1)))
+        yield
+
+
+@pytest.fixture(scope="module")
+def real() -> Trace:
+    """400 jobs of eight users with limits, queues and a calendar; processors are 4 per node."""
+    rng = np.random.default_rng(3)
+    n = 400
+    limit = rng.choice([600.0, 3_600.0, 14_400.0], n, p=[0.5, 0.3, 0.2])
+    nodes = 2 ** rng.integers(0, 5, n)
+    jobs = pd.DataFrame(
+        {
+            "job_id": np.arange(1, n + 1),
+            "submit_time": np.cumsum(rng.integers(1, 4_000, n)).astype(float),
+            "wait_time": 5.0,
+            "run_time": np.where(rng.random(n) < 0.1, limit, np.floor(limit * rng.random(n)) + 1),
+            "req_time": limit,
+            "req_procs": 4 * nodes,
+            "req_nodes": nodes,
+            "status": rng.choice(["completed", "failed"], n),
+            "user": rng.integers(0, 8, n).astype(str),
+            "queue": np.where(limit > 3_000, "long", "short"),
+        }
+    )
+    return Trace(
+        jobs, Machine(name="toy", procs=128, nodes=32, unit="procs", epoch=1_700_000_000.0, timezone="Europe/Berlin")
+    )
