@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import SWF_TEXT
 from shared_data import shared
+from toys import SWF_TEXT
 
 import tracekit
 from tracekit.cli.app import Settings, app

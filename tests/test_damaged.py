@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import SWF_TEXT
+from toys import SWF_TEXT
 
 from tracekit.cli import main
 

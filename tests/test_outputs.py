@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import SWF_TEXT
+from toys import SWF_TEXT
 
 from tracekit import files
 from tracekit.errors import OutputError

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import SWF_TEXT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared_data import shared, shared_files
+from toys import SWF_TEXT
 
 import tracekit
 from swf import header

@@ -10,13 +10,10 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tracekit.errors import TracekitError
 from tracekit.files import write_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 POLICIES = "fcfs,sjf,saf,wfp3,unicep,f1"
 MODELS = ("lublin", "resample")
@@ -105,7 +102,7 @@ def _commands() -> str:
     return "\n".join(f"tracekit {' '.join(command)}" for _, command in STEPS)
 
 
-def _image(figure: Figure, words: str) -> str:
+def _image(figure: Any, words: str) -> str:
     """Return a figure as an image inside the page."""
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=110, metadata={"Software": None})
