@@ -124,17 +124,19 @@ def array_bytes(trace: Trace, policy: str, backfill: str) -> float:
     return (engine_input + peak) / len(trace)
 
 
-def command_seconds(trace: Trace) -> float:
-    """Return the wall-clock seconds of `tracekit simulate` on 5,000 jobs, import included."""
+def command_seconds(trace: Trace) -> tuple[float, float]:
+    """Return the wall-clock and the CPU seconds of `tracekit simulate` on 5,000 jobs, import included."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "jobs.swf"
         tracekit.write(trace.head(5000), path)
         command = [sys.executable, "-m", "tracekit", "simulate", str(path), "--policy", "fcfs", "--json"]
         seconds = []
-        for _ in range(3):
-            begin = time.perf_counter()
+        for _ in range(5):
+            begin, before = time.perf_counter(), os.times()
             subprocess.run(command, check=True, capture_output=True)
-            seconds.append(time.perf_counter() - begin)
+            after = os.times()
+            cpu = after.children_user + after.children_system - before.children_user - before.children_system
+            seconds.append((time.perf_counter() - begin, cpu))
     return min(seconds)
 
 
@@ -193,14 +195,19 @@ def main() -> None:
         rows.append({"what": f"memory: {policy} + {backfill}", "bytes_per_job": round(used), "target": 200})
         if not asked.json:
             print(f"{f'memory: {policy} + {backfill}':<44}{used:>17,.0f} bytes a job  (wanted at most 200)")
-    seconds = command_seconds(log)
-    rows.append({"what": "command: tracekit simulate, 5,000 jobs", "seconds": round(seconds, 2), "target": 2.0})
+    wall, cpu = command_seconds(log)
+    rows.append(
+        {
+            "what": "command: tracekit simulate, 5,000 jobs",
+            "seconds": round(wall, 2),
+            "cpu_seconds": round(cpu, 2),
+            "target": 2.0,
+        }
+    )
     if asked.json:
         print(json.dumps({"benchmark": "simulator", "rows": rows}, indent=2))
     else:
-        print(
-            f"{'command: tracekit simulate, 5,000 jobs':<44}{seconds:>17.2f} s wall-clock, import included  (wanted 2)"
-        )
+        print(f"{'command: tracekit simulate, 5,000 jobs':<44}{wall:>17.2f} s wall-clock, {cpu:.2f} s CPU  (wanted 2)")
 
 
 if __name__ == "__main__":
