@@ -55,6 +55,7 @@ def test_each_kind_of_violation(changes, kind):
 
 def test_missing_jobs():
     assert kinds(schedule().iloc[:2]) == ["missing"]
+    assert kinds(schedule().iloc[:2], partial=True) == []
     assert kinds(schedule(), procs=3) == ["too-large", "over-allocation"]
 
 

@@ -75,7 +75,7 @@ def simulate(
 ) -> None:
     """Schedule a trace's jobs under one or more policies and compare what comes out.
 
-    Example: tracekit sample jobs.swf && tracekit simulate jobs.swf --policy fcfs,sjf,wfp3 --backfill none,easy
+    Example: `tracekit simulate sample.swf --policy fcfs,sjf,wfp3 --backfill none,easy`
     """
     from tracekit.sim.jobs import table as read_table
     from tracekit.sim.many import Task, draw_windows, parse_window, run_all
@@ -227,7 +227,7 @@ def reproduce(
 ) -> None:
     """Recompute a published table with its authors' own meanings, beside the printed numbers.
 
-    Example: tracekit reproduce rlscheduler --trace lublin_256.swf
+    Example: `tracekit reproduce rlscheduler --trace sample.swf`
     """
     from tracekit.api import read
     from tracekit.sim import reproduce as studies
@@ -269,19 +269,22 @@ def check_schedule(
     trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace that it is a schedule of.")],
     procs: Procs = None,
     resource: Resource = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Jobs may be missing: the schedule is of a window.")
+    ] = False,
     from_: From = None,
     json: Json = False,
 ) -> None:
     """Check that a schedule, by whatever tool, is possible: exit code 0, or 1 with the first violation of each kind.
 
-    Example: tracekit simulate jobs.swf --out runs && tracekit check-schedule runs/fcfs__easy/schedule.csv jobs.swf
+    Example: `tracekit check-schedule runs/fcfs__easy/schedule.csv sample.swf`
     """
     from tracekit.api import read
     from tracekit.sim.check import check_schedule as check
     from tracekit.sim.check import read_schedule
 
     table_ = read_schedule(schedule)
-    found = check(table_, read(trace, from_), procs, resource)
+    found = check(table_, read(trace, from_), procs, resource, partial=partial)
     if json:
         kinds = [{"kind": v.kind, "count": v.count, "first": v.first} for v in found]
         print_json(
@@ -300,7 +303,7 @@ def check_schedule(
 def policies(json: Json = False) -> None:
     """List the scheduling policies with their formulas; the smallest value starts first.
 
-    Example: tracekit policies --json
+    Example: `tracekit policies`
     """
     from tracekit.sim.policies import POLICIES, BuiltIn
 

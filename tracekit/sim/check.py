@@ -107,13 +107,13 @@ def read_schedule(path: str | Path) -> pd.DataFrame:
 
 
 def check_schedule(
-    schedule: pd.DataFrame, trace: Trace, procs: int | None = None, resource: Any = None
+    schedule: pd.DataFrame, trace: Trace, procs: int | None = None, resource: Any = None, *, partial: bool = False
 ) -> list[Violation]:
     """Check a schedule against the trace it is said to be of.
 
     Submit times, sizes and run times count as the trace has them: a job may hold neither fewer processors than it
     requested and was allocated, nor run shorter than it did unless it was cut at its limit. Jobs larger than the
-    machine, without size or without run time need not be in the schedule.
+    machine, without size or without run time need not be in the schedule; with ``partial``, no job need be.
     """
     if resource is not None and resource not in UNITS:
         raise UnknownName("resource", resource, UNITS)
@@ -155,7 +155,7 @@ def check_schedule(
         runs = trace.column("run_time")
         possible = (needed > 0) & (needed <= total) & (runs >= 0) & np.isfinite(trace.column("submit_time"))
         missing = possible & ~np.isin(ids, job_id)
-        if missing.any():
+        if missing.any() and not partial:
             found.append(
                 Violation("missing", int(missing.sum()), f"job {ids[missing][0]} is in the trace but was never started")
             )

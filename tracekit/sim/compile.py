@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,8 +42,17 @@ def cache_folder() -> Path:
         except OSError:
             continue
         if os.access(parent, os.W_OK):
+            _forget_old(parent, name)
             return parent / name
     return user / name
+
+
+def _forget_old(parent: Path, name: str) -> None:
+    """Remove code compiled from sources long changed; numba copes when another process loses its cache."""
+    with suppress(OSError):  # another process may be tidying up as well
+        old = sorted((f for f in parent.glob("sim-*") if f.name != name), key=lambda f: f.stat().st_mtime)
+        for folder in old[:-3]:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def compiled(function: F) -> F:
