@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,117 +11,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swf._delimited import header_cells, line_of, read_delimited, shown, skipped
 from swf._times import seconds_of
-from swf.base import head_lines
 from tracekit.errors import FormatError, SchemaError, UnknownName, UsageError
-from tracekit.files import head_of, opened
 from tracekit.machine import Machine
 from tracekit.schema import BY_NAME, SIZE_COLUMNS, is_whole
 from tracekit.trace import Trace
 
+__all__ = ["header_cells", "numeric", "parse_map", "read_delimited", "to_trace"]
+
 #: Columns that a map may name besides ours; wait and run time are computed from them.
 STAMPS = ("start_time", "end_time")
-DELIMITERS = ",;\t|"
-
-
-def header_cells(head: bytes) -> list[str]:
-    """Return the names in the first line of a table, or an empty list; for `Format.sniff`."""
-    lines = head_lines(head, limit=1)
-    return _cells(lines[0]) if lines else []
-
-
-def _cells(line: str) -> list[str]:
-    return [cell.strip().strip('"') for cell in line.split(delimiter_of(line))]
-
-
-def delimiter_of(line: str) -> str:
-    """Return the separator that occurs most often in a header line."""
-    return max(DELIMITERS, key=line.count)
-
-
-def read_delimited(
-    path: Path,
-    *,
-    on_error: str = "stop",
-    names: Sequence[str] | None = None,
-    text: Collection[str] = (),
-    only: Collection[str] = (),
-) -> tuple[pd.DataFrame, list[str]]:
-    """Read a delimited file; a row with too few or too many fields is damaged, never filled up.
-
-    ``names`` are those of a file without a header row. Columns in ``text`` are labels, whatever they look like, and
-    ``only`` picks columns. Returns the table, whose index counts lines from 1 (blank ones left out), and, with
-    ``on_error="skip"``, remarks on the rows that were left out.
-    """
-    import pyarrow as pa
-    import pyarrow.csv
-
-    head = head_of(path)
-    if b"\0" in head:
-        raise FormatError(path, "binary data, not a table")
-    lines = head_lines(head, limit=1)
-    if not lines:
-        raise FormatError(path, "the file is empty")
-    damaged: list[tuple[int, str]] = []
-
-    def note(row: Any) -> str:
-        damaged.append((row.number or 0, f"{row.actual_columns} fields where the header has {row.expected_columns}"))
-        return "skip"
-
-    parse = pa.csv.ParseOptions(delimiter=delimiter_of(lines[0]), newlines_in_values=False, invalid_row_handler=note)
-    label = pa.dictionary(pa.int32(), pa.string())
-    convert = pa.csv.ConvertOptions(
-        strings_can_be_null=True,
-        null_values=["", "NA", "NaN", "nan", "NULL", "null", "None"],
-        column_types=dict.fromkeys(text, label),
-        include_columns=list(only),
-    )
-    for encoding in ("utf8", "latin1"):
-        damaged.clear()
-        try:
-            with opened(path) as source:
-                options = pa.csv.ReadOptions(
-                    use_threads=False, encoding=encoding, column_names=list(names) if names else None
-                )
-                found = pa.csv.read_csv(source, options, parse, convert)
-        except pa.ArrowKeyError as error:
-            raise FormatError(path, f"not the table it should be: {str(error).strip(chr(39))}") from None
-        except pa.ArrowInvalid as error:
-            if encoding == "utf8" and "UTF8" in str(error):  # a label column that is no UTF-8
-                continue
-            raise FormatError(path, f"not a readable table: {str(error).splitlines()[0]}") from None
-        if not any(pa.types.is_binary(kind) for kind in found.schema.types):  # text that is no UTF-8 comes as bytes
-            break
-    if damaged and on_error != "skip":
-        line, problem = damaged[0]
-        raise FormatError(path, problem, line=line or None, hint="--on-error skip leaves such lines out")
-    if not found.num_rows:
-        raise FormatError(path, "holds no jobs" if names else "holds no jobs, only a header")
-    remarks = [_skipped(len(damaged), f"line {damaged[0][0]}, {damaged[0][1]}")] if damaged else []
-    frame: pd.DataFrame = found.to_pandas()
-    first = 1 if names else 2
-    lines_read = np.arange(first, first + len(frame) + len(damaged))
-    if damaged:
-        lines_read = np.setdiff1d(lines_read, [line for line, _ in damaged])[: len(frame)]
-    frame.index = pd.Index(lines_read, name="line")
-    return frame, remarks
-
-
-def _skipped(count: int, first: str) -> str:
-    return f"skipped {count} damaged line{'s' * (count > 1)}" + (f" (first: {first})" if first else "")
 
 
 def _line(path: Path, frame: pd.DataFrame, row: int) -> int | None:
-    """Return the line of the file that a row of a table from `read_delimited` stands on, blank lines counted."""
-    if frame.index.name != "line":
-        return None
-    counted, seen = int(frame.index[row]), 0
-    with opened(path) as source:
-        for number, line in enumerate(source, 1):
-            seen += bool(line.strip(b"\r\n"))
-            if seen == counted:
-                return number
-    return counted
+    """Return the line of the file that a row of a table from `read_delimited` stands on."""
+    return line_of(path, int(frame.index[row])) if frame.index.name == "line" else None
 
 
 def numeric(
@@ -134,7 +39,7 @@ def numeric(
         made[name], wrong, _, _ = _numbers(frame[name], None, dates=False)
         if wrong.any() and on_error != "skip":
             row = int(np.flatnonzero(wrong)[0])
-            problem = f"'{frame[name].iloc[row]}' in column {name} is no number"
+            problem = f"{shown(frame[name].iloc[row])} in column {name} is no number"
             hint = "--on-error skip leaves such lines out"
             raise FormatError(path, problem, line=_line(path, frame, row), hint=hint)
         bad |= wrong
@@ -142,7 +47,7 @@ def numeric(
     if not bad.any():
         return frame, []
     first = _line(path, frame, int(np.flatnonzero(bad)[0]))
-    return frame[~bad], [f"{path.name}: " + _skipped(int(bad.sum()), f"line {first}")]
+    return frame[~bad], [f"{path.name}: " + skipped(int(bad.sum()), f"line {first}")]
 
 
 def is_numeric(values: pd.Series) -> bool:
@@ -209,7 +114,7 @@ def to_trace(
                 row = int(np.flatnonzero(wrong)[0])
                 raise FormatError(
                     path,
-                    f"'{frame[name].iloc[row]}' in column {mapping.get(ours, ours)} is no number"
+                    f"{shown(frame[name].iloc[row])} in column {mapping.get(ours, ours)} is no number"
                     + " and no date" * dates,
                     line=_line(path, frame, row),
                     hint="--on-error skip leaves such lines out",
@@ -221,7 +126,7 @@ def to_trace(
             jobs[ours if ours.startswith("x_") else "x_" + re.sub(r"\W+", "_", ours.strip())] = frame[name]
     if bad.any():
         first = _line(path, frame, int(np.flatnonzero(bad)[0]))
-        remarks.append(_skipped(int(bad.sum()), f"line {first}" if first else ""))
+        remarks.append(skipped(int(bad.sum()), f"line {first}" if first else ""))
     _from_stamps(jobs)
     _check_enough(jobs, path, frame)
     if "job_id" not in jobs or not is_whole(np.asarray(jobs["job_id"])) or np.isnan(jobs["job_id"]).any():

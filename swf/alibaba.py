@@ -76,8 +76,8 @@ class PAI:
         return _pai.kind_of(head) is not None
 
     def sniff_folder(self, folder: Path) -> bool:
-        """Accept a folder that holds the task table under the owners' name."""
-        return _common.beside(folder, ["pai_task_table.csv"]) is not None
+        """Accept a folder that holds one of the three tables under the owners' name."""
+        return _common.beside(folder, [f"pai_{table}_table.csv" for table in _pai.TABLES]) is not None
 
     def read(self, path: Path, /, *, on_error: str = "stop", timezone: str | None = None) -> Trace:
         """Put the tables together, one row per job."""

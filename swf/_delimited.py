@@ -1,0 +1,149 @@
+"""Delimited text, read strictly: no row is filled up, every damaged one has a line number."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from swf.base import head_lines
+from tracekit.errors import FormatError
+from tracekit.files import head_of, opened
+
+DELIMITERS = ",;\t|"
+UNKNOWN = ["", "NA", "NaN", "nan", "NULL", "null", "None"]
+
+
+def header_cells(head: bytes) -> list[str]:
+    """Return the names in the first line of a table, or an empty list; for `Format.sniff`."""
+    lines = head_lines(head, limit=1)
+    return [cell.strip().strip('"') for cell in lines[0].split(delimiter_of(lines[0]))] if lines else []
+
+
+def delimiter_of(line: str) -> str:
+    """Return the separator that occurs most often in a header line."""
+    return max(DELIMITERS, key=line.count)
+
+
+def read_delimited(
+    path: Path,
+    *,
+    on_error: str = "stop",
+    names: Sequence[str] | None = None,
+    text: Collection[str] = (),
+    only: Collection[str] = (),
+) -> tuple[pd.DataFrame, list[str]]:
+    """Read a delimited file; a row with too few or too many fields is damaged, never filled up.
+
+    ``names`` are those of a comma-separated file without a header row. Columns in ``text`` are labels, whatever they
+    look like, and ``only`` picks columns. Returns the table, whose index counts lines from 1 (blank ones left out),
+    and, with ``on_error="skip"``, remarks on the rows that were left out.
+    """
+    import pyarrow as pa
+
+    head = head_of(path)
+    if b"\0" in head:
+        raise FormatError(path, "binary data, not a table")
+    lines = head_lines(head, limit=1)
+    if not lines:
+        raise FormatError(path, "the file is empty")
+    damaged: list[tuple[int, str]] = []
+
+    def note(row: Any) -> str:
+        where = "where there should be" if names else "where the header has"
+        damaged.append((row.number or 0, f"{row.actual_columns} fields {where} {row.expected_columns}"))
+        return "skip"
+
+    def attempt(encoding: str, handler: Callable[[Any], str] | None = None) -> Any:
+        damaged.clear()
+        delimiter = "," if names else delimiter_of(lines[0])
+        found = _parsed(path, encoding, delimiter, names, text, only, handler)
+        found.column_names  # noqa: B018  (raises where a name is no UTF-8)
+        return found
+
+    try:
+        try:
+            found = attempt("utf8")
+        except (pa.ArrowInvalid, UnicodeDecodeError):  # some row is damaged, or the text is no UTF-8
+            found = attempt("utf8" if _is_utf8(path) else "latin1", note)
+        if any(pa.types.is_binary(kind) for kind in found.schema.types):  # text that is no UTF-8 comes as bytes
+            found = attempt("latin1", note)
+    except pa.ArrowKeyError as error:
+        raise FormatError(path, f"not the table it should be: {shown(error, 80)}") from None
+    except pa.ArrowInvalid as error:
+        raise FormatError(path, f"not a readable table: {shown(error, 120)}") from None
+    if damaged and on_error != "skip":
+        line, problem = damaged[0]
+        raise FormatError(path, problem, line=line_of(path, line), hint="--on-error skip leaves such lines out")
+    if not found.num_rows:
+        raise FormatError(path, "holds no jobs" if names else "holds no jobs, only a header")
+    remarks = [skipped(len(damaged), f"line {line_of(path, damaged[0][0])}, {damaged[0][1]}")] if damaged else []
+    frame: pd.DataFrame = found.to_pandas()
+    first = 1 if names else 2
+    counted = np.arange(first, first + len(frame) + len(damaged))
+    if damaged:
+        counted = np.setdiff1d(counted, [line for line, _ in damaged])[: len(frame)]
+    frame.index = pd.Index(counted, name="line")
+    return frame, remarks
+
+
+def _parsed(
+    path: Path,
+    encoding: str,
+    delimiter: str,
+    names: Sequence[str] | None,
+    text: Collection[str],
+    only: Collection[str],
+    handler: Callable[[Any], str] | None,
+) -> Any:
+    import pyarrow as pa
+    import pyarrow.csv
+
+    options = pa.csv.ReadOptions(use_threads=False, encoding=encoding, column_names=list(names) if names else None)
+    parse = pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=False, invalid_row_handler=handler)
+    convert = pa.csv.ConvertOptions(
+        strings_can_be_null=True,
+        null_values=UNKNOWN,
+        column_types=dict.fromkeys(text, pa.dictionary(pa.int32(), pa.string())),
+        include_columns=list(only),
+    )
+    with opened(path) as source:
+        return pa.csv.read_csv(source, options, parse, convert)
+
+
+def _is_utf8(path: Path) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with opened(path) as source:
+        try:
+            while block := source.read(1024 * 1024):
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+    return True
+
+
+def skipped(count: int, first: str) -> str:
+    """Say how many lines were left out, and which was the first."""
+    return f"skipped {count} damaged line{'s' * (count > 1)}" + (f" (first: {first})" if first else "")
+
+
+def shown(value: Any, limit: int = 40) -> str:
+    """Return a value of a file for a message: short, in one line, and without what a terminal could not show."""
+    text = "".join(c if c.isprintable() else "?" for c in " ".join(str(value).split()))
+    return f"'{text[:limit]}{'…' * (len(text) > limit)}'"
+
+
+def line_of(path: Path, counted: int) -> int | None:
+    """Return the line whose number is ``counted`` when blank lines are left out; None if there is no such line."""
+    seen = 0
+    with opened(path) as source:
+        for number, line in enumerate(source, 1):
+            seen += bool(line.strip(b"\r\n"))
+            if seen == counted:
+                return number
+    return None
