@@ -37,6 +37,15 @@ class WritableFormat(Protocol):
         ...
 
 
+@runtime_checkable
+class FolderFormat(Protocol):
+    """A format whose traces may be folders of several files."""
+
+    def sniff_folder(self, folder: Path) -> bool:
+        """Tell by the names in it whether a folder is of this format; never raises."""
+        ...
+
+
 def head_lines(head: bytes, limit: int = 200) -> list[str]:
     """Return the complete lines at the start of a file, for `Format.sniff`."""
     text = text_of(head.removeprefix(b"\xef\xbb\xbf"))
@@ -57,6 +66,8 @@ _ARCHIVES = {
 
 def detect(path: Path, formats: Registry[type[Format]]) -> Format:
     """Return the one format that recognises the file's content; none or several is an error that says so."""
+    if path.is_dir():
+        return _detect_folder(path, formats)
     head = head_of(path)
     if not head.strip():
         raise FormatError(path, "the file is empty")
@@ -70,6 +81,14 @@ def detect(path: Path, formats: Registry[type[Format]]) -> Format:
         names = " and ".join(made.name for made in claims)
         raise FormatError(path, f"could be {names}", hint=f"say which: --from {claims[0].name}")
     raise FormatError(path, *_unrecognised(head, formats))
+
+
+def _detect_folder(path: Path, formats: Registry[type[Format]]) -> Format:
+    made = [formats.get(name)() for name in formats]
+    claims = [one for one in made if isinstance(one, FolderFormat) and one.sniff_folder(path)]
+    if len(claims) == 1:
+        return claims[0]
+    raise FormatError(path, "is a directory, not a trace file; no format recognises it as a folder of its own")
 
 
 def _unrecognised(head: bytes, formats: Registry[type[Format]]) -> tuple[str]:
