@@ -68,6 +68,11 @@ class Setting:
         return 50 if self.quick else 100
 
     @property
+    def draws(self) -> int:
+        """Return how often stretches or windows are drawn anew where a metric makes its own interval."""
+        return 40 if self.quick else 100
+
+    @property
     def neighbour_rows(self) -> int:
         """Return how many jobs of each trace the nearest-neighbour metrics look at, at most."""
         return 2_000 if self.quick else 10_000

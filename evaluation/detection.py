@@ -22,7 +22,6 @@ from evaluation.view import Floats, View
 FOLDS = 5
 WINDOW = 5
 _BLOCKS = 40  # stretches of each trace that are drawn anew for the interval
-_DRAWS = 100
 
 
 def job_features(view: View, numbers: list[str], labels: list[str]) -> Floats:
@@ -101,12 +100,12 @@ def equal_rows(table: Floats) -> NDArray[np.intp]:
 
 
 def _auc(
-    tables: tuple[Floats, Floats], folds: NDArray[np.intp], trees: int, rng: np.random.Generator, note: str
+    tables: tuple[Floats, Floats], folds: NDArray[np.intp], setting: Setting, rng: np.random.Generator, note: str
 ) -> Score:
     """Return the cross-validated AUC with an interval from drawing stretches of both traces anew."""
     table = np.vstack(tables)
     truth = np.arange(len(table)) >= len(tables[0])
-    scores = cross_validated(table, truth, folds, trees, int(rng.integers(2**31)))
+    scores = cross_validated(table, truth, folds, setting.trees, int(rng.integers(2**31)))
     value = folded_auc(scores, truth, folds)
     if np.isnan(value):
         return absent("too few jobs for cross-validation")
@@ -115,7 +114,7 @@ def _auc(
     )
     members = [np.flatnonzero(blocks == b) for b in range(2 * _BLOCKS)]
     draws = []
-    for _ in range(_DRAWS):
+    for _ in range(setting.draws):
         picked = [rng.integers(0, _BLOCKS, _BLOCKS), _BLOCKS + rng.integers(0, _BLOCKS, _BLOCKS)]
         rows = np.concatenate([members[b] for b in np.concatenate(picked)])
         draws.append(folded_auc(scores[rows], truth[rows], folds[rows]))
@@ -145,7 +144,7 @@ class JobDetection:
         note = f"on {len(first):,} and {len(second):,} jobs"
         if renamed := [label for label in shared_labels(real, synth) if label not in labels]:
             note += f"; without {', '.join(renamed)}, which the synthetic trace has renamed"
-        return {"c2st.auc": _auc((first, second), fold, setting.trees, rng, note)}
+        return {"c2st.auc": _auc((first, second), fold, setting, rng, note)}
 
 
 def _drawn(length: int, most: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -177,4 +176,4 @@ class WindowDetection:
         np.minimum.at(earliest, group, np.arange(len(group)))
         fold = (places % FOLDS)[earliest[group]].astype(np.intp)
         note = f"on {len(first):,} and {len(second):,} windows"
-        return {"c2st.window_auc": _auc((first, second), fold, setting.trees, rng, note)}
+        return {"c2st.window_auc": _auc((first, second), fold, setting, rng, note)}

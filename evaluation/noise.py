@@ -19,6 +19,7 @@ from evaluation.view import WEEK, Blocks, View, halves, resampled
 #: Runs one metric on two views with its own random numbers.
 Run = Callable[[Metric, View, View, Setting], Mapping[str, Score]]
 Tick = Callable[[], None]
+FEWEST_JOBS = 5  # in each half, below which there is no noise floor
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,12 @@ def _own_range(score: Score, whole: float, spread: float) -> tuple[float, float]
 
 def noise_floor(
     metrics: Sequence[Metric], real: View, setting: Setting, times: int, rng: np.random.Generator, run: Run, tick: Tick
-) -> dict[str, Floor]:
-    """Score real odd weeks against real even weeks; `tick` is called once a metric and once a draw."""
+) -> tuple[dict[str, Floor], str]:
+    """Score real odd weeks against real even weeks and say how it was cut; `tick`: once a metric and once a draw."""
     blocks, odd, even, how = halves(real)
+    sizes = np.diff(blocks.edges)
+    if min(sizes[odd].sum(), sizes[even].sum()) < FEWEST_JOBS:
+        return {}, f"none: fewer than {FEWEST_JOBS} jobs in one of the halves ({how})"
     first, second = blocks.lay(odd), blocks.lay(even)
     floors: dict[str, Floor] = {}
     scores: dict[str, Score] = {}
@@ -108,7 +112,7 @@ def noise_floor(
             else _interval(score, spread)
         )
         floors[key] = Floor(score.value, *ends, score.note or how)
-    return floors
+    return floors, how
 
 
 def _stranger(metric: Metric, real: View, setting: Setting, run: Run) -> dict[str, Score]:

@@ -28,7 +28,6 @@ POLICIES = ("fcfs", "sjf", "saf", "wfp3", "unicep", "f1", "f2", "f4")
 BACKFILLS = ("none", "easy")
 BOUND = 10.0  # seconds, of the bounded slowdown
 _FEWEST_JOBS = 20  # in a window
-_DRAWS = 100
 _BINS = np.linspace(0.0, np.log1p(1e9), 400)
 
 
@@ -148,10 +147,10 @@ class _Histograms:
         return np.asarray(np.cumsum(total, axis=1) / total.sum(axis=1, keepdims=True))
 
 
-def compare(real: Runs, synth: Runs, prefix: str, note: str, rng: np.random.Generator) -> dict[str, Score]:
+def compare(real: Runs, synth: Runs, prefix: str, note: str, times: int, rng: np.random.Generator) -> dict[str, Score]:
     """Return τ and the distances between waits and slowdowns, means over all runs, with intervals over windows."""
     windows = len(next(iter(real.values())).wait)
-    draws = [(rng.integers(0, windows, windows), rng.integers(0, windows, windows)) for _ in range(_DRAWS)]
+    draws = [(rng.integers(0, windows, windows), rng.integers(0, windows, windows)) for _ in range(times)]
     scores = {}
     value = tau(real, synth)
     if np.isnan(value):
@@ -206,7 +205,8 @@ class Scheduling:
         ours, theirs = Job.of(real), Job.of(synth)
         if not capacity >= 1 or min(len(ours.submit), len(theirs.submit)) < 2 * _FEWEST_JOBS:
             reason = f"fewer than {2 * _FEWEST_JOBS} jobs that a scheduler could run in one of the traces"
-            return {key: absent(reason, "higher" if "tau" in key else "lower") for key in keys}
+            scores = {key: absent(reason, "higher" if "tau" in key else "lower") for key in keys}
+            return scores | {"scheduling.mean_wait": absent(reason, "real")}
         done = self._done.setdefault(real, {})
         if setting.quick not in done:
             done[setting.quick] = run_windows(ours, None, capacity, 1.0, setting)
@@ -215,9 +215,9 @@ class Scheduling:
             filter(None, [real.machine.note, f"{theirs.refused:,} synthetic jobs cannot run" if theirs.refused else ""])
         )
         synth_runs, _ = run_windows(theirs, begins, capacity, 1.0, setting)
-        scores = compare(real_runs, synth_runs, "scheduling", note, rng)
+        scores = compare(real_runs, synth_runs, "scheduling", note, setting.draws, rng)
         ours_w, theirs_w = (np.array([w.mean() for w in runs["fcfs", "easy"].wait]) for runs in (real_runs, synth_runs))
-        half = 1.96 * float(theirs_w.std() / np.sqrt(len(theirs_w)))
+        half = 1.96 * float(np.sqrt((ours_w.var() + theirs_w.var()) / len(ours_w)))  # both are samples of windows
         mean = float(theirs_w.mean())
         scores["scheduling.mean_wait"] = Score(
             mean, "real", real=float(ours_w.mean()), low=max(0.0, mean - half), high=mean + half, note=note
@@ -231,4 +231,4 @@ class Scheduling:
         stretch = loads[1] / loads[0]
         matched, _ = run_windows(theirs, begins, capacity, stretch, setting)
         note = "; ".join(filter(None, [note, f"submit times stretched by {stretch:.3g}"]))
-        return scores | compare(real_runs, matched, "scheduling.matched", note, rng)
+        return scores | compare(real_runs, matched, "scheduling.matched", note, setting.draws, rng)

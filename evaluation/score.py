@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.base import FAMILIES, METRICS, Metric, Score, Setting
+from evaluation.base import FAMILIES, METRICS, Metric, Score, Setting, absent
 from evaluation.noise import Floor, noise_floor, with_intervals
 from evaluation.view import View, prepare
 from tracekit.errors import TracekitError, UnknownName, UsageError
@@ -78,7 +78,10 @@ class Scores:
         found = []
         for baseline in self.baselines:
             other = baseline.scores.get(key)
-            if other is not None and np.isfinite(other.value) and _badness(score) >= _badness(other):
+            if other is None or np.isnan(other.value):
+                continue
+            mine, theirs = _badness(key, score), _badness(key, other)
+            if mine > theirs or (mine == theirs and mine > 0):
                 found.append(baseline.name)
         return found
 
@@ -120,13 +123,13 @@ def _plain(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _badness(score: Score) -> float:
-    """Return how bad a score is; only ever compared within one key."""
-    if score.better == "lower":
-        return score.value
+def _badness(key: str, score: Score) -> float:
+    """Return how far from perfect a score is; only ever compared within one key."""
+    if score.better == "real":
+        return abs(score.value - score.real)
     if score.better == "higher":
-        return -score.value
-    return abs(score.value - score.real)
+        return max(0.0, 1 - score.value)
+    return max(0.0, score.value - 0.5) if key.endswith("auc") else score.value
 
 
 def chosen_metrics(preset: str | None, families: Iterable[str] | None) -> list[Metric]:
@@ -205,13 +208,17 @@ def score(
         scored.append(Scored(view.name, len(view) + view.dropped, found))
     steps.doing("noise floor")
     rng = np.random.default_rng([seed, 2])
-    floors = noise_floor(metrics, ours, setting, draws[0], rng, run, steps) if floor else {}
+    floors, how = noise_floor(metrics, ours, setting, draws[0], rng, run, steps) if floor else ({}, "not asked for")
+    for one in scored:  # what only another trace has is missing here, and says so
+        for key in family:
+            one.scores.setdefault(key, absent("cannot be computed for this trace"))
     order = sorted(family, key=lambda key: list(FAMILIES).index(family[key]))
     switches = {
         "seed": seed,
         "quick": quick,
         "preset": preset,
         "holdout": holdout is not None,
+        "noise_floor": how,
         "draws": draws[0] if floor else 0,
         "unit": ours.machine.unit,
         "machine_size": _plain(ours.machine.capacity),
@@ -250,7 +257,7 @@ class _Steps:
 def _draws(jobs: int, quick: bool) -> tuple[int, int]:
     """Return how often weeks are drawn anew, for the floor and for each synthetic trace; fewer for long traces."""
     if quick:
-        return max(6, min(12, 400_000 // jobs)), 0
+        return max(6, min(10, 400_000 // jobs)), 0
     return max(10, min(40, 1_500_000 // jobs)), max(6, min(20, 600_000 // jobs))
 
 

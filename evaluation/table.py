@@ -47,6 +47,8 @@ def notes(scores: Scores) -> list[str]:
         whose = "" if len(names) == len(scores.synthetic) else f" ({', '.join(names)})"
         reasons.setdefault(reason + whose, []).append(key)
     found = [f"{', '.join(keys)}: {reason}" for reason, keys in reasons.items()]
+    if scores.switches["noise_floor"].startswith(("first", "none")):
+        found.append(f"noise floor: {scores.switches['noise_floor']}")
     if scores.switches["machine_note"]:
         found.append(f"load and scheduling: {scores.switches['machine_note']}")
     return found

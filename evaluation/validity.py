@@ -70,6 +70,8 @@ def broken(view: View, rules: Rules) -> dict[str, Mask | str]:
         "at_least_one": ~(size >= 1) | _any(view, [v < 0 for v in counts]),
         "times": ~(run >= 0) | np.isinf(run),
     }
+    if not view.has(view.machine.unit):
+        found["at_least_one"] = f"the trace has no {view.machine.unit}"
     if np.isnan(rules.largest):
         found["fits_machine"] = rules.machine_note
     else:
@@ -151,6 +153,13 @@ class OfferedLoad(Quantity):
         if not view.span > 0:
             reason = "all jobs arrive at one instant"
             return dict.fromkeys(("offered_load", "load.jobs_per_hour", "load.mean_work"), reason)
+        if not view.has(view.machine.unit):
+            reason = f"the trace has no {view.machine.unit}"
+            return {
+                "offered_load": reason,
+                "load.jobs_per_hour": len(view) / view.span * 3600,
+                "load.mean_work": reason,
+            }
         run, size = view.numbers["run_time"], view.size
         work = float(np.where((size > 0) & (run > 0), size * run, 0.0).sum())
         capacity = view.machine.capacity

@@ -222,9 +222,9 @@ def halves(view: View) -> tuple[Blocks, NDArray[np.intp], NDArray[np.intp], str]
 
 
 def resampled(blocks: Blocks, chosen: NDArray[np.intp], rng: np.random.Generator, times: int) -> Iterator[View]:
-    """Yield views made of the chosen stretches drawn with replacement; empty draws are drawn again."""
+    """Yield views made of the chosen stretches drawn with replacement; draws of a job or none are drawn again."""
     for _ in range(times):
         drawn = rng.choice(chosen, len(chosen))
-        while not np.diff(blocks.edges)[drawn].any():
+        while np.diff(blocks.edges)[drawn].sum() < 2:
             drawn = rng.choice(chosen, len(chosen))
         yield blocks.lay(drawn)
