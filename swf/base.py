@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, ClassVar, Protocol, runtime_checkable
 
 from tracekit.errors import FormatError
-from tracekit.files import HEAD_BYTES, head_of, text_of
+from tracekit.files import HEAD_BYTES, head_of, opened, text_of
 from tracekit.registry import Registry
 from tracekit.trace import Trace
 
@@ -37,12 +38,56 @@ class WritableFormat(Protocol):
         ...
 
 
+class Blocks:
+    """A file as blocks of whole lines, for formats that read sources larger than memory; iterate once per pass."""
+
+    def __init__(self, path: Path, *, size: int = 32 * 1024 * 1024, progress: Callable[[float], None] | None = None):
+        self.path, self.size, self.progress = path, size, progress
+        self.encoding = "utf-8"
+
+    def __iter__(self) -> Iterator[bytes]:
+        total = max(1, self.path.stat().st_size)
+        with opened(self.path) as source:
+            raw = getattr(source, "fileobj", None) or getattr(source, "_fp", None) or source
+            carry = source.read(3).removeprefix(b"\xef\xbb\xbf")
+            while chunk := source.read(self.size):
+                chunk = carry + chunk
+                cut = chunk.rfind(b"\n") + 1
+                carry = chunk[cut:]
+                if cut:
+                    yield chunk[:cut]
+                if self.progress:
+                    self.progress(min(1.0, raw.tell() / total))
+            if carry:
+                yield carry + b"\n"
+
+    def utf8(self, block: bytes) -> bytes:
+        """Return a block as UTF-8; from the first one on that is not, all are taken as Latin-1, in later passes too."""
+        if self.encoding == "utf-8":
+            try:
+                block.decode()
+            except UnicodeDecodeError:
+                self.encoding = "latin-1"
+            else:
+                return block
+        return block.decode(self.encoding).encode()
+
+
 @runtime_checkable
 class FolderFormat(Protocol):
     """A format whose traces may be folders of several files."""
 
     def sniff_folder(self, folder: Path) -> bool:
         """Tell by the names in it whether a folder is of this format; never raises."""
+        ...
+
+
+@runtime_checkable
+class StreamingFormat(Protocol):
+    """A format that can also be read in chunks, so that the file may be larger than memory."""
+
+    def chunks(self, source: Blocks, /, **options: Any) -> Iterator[Trace]:
+        """Yield the jobs in order, a part at a time; put together they are what `read` returns."""
         ...
 
 

@@ -9,6 +9,8 @@ import json
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
+import pandas as pd
+
 from swf import _table
 from tracekit.errors import FormatError
 from tracekit.machine import Machine
@@ -16,6 +18,11 @@ from tracekit.trace import Trace
 
 _KEY = b"tracekit"
 _VERSION = 1
+#: Parquet tables of others that have a reader of their own, by columns that tell them apart.
+FOREIGN: dict[str, frozenset[str]] = {
+    "pm100": frozenset({"job_id", "submit_time", "run_time", "time_limit", "num_cores_req", "job_state"}),
+    "fdata": frozenset({"jid", "usr", "adt", "sdt", "edt", "elpl", "cnumr"}),
+}
 
 
 class Parquet:
@@ -27,8 +34,9 @@ class Parquet:
     options: ClassVar[frozenset[str]] = frozenset({"map", "on_error", "timezone"})
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """Accept Parquet's own mark."""
-        return head.startswith(b"PAR1")
+        """Accept Parquet's own mark, unless the table is one of those that have a reader of their own."""
+        columns = foreign_columns(head, path)
+        return head.startswith(b"PAR1") and not any(columns >= theirs for theirs in FOREIGN.values())
 
     def read(
         self, path: Path, /, *, map: dict[str, str] | None = None, on_error: str = "stop", timezone: str | None = None
@@ -59,6 +67,37 @@ class Parquet:
         metadata = {**(table.schema.metadata or {}), _KEY: json.dumps(about).encode()}
         pa.parquet.write_table(table.replace_schema_metadata(metadata), out, compression="zstd")
         return []
+
+
+def foreign_columns(head: bytes, path: Path) -> frozenset[str]:
+    """Return the names of the columns of a Parquet file that tracekit did not write; none for any other file."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    if not head.startswith(b"PAR1"):
+        return frozenset()
+    try:
+        schema = pa.parquet.read_schema(path)
+    except (pa.ArrowException, OSError, ValueError):
+        return frozenset()
+    return frozenset() if _KEY in (schema.metadata or {}) else frozenset(schema.names)
+
+
+def read_flat(path: Path, needed: frozenset[str]) -> pd.DataFrame:
+    """Read the columns of a Parquet table that hold one value a row; those in ``needed`` must be among them."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        schema = pa.parquet.read_schema(path)
+        flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
+        absent = sorted(needed - set(flat))
+        if absent:
+            raise FormatError(path, f"no column {', '.join(absent)}; it has: {', '.join(flat[:12])}")
+        frame: pd.DataFrame = pa.parquet.read_table(path, columns=flat).to_pandas()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise FormatError(path, f"not a readable Parquet file: {str(error).splitlines()[0]}") from None
+    return frame.reset_index(drop=True)
 
 
 def _about(stored: bytes, path: Path) -> dict[str, Any]:

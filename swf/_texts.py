@@ -1,0 +1,73 @@
+"""A table of texts read column by column, with the rows that hold nonsense remembered for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swf._notation import Damage, Mask, Numbers, on_unique, shown, stamps
+
+
+class Columns:
+    """Reads columns of texts; ``lines`` holds the file's line of each row."""
+
+    def __init__(self, table: pd.DataFrame, lines: Sequence[int] | NDArray[np.int64]) -> None:
+        self.table, self.lines = table, lines
+        self.wrong: list[tuple[str, Mask]] = []
+
+    def note(self, name: str, wrong: Mask) -> None:
+        """Remember which rows of a column hold nonsense."""
+        if wrong.any():
+            self.wrong.append((name, wrong))
+
+    def stamps(self, name: str, timezone: str | None) -> Numbers | None:
+        """Return Unix seconds, or None where the column is not there."""
+        if name not in self.table:
+            return None
+        values, wrong = stamps(self.table[name], timezone)
+        self.note(name, wrong)
+        return values
+
+    def first(self, *choices: tuple[str, Callable[[str], float]], default: Numbers | None = None) -> Numbers | None:
+        """Return the first column that is known in each row, then ``default``; None where there is none of them."""
+        found: Numbers | None = None
+        for name, parse in choices:
+            if name in self.table:
+                values, wrong = on_unique(self.table[name], parse)
+                self.note(name, wrong)
+                found = values if found is None else np.where(np.isnan(found), values, found)
+        if found is None or default is None:
+            return default if found is None else found
+        return np.where(np.isnan(found), default, found)
+
+    def numbers(self, *choices: tuple[str, Callable[[str], float]]) -> Numbers:
+        """Do what `first` does; all unknown where there is none of the columns."""
+        found = self.first(*choices)
+        return np.full(len(self.table), np.nan) if found is None else found
+
+    def bad(self, damage: Damage) -> Mask:
+        """Report every row that held nonsense, and return which."""
+        bad = np.zeros(len(self.table), dtype=bool)
+        for name, wrong in self.wrong:
+            for row in np.flatnonzero(wrong & ~bad).tolist():
+                damage.add(int(self.lines[row]), f"'{shown(self.table[name].iloc[row])}' in {name} is nonsense")
+            bad |= wrong
+        return bad
+
+
+def known(*choices: Numbers) -> Numbers:
+    """Return the first value that is known in each row."""
+    found = choices[0]
+    for values in choices[1:]:
+        found = np.where(np.isnan(found), values, found)
+    return found
+
+
+def without_unknown(jobs: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the columns of which nothing is known, except those that every trace has."""
+    needed = ("submit_time", "run_time", "req_procs")
+    return {name: values for name, values in jobs.items() if name in needed or not bool(np.all(pd.isna(values)))}

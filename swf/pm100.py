@@ -1,0 +1,76 @@
+"""pm100: the job table of PM100, CINECA's Marconi100 (Parquet), after its published list of columns.
+
+| their column | our column | unit, remark |
+|---|---|---|
+| job_id, user_id, group_id | job_id, user, group | |
+| submit_time | submit_time | timestamp; Unix seconds |
+| start_time | wait_time | start_time − submit_time |
+| run_time | run_time | seconds |
+| time_limit | req_time | MINUTES in the owners' description; INFINITE is unknown |
+| num_cores_req, num_cores_alloc | req_procs, alloc_procs | |
+| num_nodes_req, num_nodes_alloc | req_nodes, alloc_nodes | |
+| num_gpus_req, num_gpus_alloc | req_gpus, alloc_gpus | |
+| job_state | status, x_status | Slurm's words |
+| partition | partition | |
+| mem_req, mem_alloc | x_mem_req, x_mem_alloc | kept as they are: the description gives no unit |
+| qos, priority, shared, cores_per_task, num_tasks and any other | x_<name> | kept |
+
+Lost: columns that hold lists (nodes, power_consumption …). NOT verified beyond the names of the columns: no file of the
+archive was at hand. The stamps are taken as UTC unless they or ``--timezone`` say otherwise.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from swf import _table
+from swf._common import statuses_of
+from swf._slurm import STATUS_OF_STATE, state_word
+from swf.parquet import FOREIGN, foreign_columns, read_flat
+from tracekit.trace import Trace
+
+COLUMNS = {
+    "job_id": "job_id",
+    "user": "user_id",
+    "group": "group_id",
+    "req_time": "time_limit",
+    "req_procs": "num_cores_req",
+    "alloc_procs": "num_cores_alloc",
+    "req_nodes": "num_nodes_req",
+    "alloc_nodes": "num_nodes_alloc",
+    "req_gpus": "num_gpus_req",
+    "alloc_gpus": "num_gpus_alloc",
+    "x_status": "job_state",
+    "x_req_nodes_list": "req_nodes",
+}
+
+
+class PM100:
+    """Reader of the job table."""
+
+    name: ClassVar[str] = "pm100"
+    title: ClassVar[str] = "job table of PM100 (Marconi100, Parquet), by its column names"
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    options: ClassVar[frozenset[str]] = frozenset({"on_error", "timezone"})
+
+    def sniff(self, head: bytes, path: Path) -> bool:
+        """Accept a Parquet file with PM100's columns."""
+        return foreign_columns(head, path) >= FOREIGN["pm100"]
+
+    def read(self, path: Path, /, *, on_error: str = "stop", timezone: str | None = None) -> Trace:
+        """Read the table; columns that hold lists are left out."""
+        frame = read_flat(path, FOREIGN["pm100"])
+        frame = frame.drop(columns=[name for name in ("end_time",) if "run_time" in frame])
+        if not pd.api.types.is_numeric_dtype(frame["time_limit"]):
+            words = frame["time_limit"].astype(str).str.upper()
+            frame["time_limit"] = frame["time_limit"].where(~words.isin(["INFINITE", "UNLIMITED"]))
+        mapping = {ours: theirs for ours, theirs in COLUMNS.items() if theirs in frame.columns}
+        trace = _table.to_trace(frame, path, mapping=mapping, timezone=timezone, on_error=on_error)
+        words = trace.jobs["x_status"].astype(str).map(state_word)
+        limit = trace.column("req_time")
+        changed = {"req_time": np.where(limit > 0, limit * 60, np.nan), "status": statuses_of(words, STATUS_OF_STATE)}
+        return trace.assign(changed)
