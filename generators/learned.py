@@ -74,7 +74,7 @@ class TableModel:
 
     def _bytes_per_row(self, slots: list[Slot]) -> float:
         """Return about how much memory the fit takes per row."""
-        return 64.0 * sum(8 + slot.levels for slot in slots)
+        return 200.0 * len(slots)
 
     # ---- what everybody sees -------------------------------------------------------------------------------------
 
@@ -269,12 +269,15 @@ def balanced(
 ) -> NDArray[np.intp]:
     """Return ``count`` rows whose mean work is close to ``mean``: the first ones, with some exchanged for later ones.
 
-    Pairs of a row and a spare row are tried in random order, and exchanged when that brings the total closer.
+    Where there is too much work, rows are given up with a chance in proportion to theirs, and spare ones come in at
+    random; where there is too little, it is the other way round. An exchange that does not help is not made.
     """
     rows = np.arange(count)
-    spare = rng.permutation(np.arange(count, len(work)))
-    places = rng.permutation(count)[: len(spare)]
     missing = mean * count - work[:count].sum()
+    by_work = np.log(np.maximum(work, 1e-9)) + rng.gumbel(size=len(work))
+    by_chance = rng.random(len(work))
+    places = np.argsort(-(by_work if missing < 0 else by_chance)[:count], kind="stable")
+    spare = count + np.argsort(-(by_chance if missing < 0 else by_work)[count:], kind="stable")
     for place, other in zip(places, spare, strict=False):
         if abs(missing) <= tolerance * mean * count:
             break

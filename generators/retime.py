@@ -51,12 +51,16 @@ def match_load(trace: Trace, demand: float, *, tolerance: float = 0.002) -> tupl
     start, grain = float(made.column("submit_time")[0]), grain_of(made.column("submit_time"))
     wanted_span = stats.work(made).sum() / demand
     stretch = wanted_span / stats.span(made)
-    for _ in range(20):
+    low, high = 0.0, np.inf  # stretches known to be too short and too long: the span never falls with the stretch
+    for turn in range(60):
         submit = _submits(start, gaps * stretch, clock, grain)
-        off = (submit[-1] - submit[0]) / wanted_span
-        if abs(off - 1) <= tolerance or not off > 0:
+        reached = (submit[-1] - submit[0]) / wanted_span
+        if abs(reached - 1) <= tolerance:
             break
-        stretch /= off
+        low, high = (stretch, high) if reached < 1 else (low, stretch)
+        guess = stretch / reached if reached > 0 else 2 * stretch
+        middle = (low + high) / 2 if np.isfinite(high) else 2 * low
+        stretch = guess if low < guess < high and turn < 8 else middle
     return made.assign({"submit_time": submit}), float(stretch)
 
 

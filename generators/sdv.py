@@ -108,6 +108,9 @@ class _SDV(TableModel):
                 columns[slot.name] = values.astype(np.float64)
         return pd.DataFrame(columns)
 
+    def _bytes_per_row(self, slots: list[Slot]) -> float:
+        return 24.0 * sum(12 + slot.levels * self._is_category(slot) for slot in slots)  # one number for each label
+
     def _draw(self, n_rows: int, seed: int, purpose: str) -> Table:
         """Sample from the library with our seed instead of its fixed one."""
         with _quiet(), seeded(seed, purpose):
