@@ -44,7 +44,7 @@ _LAZY = {
     "sample": "tracekit.api",
     "score": "evaluation.score",
 }
-__all__ = ["Machine", "Trace", "TracekitError", "__version__", "read", "sample", "simulate", "score", "synth", "write"]
+__all__ = ["Machine", "Trace", "TracekitError", "__version__", "read", "sample", "score", "simulate", "synth", "write"]
 
 
 def __getattr__(name: str) -> Any:
