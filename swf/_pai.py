@@ -84,24 +84,33 @@ def places(path: Path, kind: str | None) -> dict[str, Path]:
 def jobs(found: dict[str, Path], on_error: str) -> tuple[pd.DataFrame, list[str]]:
     """Return one row per job under our names, and remarks."""
     tasks, remarks = _read(found["task"], "task", on_error)
+    names = tasks["job_name"].cat
     if "job" in found:
         table, more = _read(found["job"], "job", on_error)
         remarks += more
+        theirs = table["job_name"].cat
+        rows = _first(theirs.codes.to_numpy(), np.arange(len(table)), len(theirs.categories))
+        row_of_name = np.append(rows, -1)[theirs.categories.get_indexer(names.categories)]
     else:
         remarks.append("no job table: users are unknown, and jobs count as submitted when their first task starts")
-        table = pd.DataFrame({"job_name": tasks["job_name"].unique()})
-    names = pd.Index(table["job_name"])
-    first_of_name = pd.Index(names.unique())
-    row_of_name = pd.Series(np.arange(len(names)), index=names).groupby(level=0, sort=False).first()
-    at = first_of_name.get_indexer(tasks["job_name"])
-    known = at >= 0
-    if (~known).any():
+        table = pd.DataFrame({"job_name": pd.Categorical(names.categories, names.categories)})
+        row_of_name = np.arange(len(table))
+    owner = np.append(row_of_name, -1)[names.codes.to_numpy()]
+    known = owner >= 0
+    if not known.all():
         remarks.append(f"{int((~known).sum())} tasks whose job is not in the job table were left out")
-    owner = row_of_name.reindex(first_of_name).to_numpy()[at[known]]
-    made = _added_up(table, tasks[known], owner)
+        tasks, owner = tasks[known], owner[known]
+    made = _added_up(table, tasks, owner)
     if "instance" in found:
-        made["alloc_nodes"] = _machines(found["instance"], names, on_error)
+        made["alloc_nodes"] = _machines(found["instance"], made["x_job_name"], on_error)
     return made, remarks
+
+
+def _first(owner: NDArray[Any], values: NDArray[Any], n: int) -> NDArray[np.int64]:
+    """Return for each of ``n`` owners the first of its values; −1 where it has none. An owner below 0 is nobody."""
+    found = np.full(n + 1, -1, dtype=np.int64)
+    found[owner[::-1]] = values[::-1]  # an earlier value overwrites a later one; nobody is the last place
+    return found[:n]
 
 
 def _read(place: Path, kind: str, on_error: str) -> tuple[pd.DataFrame, list[str]]:
@@ -110,7 +119,11 @@ def _read(place: Path, kind: str, on_error: str) -> tuple[pd.DataFrame, list[str
     headed = bool(first) and first[0].strip() == ",".join(names)
     frame, remarks = _table.read_delimited(place, on_error=on_error, names=None if headed else names, text=TEXT)
     frame, more = _table.numeric(frame, place, _FLOATS[kind], on_error=on_error)
-    return frame.assign(job_name=frame["job_name"].astype(object)), [*remarks, *more]
+    return frame, [*remarks, *more]
+
+
+def _labels(codes: Any, names: Any) -> pd.Categorical:
+    return pd.Categorical.from_codes(codes, names)
 
 
 def _added_up(table: pd.DataFrame, tasks: pd.DataFrame, owner: NDArray[Any]) -> pd.DataFrame:
@@ -122,7 +135,7 @@ def _added_up(table: pd.DataFrame, tasks: pd.DataFrame, owner: NDArray[Any]) -> 
         return np.where(np.bincount(owner[known], minlength=n) > 0, sums, np.nan)
 
     def edge(name: str, how: str) -> NDArray[np.float64]:
-        return tasks[name].groupby(owner).agg(how).reindex(range(n)).to_numpy(dtype=np.float64)
+        return np.asarray(tasks[name].groupby(owner, sort=False).agg(how).reindex(range(n)), dtype=np.float64)
 
     instances = tasks["inst_num"].to_numpy()
     procs = total(np.round(tasks["plan_cpu"].to_numpy() * instances, 6)) / 100
@@ -136,8 +149,11 @@ def _added_up(table: pd.DataFrame, tasks: pd.DataFrame, owner: NDArray[Any]) -> 
         status = table["status"]
     else:
         submit, wait, ended = begun, np.full(n, np.nan), edge("end_time", "max")
-        status = tasks["status"].astype(object).groupby(owner).last().reindex(range(n))
-    kinds = pd.Series(tasks["gpu_type"].astype(object).to_numpy(), index=owner).dropna()
+        codes = _first(owner[::-1], tasks["status"].cat.codes.to_numpy()[::-1], n)
+        status = pd.Series(_labels(codes, tasks["status"].cat.categories))
+    kinds = tasks["gpu_type"].cat
+    stated = kinds.codes.to_numpy() >= 0
+    kind = _first(owner[stated], kinds.codes.to_numpy()[stated], n)
     made: dict[str, Any] = {
         "submit_time": submit,
         "wait_time": wait,
@@ -145,9 +161,9 @@ def _added_up(table: pd.DataFrame, tasks: pd.DataFrame, owner: NDArray[Any]) -> 
         "req_procs": counts(procs),
         "req_gpus": counts(gpus),
         "req_mem": memory,
-        "gpu_type": kinds.groupby(level=0).first().reindex(range(n)).to_numpy(),
-        "x_status": status.to_numpy(),
-        "x_job_name": table["job_name"].to_numpy(),
+        "gpu_type": _labels(kind, kinds.categories),
+        "x_status": status.array,
+        "x_job_name": table["job_name"].astype(object).to_numpy(),
         "x_tasks": np.bincount(owner, minlength=n),
         "x_instances": counts(total(instances)),
     }
@@ -156,7 +172,7 @@ def _added_up(table: pd.DataFrame, tasks: pd.DataFrame, owner: NDArray[Any]) -> 
     return pd.DataFrame(made)
 
 
-def _machines(place: Path, names: pd.Index, on_error: str) -> NDArray[np.float64]:
+def _machines(place: Path, names: pd.Series, on_error: str) -> NDArray[np.float64]:
     """Return on how many different machines the instances of each job ran; NaN where there is none."""
     table = TABLES["instance"]
     frame, _ = _table.read_delimited(
@@ -164,7 +180,7 @@ def _machines(place: Path, names: pd.Index, on_error: str) -> NDArray[np.float64
     )
     pairs = frame.dropna().drop_duplicates()
     per_job = pairs["job_name"].astype(object).value_counts()
-    return np.asarray(per_job.reindex(names), dtype=np.float64)
+    return np.asarray(per_job.reindex(pd.Index(names)), dtype=np.float64)
 
 
 def machine(path: Path) -> Machine:
