@@ -48,7 +48,8 @@ def statuses_of(values: pd.Series, words: Mapping[str, str]) -> pd.Categorical:
     codes, names = pd.factorize(values)
     table = {word.casefold(): STATUSES.index(status) for word, status in words.items()}
     unknown = STATUSES.index("unknown")
-    meant = [table.get(str(name).strip().casefold(), unknown) for name in names]
+    texts = [str(int(name)) if isinstance(name, float) and name.is_integer() else str(name) for name in names]
+    meant = [table.get(text.strip().casefold(), unknown) for text in texts]
     return status_codes(np.array([*meant, unknown])[codes])
 
 

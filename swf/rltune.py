@@ -87,12 +87,15 @@ class RLTune:
         if not _table.is_numeric(frame["job_id"]):
             frame = frame.rename(columns={"job_id": "x_job_id"})
         machine = Machine(unit="gpus", epoch=None if epoch is None else instant(epoch, timezone))
-        trace = _table.to_trace(
-            frame, path, machine=machine, timezone=timezone, on_error=on_error, remarks=remarks, dates=False
+        return _table.to_trace(
+            _without_minus_one(frame),
+            path,
+            machine=machine,
+            timezone=timezone,
+            on_error=on_error,
+            remarks=remarks,
+            dates=False,
         )
-        known = _without_minus_one(trace)
-        empty = [name for name in known if name.startswith("x_") and not pd.notna(known[name]).any()]
-        return trace.replace(jobs=trace.jobs.assign(**known).drop(columns=empty))
 
     def write(self, trace: Trace, out: IO[bytes], /) -> list[str]:
         """Write 20 fields; −1 for unknown, GPUs or else whatever is scheduled as field 4."""
@@ -131,21 +134,21 @@ def _usual_width(path: Path) -> int:
     return max(set(widths), key=widths.count) if widths else 0
 
 
-def _without_minus_one(trace: Trace) -> dict[str, Any]:
-    """Turn every −1 into unknown, and add the status."""
-    changed: dict[str, Any] = {}
-    for name in trace.jobs.columns:
-        values = trace.jobs[name]
+def _without_minus_one(frame: pd.DataFrame) -> pd.DataFrame:
+    """Turn every −1 into unknown, add the status, and leave out columns of other formats that are all unknown."""
+    known: dict[str, Any] = {}
+    for name in frame.columns:
+        values = frame[name]
         if name in LABELS:
-            changed[name] = values.cat.set_categories([c for c in values.cat.categories if c not in ("-1", "-1.0")])
-        elif name in ("x_job_id", "job_id"):
-            continue
+            known[name] = values.cat.remove_categories([c for c in ("-1", "-1.0") if c in values.cat.categories])
+        elif name in ("x_job_id", "job_id") or not _table.is_numeric(values):
+            known[name] = values  # texts among numbers are for `to_trace` to name
         else:
-            numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
-            changed[name] = np.where(numbers == -1, np.nan, numbers)
-    changed["x_status"] = _common.numbered(pd.Series(changed["x_status"]))
-    changed["status"] = _common.statuses_of(pd.Series(changed["x_status"]), STATUS_OF_CODE)
-    return changed
+            known[name] = values.mask(values == -1)
+    known["status"] = _common.statuses_of(known["x_status"], STATUS_OF_CODE)
+    known["x_status"] = _common.numbered(pd.to_numeric(known["x_status"], errors="coerce"))
+    empty = [name for name in known if name.startswith("x_") and not pd.notna(known[name]).any()]
+    return pd.DataFrame({name: values for name, values in known.items() if name not in empty}, index=frame.index)
 
 
 def _names(trace: Trace) -> Any:
