@@ -18,6 +18,7 @@ from generators.common import check_count, made_machine, not_fitted, read_config
 from generators.encode import Encoding, EncodingName, encoding_from_dict, fit_encoding, learnable
 from generators.parts import Label, Slot, Table
 from generators.progress import Progress, Stop, silent, stoppable
+from generators.quantile import level_codes
 from tracekit import stats
 from tracekit.errors import FormatError, MissingExtra, TracekitError, UnknownName, UsageError
 from tracekit.registry import EXTRAS
@@ -146,19 +147,23 @@ class TableModel:
         return Trace(made.jobs, made_machine(made.machine, note), (*self._fitted["history"], note))
 
     def _sample_evenly(self, n_jobs: int, seed: int, *, balance: bool) -> Table:
-        """Make rows whose numbers lie evenly on the normal curve, and whose mean work is the real one if asked for.
+        """Make rows whose labels, levels and numbers are as common as in the real trace, with its mean work if asked.
 
-        The model decides about order and dependence; how often each value occurs is known from the real trace, and
-        one very long gap more or less would change the load of the whole trace.
+        The model decides what goes with what; how often each value occurs is known from the real trace, and one very
+        long gap more or less would change the load of the whole trace. So somewhat more rows are made than are wanted
+        and chosen by their labels and levels, and numbers keep their order but are laid evenly on the normal curve.
         """
         assert self._encoding is not None
         rng = np.random.default_rng([seed, 0xB])
-        numbers = [slot.name for slot in self._encoding.slots if slot.kind == "number"]
-        spare = max(n_jobs // 8, 50) if balance else 0
-        table = self._sample_table(n_jobs + spare, seed, {})
-        for name in numbers:
-            table[name] = evenly(table[name].to_numpy(dtype=np.float64), rng)
-        if spare:
+        slots = self._encoding.slots
+        count = n_jobs + (max(n_jobs // 8, 50) if balance else 0)
+        table = self._sample_table(count + max(n_jobs // 5, 20), seed, {})
+        levels = [(level_codes(table[s.name].to_numpy(), s.levels), s.shares) for s in slots if s.levels]
+        table = table.iloc[raked(levels, len(table), count, rng)].reset_index(drop=True)
+        for slot in slots:
+            if slot.kind == "number":
+                table[slot.name] = evenly(table[slot.name].to_numpy(dtype=np.float64), rng)
+        if balance:
             work = stats.work(self._encoding.decode(table, seed=seed))
             table = table.iloc[balanced(work, n_jobs, self._fitted["mean_work"], rng)].reset_index(drop=True)
             table["gap"] = evenly(table["gap"].to_numpy(), rng)
@@ -262,6 +267,24 @@ def evenly(numbers: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np
     rank[np.argsort(np.nan_to_num(numbers), kind="stable")] = np.arange(len(numbers))
     even: NDArray[np.float64] = ndtri((rank + rng.uniform(1e-3, 1 - 1e-3, len(numbers))) / len(numbers))
     return even
+
+
+def raked(
+    labels: list[tuple[NDArray[np.int64], NDArray[np.float64]]], rows: int, count: int, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Return ``count`` of the rows, chosen so that every label's share comes close to the wanted one.
+
+    ``labels`` holds for each column the rows' codes and the shares wanted. Weights are found by iterative proportional
+    fitting (Deming and Stephan, 1940), kept within a factor of 20; rows are drawn by them without replacement.
+    """
+    weight = np.ones(rows)
+    for _ in range(10):
+        for codes, shares in labels:
+            now = np.bincount(codes, weights=weight, minlength=len(shares)) / weight.sum()
+            factor = np.divide(shares, now, out=np.ones(len(shares)), where=now > 0)
+            weight = np.clip(weight * factor[codes], 0.05, 20.0)
+    keys = np.log(weight) + rng.gumbel(size=rows)
+    return np.sort(np.argpartition(-keys, count - 1)[:count]) if count < rows else np.arange(rows)
 
 
 def balanced(

@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from generators.base import ModelInfo
-from generators.learned import Budget, TableModel, require
+from generators.learned import Budget, TableModel, raked, require
 from generators.parts import Slot, Table
 from generators.progress import Stop
 from generators.quantile import Quantiles, codes_to_normal, normal_to_codes
@@ -243,24 +243,6 @@ class GaussianCopula(_SDV):
 
     def _options(self, rows: int) -> dict[str, Any]:
         return {"default_distribution": "norm"} if self.encoding_name == "default" else {}
-
-
-def raked(
-    labels: list[tuple[NDArray[np.int64], NDArray[np.float64]]], rows: int, count: int, rng: np.random.Generator
-) -> NDArray[np.intp]:
-    """Return ``count`` of the rows, chosen so that every label's share comes close to the wanted one.
-
-    ``labels`` holds for each column the rows' codes and the shares wanted. Weights are found by iterative proportional
-    fitting (Deming and Stephan, 1940), kept within a factor of 20; rows are drawn by them without replacement.
-    """
-    weight = np.ones(rows)
-    for _ in range(10):
-        for codes, shares in labels:
-            now = np.bincount(codes, weights=weight, minlength=len(shares)) / weight.sum()
-            factor = np.divide(shares, now, out=np.ones(len(shares)), where=now > 0)
-            weight = np.clip(weight * factor[codes], 0.05, 20.0)
-    keys = np.log(weight) + rng.gumbel(size=rows)
-    return np.sort(np.argpartition(-keys, count - 1)[:count]) if count < rows else np.arange(rows)
 
 
 def _root(correlation: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from test_contract import need
 
-from generators import learned
+from generators import MODELS, learned
 from generators import synth as library
 from generators.clock import Clock
 from generators.learned import TableModel, balanced
@@ -386,6 +386,16 @@ def test_the_classic_models_go_the_same_way(weekly: Trace, tmp_path: Path, run: 
     code, _, err = run("synth", tmp_path / "real.swf", "-o", tmp_path / "made.swf", "--model", model, "--jobs", 500)
     assert code == 0, err
     assert Trace.load(tmp_path / "made.swf").offered_load() == pytest.approx(weekly.offered_load(), rel=0.02)
+
+
+def test_an_interrupted_fit_still_writes_and_exits_with_130(
+    real: Trace, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real.save(tmp_path / "real.swf")
+    monkeypatch.setitem(MODELS._entries, "interrupted", "test_learned:Interrupted")
+    code, _, err = run("synth", tmp_path / "real.swf", "-o", tmp_path / "made.swf", "--model", "interrupted")
+    assert (code, "interrupted" in err) == (130, True)
+    assert len(Trace.load(tmp_path / "made.swf")) == 400
 
 
 def test_models_are_listed(run: Run) -> None:

@@ -51,7 +51,7 @@ def synth(
     on_error: OnError = "stop",
     json: Json = False,
     force: Force = False,
-) -> int | None:
+) -> None:
     """Make a synthetic trace after a real one.
 
     Ctrl-C while it learns ends the learning, keeps the best state so far and goes on (exit code 130).
@@ -100,7 +100,8 @@ def synth(
     traces.save(made, out, format=chosen, force=force)
     if json:
         print_json(_told(fitted, made, out, seed))
-    return 130 if real is not None and fitted.interrupted else None
+    if real is not None and fitted.interrupted:
+        raise typer.Exit(130)
 
 
 def _progress(model: str) -> Any:
