@@ -246,18 +246,16 @@ class TableModel:
                 f"{folder}: {cls.info.trust}; if you made this model yourself, or trust who did, "
                 "say so with --trust (trust=True)"
             )
-        model = cls(budget=config["budget"], encoding=config["encoding"])
         try:
-            plain = json.loads((folder / "encoding.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise FormatError(folder / "encoding.json", f"cannot be read: {error}") from None
-        model._encoding = encoding_from_dict(plain)
-        model._fitted = config["fitted"]
-        model.notes = list(config["fitted"]["notes"])
-        try:
+            model = cls(budget=config["budget"], encoding=config["encoding"])
+            model._encoding = encoding_from_dict(json.loads((folder / "encoding.json").read_text(encoding="utf-8")))
+            model._fitted = dict(config["fitted"])
+            model.notes = list(model._fitted["notes"])
             model._load_weights(folder)
-        except (OSError, KeyError, ValueError, RuntimeError) as error:
-            raise FormatError(folder, f"its weights cannot be read: {error}") from None
+        except TracekitError:
+            raise
+        except Exception as error:  # each library has its own ways to fail on a damaged file
+            raise FormatError(folder, f"cannot be read as a saved model: {error!r}") from error
         return model
 
 

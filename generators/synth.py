@@ -71,6 +71,7 @@ def check_folder(folder: str | Path, *, force: bool = False) -> Path:
 
 def fit(trace: Trace, model: str, *, seed: int = 0, progress: Progress | None = None, **options: Any) -> Fitted:
     """Fit the model of that name. Options it does not know (a budget for a bootstrap) do not matter to it."""
+    check_seed(seed)
     kind = MODELS.get(model)
     known = inspect.signature(kind).parameters
     given = {"progress": progress, **options}
@@ -134,6 +135,7 @@ def make(
     """
     if n_jobs is not None and span is not None:
         raise UsageError("give either a number of jobs or a span, not both")
+    check_seed(seed)
     target = check_load(load)
     if span is None:
         return _shaped(fitted, n_jobs or fitted.jobs, seed, target, machine_procs, start, only)
@@ -156,6 +158,12 @@ def make(
         )
     first = float(made.column("submit_time")[0])
     return made.between(first, first + span)
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a seed that generators of random numbers do not take."""
+    if seed < 0:
+        raise UsageError(f"a seed is a whole number from 0, not {seed}")
 
 
 def check_load(load: str | float) -> str | float:

@@ -273,6 +273,8 @@ def test_bad_requests(weekly: Trace) -> None:
         library.synth(weekly, "resample", 5, load=-1)
     with pytest.raises(UnknownName, match="did you mean diffusion"):
         library.synth(weekly, "difusion", 5)
+    with pytest.raises(UsageError, match="seed is a whole number from 0"):
+        library.synth(weekly, "resample", 5, seed=-1)
     with pytest.raises(UsageError, match="no option"):
         library.synth(weekly, "resample", 5, colour="red")
     with pytest.raises(UnknownName, match="budget"):
@@ -298,6 +300,17 @@ def test_ten_times_more_jobs_do_not_repeat_themselves(weekly: Trace) -> None:
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="is no saved model"):
         library.load(tmp_path)
+
+
+def test_a_damaged_model_is_refused(real: Trace, tmp_path: Path) -> None:
+    need("diffusion")
+    library.fit(real, "diffusion", seed=1, budget="quick").save(tmp_path / "kept")
+    (tmp_path / "kept" / "weights.safetensors").write_bytes(b"nothing")
+    with pytest.raises(FormatError, match="cannot be read as a saved model"):
+        library.load(tmp_path / "kept")
+    (tmp_path / "kept" / "encoding.json").write_text("{}")
+    with pytest.raises(FormatError, match="no saved encoding"):
+        library.load(tmp_path / "kept")
 
 
 def test_the_clock_of_made_jobs_is_the_real_one(weekly: Trace) -> None:
