@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import signal
 import sys
 from types import FrameType
@@ -14,7 +15,14 @@ from tracekit.cli.app import Settings, app
 from tracekit.errors import TracekitError
 
 #: Modules that define commands, in the order of `tracekit --help`.
-COMMAND_MODULES = ("tracekit.cli.traces", "tracekit.cli.synth", "tracekit.cli.score", "tracekit.cli.simulate")
+COMMAND_MODULES = (
+    "tracekit.cli.traces",
+    "tracekit.cli.catalog",
+    "tracekit.cli.sacct",
+    "tracekit.cli.synth",
+    "tracekit.cli.score",
+    "tracekit.cli.simulate",
+)
 
 for _module in COMMAND_MODULES:
     importlib.import_module(_module)
@@ -28,6 +36,7 @@ def _flags(
     ] = False,
 ) -> None:
     Settings.quiet = quiet
+    logging.getLogger("tracekit").setLevel(logging.ERROR if quiet else logging.WARNING)
     Settings.verbose = Settings.verbose or verbose
 
 

@@ -7,6 +7,7 @@ So the cache lies in a folder named after the state of every source file of this
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import sys
@@ -100,10 +101,10 @@ def _keep_only_ours(made: Any) -> None:
 
 
 def tell_if_cold(name: str) -> None:
-    """Say once, on stderr, that the first run takes a while: when no compiled code of ``name`` is on disk."""
+    """Say once, in the log (stderr, unless told otherwise), that there is no compiled code of ``name`` on disk yet."""
     global _told
     folder = cache_folder()
     if _told or (folder.is_dir() and any(folder.rglob(f"*.{name}-*.nbc"))):
         return
     _told = True
-    sys.stderr.write("compiling the simulator, once (about half a minute)…\n")
+    logging.getLogger("tracekit").warning("compiling the simulator, once (about half a minute)…")
