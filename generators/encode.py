@@ -20,28 +20,19 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 import pandas as pd
 
-from generators.parts import (
-    LABELS,
-    PARTS,
-    Amount,
-    Arrivals,
-    Label,
-    Limit,
-    Lookup,
-    Part,
-    RunTime,
-    Sizes,
-    Slot,
-    Table,
-    categorical,
-    determines,
-)
+from generators.amounts import Amount
+from generators.arrivals import Arrivals
+from generators.labels import LABELS, Label, Lookup, determines
+from generators.parts import Part, Slot, Table, categorical
 from generators.quantile import level_codes
+from generators.run_time import Limit, RunTime
+from generators.sizes import Sizes
 from tracekit.errors import FormatError, TracekitError
 from tracekit.machine import Machine
 from tracekit.trace import Trace
 
 EncodingName = Literal["default", "raw"]
+PARTS: dict[str, Any] = {part.key: part for part in (Sizes, Limit, RunTime, Amount, Label, Lookup, Arrivals)}
 #: With fewer jobs than this there is nothing to learn.
 LEAST_JOBS = 20
 

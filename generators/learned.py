@@ -16,7 +16,8 @@ from scipy.special import ndtri
 from generators.base import ModelInfo
 from generators.common import check_count, made_machine, not_fitted, read_config, write_config
 from generators.encode import Encoding, EncodingName, encoding_from_dict, fit_encoding, learnable
-from generators.parts import Label, Slot, Table
+from generators.labels import Label
+from generators.parts import Slot, Table
 from generators.progress import Progress, Stop, silent, stoppable
 from generators.quantile import level_codes
 from tracekit import stats

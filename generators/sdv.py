@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -284,12 +285,8 @@ def _watched(progress: Any, stop: Stop) -> Iterator[None]:
 
 
 def _write_json(path: Path, plain: Any) -> None:
-    import json
-
     path.write_text(json.dumps(plain) + "\n", encoding="utf-8")
 
 
 def _read_json(path: Path) -> Any:
-    import json
-
     return json.loads(path.read_text(encoding="utf-8"))
