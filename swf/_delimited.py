@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,14 @@ def read_delimited(
     names: Sequence[str] | None = None,
     text: Collection[str] = (),
     only: Collection[str] = (),
+    types: Mapping[str, Any] | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
     """Read a delimited file; a row with too few or too many fields is damaged, never filled up.
 
     ``names`` are those of a comma-separated file without a header row. Columns in ``text`` are labels, whatever they
-    look like, and ``only`` picks columns. Returns the table, whose index counts lines from 1 (blank ones left out),
-    and, with ``on_error="skip"``, remarks on the rows that were left out.
+    look like, ``only`` picks columns, and ``types`` gives Arrow types that are otherwise found. Returns the table,
+    whose index counts lines from 1 (blank ones left out), and, with ``on_error="skip"``, remarks on the rows that were
+    left out.
     """
     import pyarrow as pa
 
@@ -61,7 +63,7 @@ def read_delimited(
     def attempt(encoding: str, handler: Callable[[Any], str] | None = None) -> Any:
         damaged.clear()
         delimiter = "," if names else delimiter_of(lines[0])
-        found = _parsed(path, encoding, delimiter, names, text, only, handler)
+        found = parsed(path, encoding, delimiter, names, text, only, handler, types)
         found.column_names  # noqa: B018  (raises where a name is no UTF-8)
         return found
 
@@ -91,15 +93,17 @@ def read_delimited(
     return frame, remarks
 
 
-def _parsed(
+def parsed(
     path: Path,
     encoding: str,
     delimiter: str,
-    names: Sequence[str] | None,
-    text: Collection[str],
-    only: Collection[str],
-    handler: Callable[[Any], str] | None,
+    names: Sequence[str] | None = None,
+    text: Collection[str] = (),
+    only: Collection[str] = (),
+    handler: Callable[[Any], str] | None = None,
+    types: Mapping[str, Any] | None = None,
 ) -> Any:
+    """Return a delimited file as an Arrow table."""
     import pyarrow as pa
     import pyarrow.csv
 
@@ -108,7 +112,7 @@ def _parsed(
     convert = pa.csv.ConvertOptions(
         strings_can_be_null=True,
         null_values=UNKNOWN,
-        column_types=dict.fromkeys(text, pa.dictionary(pa.int32(), pa.string())),
+        column_types={**(types or {}), **dict.fromkeys(text, pa.dictionary(pa.int32(), pa.string()))},
         include_columns=list(only),
     )
     with opened(path) as source:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,8 +64,13 @@ def columns_of(data: bytes, damage: Damage) -> list[str]:
     return names
 
 
-def split_rows(data: bytes, names: list[str], damage: Damage, first_line: int = 1) -> tuple[pd.DataFrame, Lines]:
-    """Return a table of categories, header rows left out, and the line of each row. ``data`` ends with a newline."""
+def split_rows(
+    data: bytes, names: list[str], damage: Damage, first_line: int = 1, only: Sequence[str] = ()
+) -> tuple[pd.DataFrame, Lines]:
+    """Return a table of categories, header rows left out, and the line of each row. ``data`` ends with a newline.
+
+    ``only`` picks columns, where the others are not needed.
+    """
     import pyarrow as pa
     import pyarrow.csv
 
@@ -85,7 +90,8 @@ def split_rows(data: bytes, names: list[str], damage: Damage, first_line: int = 
     fields = [name or f"unnamed {k}" for k, name in enumerate(names)]
     read = pa.csv.ReadOptions(use_threads=False, column_names=fields, block_size=32 * 1024 * 1024)
     parse = pa.csv.ParseOptions(delimiter="|", quote_char=False, double_quote=False, invalid_row_handler=note)
-    convert = pa.csv.ConvertOptions(column_types=dict.fromkeys(fields, text), include_columns=list(filter(None, names)))
+    wanted = [name for name in names if name and (not only or name in only)]
+    convert = pa.csv.ConvertOptions(column_types=dict.fromkeys(fields, text), include_columns=wanted)
     try:
         found = pa.csv.read_csv(pa.BufferReader(data), read, parse, convert)
     except pa.ArrowInvalid as error:
@@ -188,7 +194,7 @@ def fold_steps(table: pd.DataFrame, lines: Lines, damage: Damage) -> tuple[pd.Da
     return folded, lines[jobs], int(orphan.sum())
 
 
-def tables(source: Blocks, damage: Damage) -> Iterator[tuple[pd.DataFrame, Lines]]:
+def tables(source: Blocks, damage: Damage, only: Sequence[str] = ()) -> Iterator[tuple[pd.DataFrame, Lines]]:
     """Yield tables of whole jobs with their steps: the last job of a block waits for the next block."""
     names: list[str] | None = None
     carry, line = b"", 1
@@ -204,10 +210,10 @@ def tables(source: Blocks, damage: Damage) -> Iterator[tuple[pd.DataFrame, Lines
                 break
         carry = block[cut:]
         if cut:
-            yield split_rows(block[:cut], names, damage, line)
+            yield split_rows(block[:cut], names, damage, line, only)
         line += block.count(b"\n", 0, cut)
     if names is not None and carry.strip():
-        yield split_rows(carry, names, damage, line)
+        yield split_rows(carry, names, damage, line, only)
 
 
 def _begins_job(text: bytes, at: int) -> bool:

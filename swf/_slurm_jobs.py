@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swf._notation import UNKNOWN, Damage, Numbers, as_labels, distinct, duration, number
+from swf._notation import Damage, Numbers, as_labels, distinct, duration, number
 from swf._slurm import OPEN_STATES, STATUS_OF_STATE, Tres, mem_per_proc, state_word
 from swf._texts import Columns
 from tracekit.errors import FormatError, SchemaError
@@ -24,7 +24,9 @@ ntasks cluster used_kb job_id"""
 USED = frozenset(_USED.split())
 
 
-def to_trace(table: pd.DataFrame, lines: NDArray[np.int64], damage: Damage, *, timezone: str | None) -> Trace:
+def to_trace(
+    table: pd.DataFrame, lines: NDArray[np.int64], damage: Damage, *, timezone: str | None, cluster: str = ""
+) -> Trace:
     """Turn a table of texts, columns named as sacct does in lower case, into a Trace. Missing texts are None or empty.
 
     ``lines`` holds the file's line of each row. ``job_id`` must be there, as numbers.
@@ -83,8 +85,7 @@ def to_trace(table: pd.DataFrame, lines: NDArray[np.int64], damage: Damage, *, t
     frame = frame[~bad].reset_index(drop=True) if bad.any() else frame
     if not len(frame):
         raise FormatError(damage.path, "no line of the file can be read")
-    clusters = {str(name) for name in distinct(table.get("cluster", []))[1] if str(name).lower() not in UNKNOWN}
-    machine = Machine(name=clusters.pop() if len(clusters) == 1 else "", epoch=0.0, timezone=timezone)
+    machine = Machine(name=cluster, epoch=0.0, timezone=timezone)
     try:
         return Trace(frame, machine, tuple(damage.remarks()))
     except SchemaError as error:

@@ -41,7 +41,7 @@ class WritableFormat(Protocol):
 class Blocks:
     """A file as blocks of whole lines, for formats that read sources larger than memory; iterate once per pass."""
 
-    def __init__(self, path: Path, *, size: int = 32 * 1024 * 1024, progress: Callable[[float], None] | None = None):
+    def __init__(self, path: Path, *, size: int = 16 * 1024 * 1024, progress: Callable[[float], None] | None = None):
         self.path, self.size, self.progress = path, size, progress
         self.encoding = "utf-8"
 
@@ -82,12 +82,19 @@ class FolderFormat(Protocol):
         ...
 
 
+class Unsteady(Exception):
+    """The parts of a file do not agree on what a column is, so that they cannot be read one by one."""
+
+
 @runtime_checkable
 class StreamingFormat(Protocol):
     """A format that can also be read in chunks, so that the file may be larger than memory."""
 
     def chunks(self, source: Blocks, /, **options: Any) -> Iterator[Trace]:
-        """Yield the jobs in order, a part at a time; put together they are what `read` returns."""
+        """Yield the jobs in order, a part at a time; put together they are what `read` returns.
+
+        The last part's machine is the file's. `Unsteady` means that only the whole file can be read.
+        """
         ...
 
 

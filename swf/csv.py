@@ -13,10 +13,15 @@ beside the file as ``<file>.columns.toml``. Lost on writing: the machine, and th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, ClassVar
 
+import numpy as np
+
 from swf import _table
+from swf._chunks import Parts
+from swf.base import Blocks, Unsteady
 from tracekit.errors import FormatError
 from tracekit.files import read_toml, write_text
 from tracekit.schema import SIZE_COLUMNS
@@ -46,6 +51,33 @@ class CSV:
             map, timezone = recall(path, timezone)
         frame, remarks = _table.read_delimited(path, on_error=on_error)
         return _table.to_trace(frame, path, mapping=map, timezone=timezone, on_error=on_error, remarks=remarks)
+
+    def chunks(
+        self,
+        source: Blocks,
+        /,
+        *,
+        map: dict[str, str] | None = None,
+        on_error: str = "stop",
+        timezone: str | None = None,
+    ) -> Iterator[Trace]:
+        """Read a table of any size in two passes: the types of its columns, then the jobs."""
+        if map is None and memory_of(source.path).is_file():
+            map, timezone = recall(source.path, timezone)
+        done, known = 0, None
+        for frame, remarks, part in Parts(source, on_error):
+            with part.placed():
+                trace = _table.to_trace(frame, part.file, mapping=map, timezone=timezone, on_error=on_error)
+            has_ids = "job_id" in (map or {}) or "job_id" in frame
+            numbered = not has_ids or "x_job_id" in trace.jobs
+            if known not in (None, (numbered, trace.machine)):
+                raise Unsteady("the parts do not agree on ids or dates")
+            known = (numbered, trace.machine)
+            if numbered:
+                trace = trace.assign({"job_id": np.arange(done + 1, done + 1 + len(trace))})
+            done += len(trace)
+            steps = [*remarks, *(part.moved(step) for step in trace.history)]
+            yield Trace(trace.jobs, trace.machine, tuple(steps))
 
     def write(self, trace: Trace, out: IO[bytes], /) -> list[str]:
         """Write all columns under our names; numbers with all their digits."""

@@ -17,6 +17,7 @@ writing: the calendar, the machine, waits, memory, groups, queues and all else.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -24,7 +25,9 @@ import numpy as np
 import pandas as pd
 
 from swf import _table
+from swf._chunks import Parts
 from swf._times import instant
+from swf.base import Blocks, Unsteady
 from tracekit.errors import FormatError
 from tracekit.machine import Machine
 from tracekit.schema import STATUSES, status_codes
@@ -67,6 +70,50 @@ class GPW:
     ) -> Trace:
         """Read the table; ``epoch`` (a date or Unix seconds) gives it a calendar."""
         frame, remarks = _table.read_delimited(path, on_error=on_error)
+        trace = self._to_trace(frame, path, epoch=epoch, on_error=on_error, timezone=timezone, remarks=remarks)
+        return _without_limits(trace) if not trace.column("req_time").any() else trace
+
+    def chunks(
+        self,
+        source: Blocks,
+        /,
+        *,
+        epoch: str | float | None = None,
+        on_error: str = "stop",
+        timezone: str | None = None,
+    ) -> Iterator[Trace]:
+        """Read a table of any size: the types of its columns, whether it has limits, then the jobs."""
+        parts = Parts(source, on_error)
+        limits = any(bool((frame.get("wall_time", pd.Series([0])) != 0).any()) for frame, _, _ in parts)
+        done, reached, known = 0, 0.0, None
+        for frame, remarks, part in parts:
+            with part.placed():
+                trace = self._to_trace(
+                    frame, part.file, epoch=epoch, on_error=on_error, timezone=timezone, before=reached
+                )
+            numbered = "x_job_id" in trace.jobs
+            if known not in (None, numbered):
+                raise Unsteady("the parts do not agree on ids")
+            known = numbered
+            if numbered:
+                trace = trace.assign({"job_id": np.arange(done + 1, done + 1 + len(trace))})
+            done, reached = done + len(trace), float(trace.column("submit_time")[-1])
+            steps = [*remarks, *(part.moved(step) for step in trace.history)]
+            trace = Trace(trace.jobs, trace.machine, tuple(steps))
+            yield trace if limits else _without_limits(trace)
+
+    def _to_trace(
+        self,
+        frame: pd.DataFrame,
+        path: Path,
+        *,
+        epoch: str | float | None,
+        on_error: str,
+        timezone: str | None,
+        remarks: list[str] | None = None,
+        before: float = 0.0,
+    ) -> Trace:
+        """Translate the table; ``before`` is the submit time that its first interval counts from."""
         absent = [name for name in COLUMNS if name not in frame.columns]
         if absent:
             raise FormatError(path, f"no column {', '.join(absent)}; gpw needs {', '.join(COLUMNS)}")
@@ -81,12 +128,12 @@ class GPW:
             machine=Machine(epoch=None if epoch is None else instant(epoch, timezone)),
             timezone=timezone,
         )
-        changed: dict[str, Any] = {"submit_time": np.cumsum(trace.column("submit_time"))}
+        intervals = trace.column("submit_time").copy()
+        intervals[:1] += before
+        changed: dict[str, Any] = {"submit_time": np.cumsum(intervals)}
         words = trace.jobs["x_status"].astype(str)
         known = words.map(STATUS_OF_WORD).fillna("unknown")
         changed["status"] = status_codes(known.map(STATUSES.index).to_numpy())
-        if not trace.column("req_time").any():
-            changed["req_time"] = np.full(len(trace), np.nan)
         return trace.assign(changed)
 
     def write(self, trace: Trace, out: IO[bytes], /) -> list[str]:
@@ -134,6 +181,10 @@ class GPW:
         }
         lost = [f"column {name}" for name in trace.jobs.columns if name not in held and trace.has(name)]
         return [*lost, "the machine", *(["the calendar"] if trace.machine.epoch is not None else [])]
+
+
+def _without_limits(trace: Trace) -> Trace:
+    return trace.assign({"req_time": np.full(len(trace), np.nan)})
 
 
 def _whole(values: np.ndarray) -> np.ndarray:

@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 
 from swf import _slurm_jobs
-from swf._notation import Damage, shown
+from swf._notation import UNKNOWN, Damage, shown
 from swf.base import head_lines
 from tracekit.errors import FormatError
 from tracekit.files import opened, text_of
@@ -108,7 +108,10 @@ class Jobcomp:
                 split = table[name].fillna("").str.extract(_NAME_AND_NUMBER)
                 table[number] = split[1]
                 table[name] = split[0].where(split[0].notna(), table[name])
-        return _slurm_jobs.to_trace(table, np.array(lines, dtype=np.int64), damage, timezone=timezone)
+        clusters = {name for name in table.get("cluster", []) if isinstance(name, str) and name.lower() not in UNKNOWN}
+        cluster = clusters.pop() if len(clusters) == 1 else ""
+        counted = np.array(lines, dtype=np.int64)
+        return _slurm_jobs.to_trace(table, counted, damage, timezone=timezone, cluster=cluster)
 
 
 def _row(text: str) -> dict[str, str]:

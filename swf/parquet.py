@@ -6,12 +6,14 @@ A Parquet table from elsewhere is read like a csv: by our column names or by a c
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import pandas as pd
 
 from swf import _table
+from swf._spill import Spill
 from tracekit.errors import FormatError
 from tracekit.machine import Machine
 from tracekit.trace import Trace
@@ -63,10 +65,29 @@ class Parquet:
         import pyarrow.parquet
 
         table = pa.Table.from_pandas(trace.jobs, preserve_index=False)
-        about = {"version": _VERSION, "machine": trace.machine.to_dict(), "history": list(trace.history)}
-        metadata = {**(table.schema.metadata or {}), _KEY: json.dumps(about).encode()}
-        pa.parquet.write_table(table.replace_schema_metadata(metadata), out, compression="zstd")
+        metadata = {**(table.schema.metadata or {}), **_metadata(trace.machine, trace.history)}
+        limit = 2**30  # labels keep their order only as long as a dictionary holds them all
+        table = table.replace_schema_metadata(metadata)
+        pa.parquet.write_table(table, out, compression="zstd", dictionary_pagesize_limit=limit)
         return []
+
+    def write_chunks(
+        self, chunks: Iterable[Trace], out: IO[bytes], /, *, folder: Path, machine: Callable[[Machine], Machine]
+    ) -> tuple[int, list[str]]:
+        """Write chunks of one file, which wait in ``folder`` until all are seen; return the jobs and the history.
+
+        ``machine`` turns the machine that the file describes into the one to be kept.
+        """
+        spill = Spill(folder)
+        for chunk in chunks:
+            spill.add(chunk)
+        spill.write(out, _metadata(machine(spill.machine), spill.steps()))
+        return spill.jobs, spill.steps()
+
+
+def _metadata(machine: Machine, history: Sequence[str]) -> dict[bytes, bytes]:
+    about = {"version": _VERSION, "machine": machine.to_dict(), "history": list(history)}
+    return {_KEY: json.dumps(about).encode()}
 
 
 def foreign_columns(head: bytes, path: Path) -> frozenset[str]:

@@ -37,7 +37,7 @@ import numpy as np
 import pandas as pd
 
 from swf import _sacct_rows, _slurm_jobs
-from swf._notation import Damage, on_unique, shown
+from swf._notation import UNKNOWN, Damage, distinct, on_unique, shown
 from swf._sacct_rows import XDMOD, Lines, header_of, makes_sense
 from swf.base import Blocks, head_lines
 from tracekit.errors import FormatError
@@ -78,22 +78,44 @@ class Sacct:
             data = source.read().removeprefix(b"\xef\xbb\xbf")
         data = Blocks(path).utf8(data if data.endswith(b"\n") else data + b"\n")
         table, lines = _sacct_rows.split_rows(data, _sacct_rows.columns_of(data, damage), damage)
-        return _to_trace(table, lines, damage, timezone, plain=_sacct_rows.ids_are_plain(table))
+        facts = _Facts()
+        facts.add(table)
+        return _to_trace(table, lines, damage, timezone, facts)
 
     def chunks(self, source: Blocks, /, *, on_error: str = "stop", timezone: str | None = None) -> Iterator[Trace]:
         """Read a file of any size in two passes: how the jobs are numbered, then the jobs."""
         passing = Damage(source.path, "skip")
-        plain = not any(not _sacct_rows.ids_are_plain(table) for table, _ in _sacct_rows.tables(source, passing))
+        facts = _Facts()
+        for table, _ in _sacct_rows.tables(source, passing, only=("jobid", "jobidraw", "cluster")):
+            facts.add(table)
         first_id = 1
         for table, lines in _sacct_rows.tables(source, damage := Damage(source.path, on_error)):
             if len(table):
-                trace = _to_trace(table, lines, damage, timezone, plain=plain, first_id=first_id)
+                trace = _to_trace(table, lines, damage, timezone, facts, first_id=first_id)
                 first_id += len(trace)
                 yield trace
+                damage.found.clear()
+
+
+class _Facts:
+    """What has to be known of the whole file: how its jobs are numbered, and which clusters it is about."""
+
+    def __init__(self) -> None:
+        self.plain, self.same_ids = True, True
+        self.clusters: set[str] = set()
+
+    def add(self, table: pd.DataFrame) -> None:
+        """Look at one part of the file."""
+        self.plain &= _sacct_rows.ids_are_plain(table)
+        if "jobid" in table and "jobidraw" in table:
+            self.same_ids &= bool((table["jobid"].astype(object) == table["jobidraw"].astype(object)).all())
+        if "cluster" in table:
+            found = (str(name) for name in distinct(table["cluster"])[1].tolist())
+            self.clusters |= {name for name in found if name.lower() not in UNKNOWN}
 
 
 def _to_trace(
-    table: pd.DataFrame, lines: Lines, damage: Damage, timezone: str | None, *, plain: bool, first_id: int = 1
+    table: pd.DataFrame, lines: Lines, damage: Damage, timezone: str | None, facts: _Facts, *, first_id: int = 1
 ) -> Trace:
     """Fold the steps into their jobs and give the jobs their numbers."""
     if not len(table):
@@ -102,7 +124,7 @@ def _to_trace(
     if not len(table):
         raise FormatError(damage.path, "holds steps only, no jobs")
     key = "jobidraw" if "jobidraw" in table else "jobid"
-    if plain:
+    if facts.plain:
         ids, _ = on_unique(table[key], _id)
         bad = np.isnan(ids)
         for row in np.flatnonzero(bad):
@@ -112,14 +134,15 @@ def _to_trace(
         table = table.assign(job_id=ids.astype(np.int64))
     else:
         table = table.assign(job_id=np.arange(first_id, first_id + len(table)))
-    if "jobid" in table and (not plain or not np.array_equal(on_unique(table["jobid"], _id)[0], table["job_id"])):
+    if "jobid" in table and not (facts.plain and facts.same_ids):
         table["x_jobid"] = table["jobid"]
     for name, number in (("user", "uid"), ("group", "gid")):
         if name not in table and number in table:
             table = table.rename(columns={number: name})
-    if "cluster" in table and table["cluster"].nunique() > 1:
+    if len(facts.clusters) > 1:
         table["x_cluster"] = table["cluster"]
-    trace = _slurm_jobs.to_trace(table, lines, damage, timezone=timezone)
+    name = next(iter(facts.clusters)) if len(facts.clusters) == 1 else ""
+    trace = _slurm_jobs.to_trace(table, lines, damage, timezone=timezone, cluster=name)
     return trace.replace(step=f"left out {orphans} steps whose job is not in the file") if orphans else trace
 
 

@@ -25,6 +25,7 @@ Format: https://www.cs.huji.ac.il/labs/parallel/workload/swf.html; Chapin et al.
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -36,7 +37,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swf import header
-from swf.base import head_lines
+from swf.base import Blocks, Unsteady, head_lines
 from tracekit.errors import FormatError
 from tracekit.files import opened
 from tracekit.schema import BY_NAME, COLUMNS, STATUSES, counts, is_whole, number_labels, status_codes
@@ -97,6 +98,29 @@ class SWF:
             machine = machine.replace(timezone=timezone)
         return Trace(_jobs(table), machine, (*header.history(table.header), *table.remarks()))
 
+    def chunks(self, source: Blocks, /, *, on_error: str = "stop", timezone: str | None = None) -> Iterator[Trace]:
+        """Read a file of any size, a block at a time."""
+        header_lines: list[str] = []
+        lines, usual = 0, None
+        for block in source:
+            table = _Table(source.path, skip=on_error == "skip", header=header_lines, n_lines=lines)
+            for piece in _blocks(io.BytesIO(block)):
+                table.add(piece)
+            lines = table.n_lines
+            if not table.n_rows and not table.damaged:
+                continue  # comments only
+            table.finish()
+            if usual not in (None, table.usual):
+                raise Unsteady("rows of different lengths")
+            usual = table.usual
+            machine = header.parse(header_lines)
+            if timezone:
+                machine = machine.replace(timezone=timezone)
+            steps = (*header.history(header_lines), *table.remarks())
+            yield Trace(_jobs(table), machine, steps)
+        if usual is None:
+            raise FormatError(source.path, "holds no jobs, only a header" if header_lines else "holds no jobs")
+
     def write(self, trace: Trace, out: IO[bytes], /) -> list[str]:
         """Write header and jobs; return what SWF cannot hold."""
         import pyarrow as pa
@@ -151,6 +175,7 @@ class _Table:
     n_lines: int = 0
     n_rows: int = 0
     keep: NDArray[np.bool_] | None = None
+    usual: int = 0  # how many fields most rows have
 
     def add(self, block: bytes) -> None:
         """Scan one block of whole lines."""
@@ -199,7 +224,7 @@ class _Table:
                 raise FormatError(self.path, f"{problem}; no line of the file can be read as SWF", line=line)
             raise FormatError(self.path, "holds no jobs, only a header" if self.header else "holds no jobs")
         widths = np.concatenate(self.widths)
-        usual = int(np.bincount(widths).argmax())
+        self.usual = usual = int(np.bincount(widths).argmax())
         if usual < MIN_FIELDS:
             raise FormatError(self.path, f"its lines have {usual} fields where SWF has {len(FIELDS)}")
         full = len(FIELDS)

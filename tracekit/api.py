@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from tracekit.errors import FormatError, UsageError
 from tracekit.files import as_path, check_writable, head_of, is_stream, plain_suffix, writing
 from tracekit.machine import Machine
 from tracekit.trace import Trace
+
+if TYPE_CHECKING:
+    from swf.base import Format
+
+#: From this much text on, a conversion to Parquet goes through the file in parts.
+LARGE_BYTES = 200 * 1024 * 1024
 
 
 def read(
@@ -37,27 +45,92 @@ def read_as(
     **options: Any,
 ) -> tuple[Trace, str]:
     """Do what `read` does, and return the name of the format that was found beside the trace."""
-    from swf import FORMATS
-    from swf.base import detect
-
     options = {name: value for name, value in options.items() if value is not None}
     with as_path(path) as real:
         try:
-            if format is None and "map" in options:  # a map only makes sense for a table
-                format = "parquet" if head_of(real).startswith(b"PAR1") else "csv"
-            found = FORMATS.get(format)() if format else detect(real, FORMATS)
-            unknown = sorted(set(options) - found.options)
-            if unknown:
-                raise UsageError(
-                    f"the format {found.name} has no option {unknown[0]}; it takes: "
-                    f"{', '.join(sorted(found.options)) or 'none'}"
-                )
+            found = _reader(real, format, options)
             trace = found.read(real, **options)
         except FormatError as error:
             if is_stream(path):
                 raise FormatError("standard input", error.problem, line=error.line, hint=error.hint) from None
             raise
-    known = trace.machine
+    return trace.replace(machine=_described(trace.machine, path, machine, procs)), found.name
+
+
+def _reader(path: Path, format: str | None, options: dict[str, Any]) -> Format:
+    """Return the format of a file, named or found; options that it does not have are refused."""
+    from swf import FORMATS
+    from swf.base import detect
+
+    if format is None and "map" in options:  # a map only makes sense for a table
+        format = "parquet" if head_of(path).startswith(b"PAR1") else "csv"
+    found = FORMATS.get(format)() if format else detect(path, FORMATS)
+    unknown = sorted(set(options) - found.options)
+    if unknown:
+        raise UsageError(
+            f"the format {found.name} has no option {unknown[0]}; it takes: "
+            f"{', '.join(sorted(found.options)) or 'none'}"
+        )
+    return found
+
+
+def is_large(path: str | Path) -> bool:
+    """Tell whether a file holds so much text (some 200 MB) that it is better converted in parts."""
+    if is_stream(path) or not Path(path).is_file():
+        return False
+    with Path(path).open("rb") as raw:
+        compressed = raw.read(6).startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"))
+    return Path(path).stat().st_size * (5 if compressed else 1) > LARGE_BYTES
+
+
+def to_parquet(
+    source: str | Path,
+    target: str | Path,
+    format: str | None = None,
+    *,
+    machine: Machine | str | Path | None = None,
+    procs: int | None = None,
+    force: bool = False,
+    progress: Callable[[float], None] | None = None,
+    part_bytes: int = 16 * 1024 * 1024,
+    **options: Any,
+) -> tuple[int, str, list[str]] | None:
+    """Convert a file of any size to our Parquet file in parts, so that memory does not grow with it.
+
+    Returns the number of jobs, the format that was read and the history; or None where the format, or this file, can
+    only be read whole. ``progress`` is called with the share of the file that has been read, once for each pass.
+    """
+    from swf.base import Blocks, StreamingFormat, Unsteady
+    from swf.parquet import Parquet
+
+    options = {name: value for name, value in options.items() if value is not None}
+    check_writable(target, force=force)
+    path = Path(source)
+    if is_stream(source) or is_stream(target) or not path.is_file():
+        return None
+    found = _reader(path, format, options)
+    if not isinstance(found, StreamingFormat):
+        return None
+    blocks = Blocks(path, size=part_bytes, progress=progress)
+    place = Path(target).resolve()
+    try:
+        with (
+            writing(target, force=force) as out,
+            TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as folder,
+        ):
+            jobs, history = Parquet().write_chunks(
+                found.chunks(blocks, **options),
+                out,
+                folder=Path(folder),
+                machine=lambda known: _described(known, source, machine, procs),
+            )
+    except Unsteady:
+        return None
+    return jobs, found.name, history
+
+
+def _described(known: Machine, path: str | Path, machine: Machine | str | Path | None, procs: int | None) -> Machine:
+    """Return the machine that a file describes, with what the caller says of it."""
     if machine is not None:
         given = machine if isinstance(machine, Machine) else Machine.from_toml(machine)
         known = _merged(known, given)
@@ -67,7 +140,7 @@ def read_as(
         known = known.replace(procs=procs)
     if not known.source:
         known = known.replace(source="standard input" if is_stream(path) else Path(path).name)
-    return trace.replace(machine=known), found.name
+    return known
 
 
 def _merged(known: Machine, given: Machine) -> Machine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,6 +42,14 @@ def load(
     """Read a trace as the flags say, tell the person what was left out, and remember a column map that worked."""
     from tracekit.api import read_as
 
+    options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch)
+    trace, found = read_as(path, format, procs=procs, machine=machine, **options)
+    tell(path, found, trace.history, options)
+    return trace, found
+
+
+def read_options(*, timezone: str | None, on_error: str, map_: str | None, epoch: str | None) -> dict[str, Any]:
+    """Check the flags that say how to read, and return them as formats take them."""
     if on_error not in ("stop", "skip"):
         raise UsageError(f"--on-error is stop or skip, not '{on_error}'")
     if timezone:
@@ -52,17 +61,20 @@ def load(
         from swf._table import parse_map
 
         options["map"] = parse_map(map_)
-    trace, found = read_as(path, format, procs=procs, machine=machine, **options)
-    for step in trace.history:
+    return options
+
+
+def tell(path: str, format: str, history: Iterable[str], options: dict[str, Any]) -> None:
+    """Say what was left out of a trace, and remember a column map that worked."""
+    for step in history:
         if step.startswith("skipped"):
             say(f"{path}: {step}")
-    if map_ and found == "csv" and path != "-":
+    if options.get("map") and format == "csv" and path != "-":
         from swf.csv import remember
 
-        place = remember(Path(path), options["map"], timezone)
+        place = remember(Path(path), options["map"], options["timezone"])
         if place:
             say(f"column map remembered in {place}")
-    return trace, found
 
 
 def _check_zone(name: str) -> None:
@@ -110,13 +122,27 @@ def convert(
     epoch: Epoch = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    parts: Annotated[
+        bool | None,
+        typer.Option(
+            "--parts/--whole", help="To Parquet in parts, in little memory (default: from 200 MB of text on)."
+        ),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Turn a trace from one format into another.
 
     Example: `tracekit convert KTH-SP2.swf.gz kth.parquet`
     """
+    from tracekit.api import is_large
+
     chosen = prepare(source, target, format=to, force=force)
+    if chosen == "parquet" and (is_large(source) if parts is None else parts):
+        from tracekit.cli.parts import convert_in_parts
+
+        options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch)
+        if convert_in_parts(source, target, from_, procs=procs, machine=machine, force=force, options=options):
+            return
     trace, _ = load(
         source, format=from_, procs=procs, machine=machine, timezone=timezone, on_error=on_error, map_=map_, epoch=epoch
     )

@@ -1,0 +1,105 @@
+"""Delimited text in parts: each part of a large file is read as a small file, with the types of the whole."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from swf import _delimited
+from swf.base import Blocks, Unsteady
+from tracekit.errors import FormatError
+
+
+class Parts:
+    """The parts of a delimited file with a header row. Iterate as often as needed; types are found in a first pass."""
+
+    def __init__(self, source: Blocks, on_error: str) -> None:
+        self.source, self.on_error = source, on_error
+        self.types: Mapping[str, Any] | None = None
+
+    def __iter__(self) -> Iterator[tuple[pd.DataFrame, list[str], Part]]:
+        if self.types is None:
+            self.types = self._find_types()
+        for part in self._parts():
+            with part.placed():
+                frame, remarks = _delimited.read_delimited(part.file, on_error=self.on_error, types=self.types)
+            yield frame, [part.moved(remark) for remark in remarks], part
+
+    def _parts(self) -> Iterator[Part]:
+        header, line = b"", 1
+        with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
+            file = Path(folder) / "part"
+            for raw in self.source:
+                block = self.source.utf8(raw)
+                lines = block.count(b"\n")
+                if not header:
+                    header = block[: block.find(b"\n") + 1]
+                    file.write_bytes(block)
+                    yield Part(self.source.path, file, 0)
+                elif block.strip():
+                    file.write_bytes(header + block)
+                    yield Part(self.source.path, file, line - 2)
+                line += lines
+
+    def _find_types(self) -> dict[str, Any]:
+        """Read everything once and return the narrowest types that hold every part."""
+        import pyarrow as pa
+
+        found: dict[str, Any] = {}
+        for part in self._parts():
+            with part.file.open(encoding="utf-8") as file:
+                delimiter = _delimited.delimiter_of(file.readline())
+            try:
+                schema = _delimited.parsed(part.file, "utf8", delimiter, handler=lambda row: "skip").schema
+            except pa.ArrowInvalid as error:
+                problem = f"not a readable table: {_delimited.shown(error, 120)}"
+                raise FormatError(self.source.path, problem) from None
+            for name, kind in zip(schema.names, schema.types, strict=True):
+                found[name] = wider(found[name], kind) if name in found else kind
+        return found
+
+
+class Part:
+    """One part as a file of its own; ``offset`` turns its line numbers into those of the whole file."""
+
+    def __init__(self, path: Path, file: Path, offset: int) -> None:
+        self.path, self.file, self.offset = path, file, offset
+
+    def moved(self, remark: str) -> str:
+        """Return a remark with the line numbers of the whole file."""
+        return re.sub(r"\bline (\d+)", lambda match: f"line {int(match[1]) + self.offset}", remark)
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """Let errors name the whole file and its line."""
+        try:
+            yield
+        except FormatError as error:
+            if error.problem.startswith("holds no jobs"):  # every line of this part was left out
+                raise Unsteady(error.problem) from None
+            line = None if error.line is None else error.line + self.offset
+            raise FormatError(self.path, error.problem, line=line, hint=error.hint) from None
+
+
+def wider(one: Any, other: Any) -> Any:
+    """Return the type that a file's column gets when its parts look like ``one`` and ``other``."""
+    import pyarrow as pa
+
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    kinds = {one, other}
+    if kinds == {pa.int64(), pa.float64()}:
+        return pa.float64()
+    if pa.bool_() in kinds and kinds != {pa.bool_(), pa.string()}:
+        raise Unsteady("a column of 0 and 1 in one part and of words in another")
+    if kinds <= {pa.date32(), pa.timestamp("s"), pa.timestamp("ns")}:
+        return pa.timestamp("ns") if pa.timestamp("ns") in kinds else pa.timestamp("s")
+    return pa.string()

@@ -1,0 +1,137 @@
+"""Chunks of jobs kept on disk until their common types are known, then written as one Parquet file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pandas as pd
+
+from swf._notation import sorted_labels
+from swf.base import Unsteady
+from tracekit.machine import Machine
+from tracekit.schema import COLUMNS, STATUSES
+from tracekit.trace import Trace
+
+_SKIPPED = re.compile(r"skipped (\d+) damaged lines?( .*)?")
+
+
+class Spill:
+    """Takes the chunks one after the other, and writes them with one type for each column."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: list[Path] = []
+        self.jobs = 0
+        self.labels: dict[str, set[str]] = {}
+        self.types: dict[str, set[str]] = {}
+        self.columns: list[str] = []
+        self.history: list[str] = []
+        self.machine = Machine()
+
+    def add(self, trace: Trace) -> None:
+        """Keep one chunk; the machine of the last one is the file's."""
+        import pyarrow as pa
+        import pyarrow.feather
+
+        table = pa.Table.from_pandas(trace.jobs, preserve_index=False)
+        for name in trace.jobs.columns:
+            values = trace.jobs[name]
+            if isinstance(values.dtype, pd.CategoricalDtype):
+                self.types.setdefault(name, set()).add("category")
+                self.labels.setdefault(name, set()).update(values.cat.categories)
+            else:
+                kind = str(table.schema.field(name).type) if values.dtype == object else str(values.dtype)
+                self.types.setdefault(name, set()).add(kind)
+        if self.files and set(self.columns) != set(trace.jobs.columns):
+            self.columns += [name for name in trace.jobs.columns if name not in self.columns]
+        self.columns = self.columns or list(trace.jobs.columns)
+        file = self.folder / f"{len(self.files):06}.feather"
+        pa.feather.write_feather(table, file, compression="lz4")
+        self.files.append(file)
+        self.jobs += len(trace)
+        self.history += [step for step in trace.history if step not in self.history]
+        self.machine = trace.machine
+
+    def steps(self) -> list[str]:
+        """Return the history, with the remarks on damaged lines of all chunks put together."""
+        matches = [match for match in map(_SKIPPED.fullmatch, self.history) if match]
+        others = [step for step in self.history if not _SKIPPED.fullmatch(step)]
+        if not matches:
+            return others
+        total = sum(int(match[1]) for match in matches)
+        return [f"skipped {total} damaged line{'s' * (total > 1)}{matches[0][2] or ''}", *others]
+
+    def write(self, out: IO[bytes], metadata: dict[bytes, bytes]) -> None:
+        """Write one row group a chunk."""
+        import pyarrow as pa
+        import pyarrow.feather
+        import pyarrow.parquet
+
+        made = {name: self._dtype(name, kinds) for name, kinds in self.types.items()}
+        order = [column.name for column in COLUMNS if column.name in made]
+        order += [name for name in self.columns if name not in order]
+        writer = None
+        try:
+            for file in self.files:
+                frame = pa.feather.read_table(file, memory_map=False).to_pandas()
+                table = pa.Table.from_pandas(_cast(frame, order, made), preserve_index=False)
+                if writer is None:
+                    fields = [_field(table.schema.field(name), made[name]) for name in order]
+                    schema = pa.schema(fields, metadata={**table.schema.metadata, **metadata})
+                    writer = pa.parquet.ParquetWriter(out, schema, compression="zstd", dictionary_pagesize_limit=2**30)
+                writer.write_table(table.cast(schema.remove_metadata()).replace_schema_metadata(schema.metadata))
+                file.unlink()
+        finally:
+            if writer is not None:
+                writer.close()
+
+    def _dtype(self, name: str, kinds: set[str]) -> Any:
+        """Return the type that the column would have had, had the file been read whole."""
+        if name == "status":
+            return pd.CategoricalDtype(pd.Index(STATUSES, dtype=object))
+        if kinds == {"category"}:
+            return pd.CategoricalDtype(pd.Index(sorted_labels(self.labels[name]), dtype=object))
+        if len(kinds) == 1:
+            (kind,) = kinds
+            return object if kind in ("string", "null", "bool") and kind != "bool" else _plain(kind)
+        if kinds <= {"string", "null"}:
+            return object
+        if kinds <= {"Int64", "float64"} or kinds <= {"int64", "float64"}:
+            return np.dtype("float64")
+        raise Unsteady(f"column {name} is {' here and '.join(sorted(kinds))} there")
+
+
+def _plain(kind: str) -> Any:
+    return object if kind in ("bool", "date32[day]", "time32[s]") else pd.api.types.pandas_dtype(kind)
+
+
+def _field(field: Any, dtype: Any) -> Any:
+    """Return the field of the whole file: a chunk of nothing but missing texts is a column of texts all the same."""
+    import pyarrow as pa
+
+    if pa.types.is_null(field.type) and dtype is object:
+        return pa.field(field.name, pa.string())
+    if pa.types.is_dictionary(field.type):
+        return pa.field(field.name, pa.dictionary(pa.int32(), field.type.value_type))
+    return field
+
+
+def _cast(frame: pd.DataFrame, order: Sequence[str], made: dict[str, Any]) -> pd.DataFrame:
+    """Bring one chunk into the columns and types of the whole."""
+    columns: dict[str, Any] = {}
+    for name in order:
+        dtype = made[name]
+        if name not in frame.columns:
+            missing: Iterable[Any] = np.full(len(frame), None, dtype=object)
+            columns[name] = pd.Series(missing, dtype=object if dtype is object else dtype)
+        elif isinstance(dtype, pd.CategoricalDtype):
+            columns[name] = frame[name].cat.set_categories(dtype.categories)
+        elif dtype == np.float64:
+            columns[name] = frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            columns[name] = frame[name]
+    return pd.DataFrame(columns)

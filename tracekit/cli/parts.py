@@ -1,0 +1,52 @@
+"""Converting a file that is larger than memory, with a bar that shows how far it got."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracekit.cli.app import Settings, console, say
+from tracekit.cli.traces import tell
+
+
+def convert_in_parts(
+    source: str,
+    target: str,
+    format: str | None,
+    *,
+    procs: int | None,
+    machine: str | None,
+    force: bool,
+    options: dict[str, Any],
+) -> bool:
+    """Convert to Parquet in parts; False where this file can only be read whole."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    from tracekit.api import to_parquet
+
+    screen = console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        console=screen,
+        transient=True,
+        disable=Settings.quiet or not screen.is_terminal,
+    )
+    with bar:
+        task = bar.add_task("pass 1", total=1.0)
+        passes, reached = 1, 0.0
+
+        def show(share: float) -> None:
+            nonlocal passes, reached
+            passes += share < reached  # back at the start: the next pass
+            reached = share
+            bar.update(task, completed=share, description=f"pass {passes}")
+
+        done = to_parquet(source, target, format, procs=procs, machine=machine, force=force, progress=show, **options)
+    if done is None:
+        return False
+    jobs, found, history = done
+    tell(source, found, history, options)
+    say(f"{target}: {jobs:,} jobs")
+    return True
