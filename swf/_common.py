@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tracekit.errors import FormatError
 from tracekit.files import COMPRESSED_SUFFIXES
-from tracekit.machine import HostGroup
+from tracekit.machine import HostGroup, Unit
 from tracekit.schema import STATUSES, counts, is_whole, status_codes
 from tracekit.trace import Trace
 
@@ -90,6 +90,12 @@ def gpus_if_any(trace: Trace) -> Trace:
     return trace.replace(machine=trace.machine.replace(unit="gpus" if some else "procs"))
 
 
+def unit_first_known(trace: Trace, units: tuple[Unit, ...]) -> Trace:
+    """Schedule the first of these units of which any job's number is known."""
+    known = [unit for unit in units if bool(np.isfinite(trace.sizes(unit)).any())]
+    return trace.replace(machine=trace.machine.replace(unit=(known or units)[0]))
+
+
 def numbered(values: pd.Series) -> Any:
     """Return counts as whole numbers where they are whole."""
     return counts(values.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -135,11 +141,15 @@ def text_labels(trace: Trace, name: str, unknown: str = "") -> NDArray[Any]:
     return values.where(values.notna(), unknown).to_numpy(dtype=object)
 
 
-def lost(trace: Trace, held: Collection[str], *, machine: str = "the machine", calendar: bool = True) -> list[str]:
-    """List what a table of ``held`` columns cannot keep."""
+def lost(
+    trace: Trace, held: Collection[str], *, machine: str = "the machine", calendar: bool = True, dated: bool = False
+) -> list[str]:
+    """List what a table of ``held`` columns cannot keep; ``dated`` tables have dates and nothing else."""
     phrases = [f"column {name}" for name in trace.jobs.columns if name not in held and trace.jobs[name].notna().any()]
     if machine:
         phrases.append(machine)
     if not calendar and trace.machine.epoch is not None:
         phrases.append("the calendar")
+    if calendar and trace.machine.epoch is None and dated:
+        phrases.append("that the trace has no calendar (its times are written as if it began in 1970)")
     return [*phrases, *(["the history"] if trace.history else [])]

@@ -120,7 +120,7 @@ class ALCF:
         """Write the columns of the Cobalt years that we can fill, and those that came from such a file."""
         submit = trace.column("submit_time") + (trace.machine.epoch or 0.0)
         start = submit + trace.column("wait_time")
-        end = np.where(np.isnan(start), submit, start) + trace.column("run_time")
+        end = start + trace.column("run_time")
         own = {name[2:].upper(): name for name in trace.jobs.columns if name.startswith("x_") and name != "x_status"}
         table: dict[str, Any] = {
             "JOB_NAME": _common.text_labels(trace, "x_job_name")
@@ -137,14 +137,15 @@ class ALCF:
             table[NAMES[ours][0]] = _common.text_labels(trace, ours)
         for ours in ("wait_time", "run_time", "req_time", "req_nodes", "alloc_nodes", "req_procs", "alloc_procs"):
             table[NAMES[ours][0]] = _common.plain(trace.column(ours))
-        if trace.has("req_gpus"):
-            table["GPUS_REQUESTED"] = _common.plain(trace.column("req_gpus"), -1)
+        gpus = trace.sizes("gpus")
+        if np.isfinite(gpus).any():
+            table["GPUS_REQUESTED"] = _common.plain(gpus, -1)
         table["EXIT_STATUS"] = _exit_codes(trace)
         more = {theirs: trace.jobs[ours] for theirs, ours in own.items() if theirs not in table}
         pd.DataFrame({**table, **more}).to_csv(out, index=False)
-        named = {*NAMES, "job_id", "status", *own.values()}
+        named = {*NAMES, "alloc_gpus", "job_id", "status", *own.values()}
         twice = _in_the_second_hour(np.concatenate([submit, start, end]))
-        lost = _common.lost(trace, named, machine="" if trace.machine.name else "the machine")
+        lost = _common.lost(trace, named, machine="" if trace.machine.name else "the machine", dated=True)
         return [*lost, *([f"{twice} times in the second of two equal hours (read back as the first)"] if twice else [])]
 
 
@@ -196,9 +197,7 @@ def _settled(trace: Trace) -> Trace:
         codes = pd.to_numeric(trace.jobs["x_status"], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
         words = np.where(np.isnan(codes), "unknown", np.where(codes == 0, "completed", "failed"))
         changed |= {"status": words, "x_status": _common.numbered(pd.Series(codes))}
-    trace = trace.assign(changed)
-    nodes = bool(np.isfinite(trace.sizes("nodes")).any())
-    return trace.replace(machine=trace.machine.replace(unit="nodes" if nodes else "procs"))
+    return _common.unit_first_known(trace.assign(changed), ("nodes", "procs", "gpus"))
 
 
 def _exit_codes(trace: Trace) -> Any:

@@ -92,7 +92,7 @@ class CSWA:
             on_error=on_error,
             remarks=remarks,
         )
-        return trace.assign(_unknown(trace, summed))
+        return _common.unit_first_known(trace.assign(_unknown(trace, summed)), ("procs", "nodes", "gpus"))
 
     def write(self, trace: Trace, out: IO[bytes], /) -> list[str]:
         """Write the poster's columns; submit times as dates where the trace has a calendar, unknown empty."""

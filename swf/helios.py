@@ -23,7 +23,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import IO, ClassVar
 
-import numpy as np
 import pandas as pd
 
 from swf import _common, _table
@@ -86,30 +85,27 @@ class Helios:
         return _common.settled(trace)
 
     def write(self, trace: Trace, out: IO[bytes], /) -> list[str]:
-        """Write the twelve columns; times on China's clock, unknown sizes as 0, other unknowns empty."""
+        """Write the twelve columns; times on China's clock, unknown values empty, no GPUs as 0."""
         submit = trace.column("submit_time") + (trace.machine.epoch or 0.0)
         start = submit + trace.column("wait_time")
-        begun = np.where(np.isnan(start), submit, start)  # so that the run time survives an unknown wait
         table = {
             "job_id": trace.jobs["job_id"],
             "user": _common.text_labels(trace, "user"),
             "vc": _common.text_labels(trace, "partition"),
-            "gpu_num": _common.plain(trace.sizes("gpus"), 0),
-            "cpu_num": _common.plain(trace.sizes("procs"), 0),
-            "node_num": _common.plain(trace.sizes("nodes"), 0),
+            "gpu_num": _common.plain(trace.sizes("gpus"), "" if trace.machine.unit == "gpus" else 0),
+            "cpu_num": _common.plain(trace.sizes("procs")),
+            "node_num": _common.plain(trace.sizes("nodes")),
             "state": _common.status_words(trace, _common.WORD_OF_STATUS, _common.SLURM_WORDS),
             "submit_time": stamp_texts(submit, ZONE),
-            "start_time": stamp_texts(begun, ZONE),
-            "end_time": stamp_texts(begun + trace.column("run_time"), ZONE),
+            "start_time": stamp_texts(start, ZONE),  # where it is unknown, duration and queue still say what is known
+            "end_time": stamp_texts(start + trace.column("run_time"), ZONE),
             "duration": _common.plain(trace.column("run_time")),
             "queue": _common.plain(trace.column("wait_time")),
         }
         pd.DataFrame(table, columns=list(COLUMNS)).to_csv(out, index=False)
         sizes = {f"{kind}_{unit}" for kind in ("req", "alloc") for unit in ("gpus", "procs", "nodes")}
         held = {"job_id", "user", "partition", "submit_time", "wait_time", "run_time", "status", "x_status", *sizes}
-        unknown = int(np.isnan(start).sum())
-        more = [f"that the wait of {unknown} jobs is unknown (written as 0)"] if unknown else []
-        return [*_common.lost(trace, held), *more]
+        return _common.lost(trace, held, dated=True)
 
 
 def _machine(path: Path) -> Machine:

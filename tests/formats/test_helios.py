@@ -8,6 +8,7 @@ import pytest
 from shared_data import shared
 
 import tracekit
+from tracekit import Machine, Trace
 from tracekit.errors import FormatError
 
 HEADER = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
@@ -67,3 +68,14 @@ def test_bad_rows_are_named(tmp_path: Path) -> None:
     path.write_text(HEADER.replace(",vc,", ",virtual,") + "1,u,v,0,4,1,COMPLETED,2020-06-09 00:00:00,,,33,5\n")
     with pytest.raises(FormatError, match="no column vc"):
         tracekit.read(path, "helios")
+
+
+def test_unknown_waits_sizes_and_calendars_survive_or_are_named(tmp_path: Path) -> None:
+    jobs = pd.DataFrame(
+        {"job_id": [1, 2], "submit_time": [0.0, 5.0], "wait_time": [np.nan, 3.0], "run_time": [60.0, np.nan]}
+    ).assign(req_gpus=[4, None])
+    lost = tracekit.write(Trace(jobs, Machine(unit="gpus")), tmp_path / "t.helios")
+    assert any("no calendar" in phrase for phrase in lost)
+    back = tracekit.read(tmp_path / "t.helios")
+    for name in ("submit_time", "wait_time", "run_time", "req_gpus"):
+        np.testing.assert_array_equal(back.column(name), Trace(jobs).column(name))
