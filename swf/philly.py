@@ -197,7 +197,9 @@ class _Times:
 
     def seconds(self, values: list[Any], key: str, owner: NDArray[np.int64]) -> NDArray[np.float64]:
         texts = pd.Series([_text(value) for value in values], dtype="string").str.strip()
-        texts = texts.str.replace(r"\s*PST$", "-08:00", regex=True).str.replace(r"\s*PDT$", "-07:00", regex=True)
+        for zone, offset in (("PST", "-08:00"), ("PDT", "-07:00")):
+            if zone in self.log.text:
+                texts = texts.str.replace(rf"\s*{zone}$", offset, regex=True)
         seconds, remarks = seconds_of(texts, self.timezone)
         for row in np.flatnonzero(np.isnan(seconds) & texts.fillna("").ne("").to_numpy()):
             text = str(values[row])
