@@ -71,9 +71,9 @@ class RLTune:
     options: ClassVar[frozenset[str]] = frozenset({"epoch", "on_error", "timezone"})
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """Accept rows of 19 or 20 fields of which all but the first are numbers."""
+        """Accept rows of 19 or 20 fields of which the ten after the first are numbers."""
         rows = [line.split(",") for line in head_lines(head, limit=50) if line.strip()]
-        good = sum(len(row) in LAYOUTS and all(map(_is_number, row[1:])) for row in rows)
+        good = sum(len(row) in LAYOUTS and all(map(_is_number, row[1:11])) for row in rows)
         return good > len(rows) // 2
 
     def read(
@@ -83,7 +83,7 @@ class RLTune:
         names = LAYOUTS.get(_usual_width(path))
         if names is None:
             raise FormatError(path, "its lines have neither 19 nor 20 comma-separated fields")
-        frame, remarks = _table.read_delimited(path, on_error=on_error, names=names, text=LABELS)
+        frame, remarks = _table.read_delimited(path, on_error=on_error, names=names)
         if not _table.is_numeric(frame["job_id"]):
             frame = frame.rename(columns={"job_id": "x_job_id"})
         machine = Machine(unit="gpus", epoch=None if epoch is None else instant(epoch, timezone))
@@ -139,12 +139,12 @@ def _without_minus_one(frame: pd.DataFrame) -> pd.DataFrame:
     known: dict[str, Any] = {}
     for name in frame.columns:
         values = frame[name]
-        if name in LABELS:
-            known[name] = values.cat.remove_categories([c for c in ("-1", "-1.0") if c in values.cat.categories])
-        elif name in ("x_job_id", "job_id") or not _table.is_numeric(values):
-            known[name] = values  # texts among numbers are for `to_trace` to name
-        else:
+        if name in ("x_job_id", "job_id"):
+            known[name] = values
+        elif _table.is_numeric(values):
             known[name] = values.mask(values == -1)
+        else:  # texts among numbers are for `to_trace` to name; labels may be texts
+            known[name] = values.mask(values == "-1") if name in LABELS else values
     known["status"] = _common.statuses_of(known["x_status"], STATUS_OF_CODE)
     known["x_status"] = _common.numbered(pd.to_numeric(known["x_status"], errors="coerce"))
     empty = [name for name in known if name.startswith("x_") and not pd.notna(known[name]).any()]

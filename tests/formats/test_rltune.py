@@ -42,6 +42,14 @@ def test_the_readmes_row_and_the_wider_layout(tmp_path: Path) -> None:
     job = tracekit.read(path).jobs.iloc[0]
     assert (job["job_id"], job["think_time"], job["partition"], job["gpu_type"]) == (7, 30, "6", "3")
     assert (job["req_procs"], job["req_time"], job["x_partition"], job["status"]) == (16, 120, 2, "cancelled")
+    path.write_text(
+        "a,10,5,60,4,-1,-1,16,120,-1,5,3.0,-1,-1,q,2,-1,30,6.0,-1\nb,10,5,60,4,-1,-1,16,120,-1,5,-1,1,-1,-1,2,-1,30,6,3\n"
+    )
+    table = tracekit.read(path, "rltune").jobs
+    assert table["partition"].tolist() == ["6", "6"]
+    assert table["user"].tolist()[0] == "3"
+    assert table["queue"].isna().tolist() == [False, True]
+    assert table["gpu_type"].isna().tolist() == [True, False]
     dated = tracekit.read(path, epoch="2020-01-01")
     assert dated.machine.epoch == pd.Timestamp("2020-01-01", tz="UTC").timestamp()
 
