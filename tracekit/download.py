@@ -6,6 +6,7 @@ import hashlib
 import http.client
 import json
 import shutil
+import ssl
 import tarfile
 import time
 import urllib.error
@@ -68,12 +69,12 @@ def download(
     size: int | None = None,
     progress: Progress | None = None,
     attempts: int = ATTEMPTS,
-    pause: float = PAUSE,
+    pause: float | None = None,
 ) -> None:
     """Download ``url`` to ``target``: resumed after breaks, checked against what is known, renamed when it is whole."""
     if not url.startswith(("http://", "https://")):
         raise DownloadError(f"{url}: only http and https addresses can be fetched")
-    part = _Part(target)
+    part, pause = _Part(target), PAUSE if pause is None else pause
     if not part.belongs_to(url, checked=sha256 is not None):
         part.forget()
     resumed = part.bytes() > 0
@@ -173,7 +174,7 @@ def _attempt(url: str, part: _Part, size: int | None, progress: Progress | None)
         if error.code >= 500 or error.code in (408, 429):
             raise _Broken(f"the server answers {error.code} {error.reason}") from None
         raise DownloadError(f"{url}: the server answers {error.code} {error.reason}") from None
-    except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, ssl.SSLError, ConnectionError, TimeoutError) as error:
         raise _Broken(f"{getattr(error, 'reason', None) or error or type(error).__name__}") from None
 
 
