@@ -57,7 +57,7 @@ def columns_of(data: bytes, damage: Damage) -> list[str]:
     names = header_of(text_of(first).rstrip("\n"))
     if names is None and first.count(b"|") < len(XDMOD) - 1:
         problem = f"no header row with JobID and other fields of sacct, and not the {len(XDMOD)} fields of XDMoD"
-        raise FormatError(damage.path, problem, line=1)
+        raise FormatError(damage.path, problem, line=1, hint="was it made with sacct -P?")
     names = XDMOD if names is None else names
     if len(set(names)) < len(names):
         raise FormatError(damage.path, f"column {next(n for n in names if names.count(n) > 1)} appears twice")

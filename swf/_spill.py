@@ -19,6 +19,13 @@ from tracekit.trace import Trace
 _SKIPPED = re.compile(r"skipped (\d+) damaged lines?( .*)?")
 
 
+def dictionary_limit(types: Iterable[Any]) -> int:
+    """Return how large a Parquet dictionary may grow: labels keep their order only while one holds them all."""
+    labels = (dtype.categories for dtype in types if isinstance(dtype, pd.CategoricalDtype))
+    largest = max((sum(len(str(name).encode()) + 4 for name in names) for names in labels), default=0)
+    return max(2**20, 2 * largest)
+
+
 class Spill:
     """Takes the chunks one after the other, and writes them with one type for each column."""
 
@@ -82,7 +89,8 @@ class Spill:
                 if writer is None:
                     fields = [_field(table.schema.field(name), made[name]) for name in order]
                     schema = pa.schema(fields, metadata={**table.schema.metadata, **metadata})
-                    writer = pa.parquet.ParquetWriter(out, schema, compression="zstd", dictionary_pagesize_limit=2**30)
+                    limit = dictionary_limit(made.values())
+                    writer = pa.parquet.ParquetWriter(out, schema, compression="zstd", dictionary_pagesize_limit=limit)
                 writer.write_table(table.cast(schema.remove_metadata()).replace_schema_metadata(schema.metadata))
                 file.unlink()
         finally:

@@ -46,7 +46,7 @@ from tracekit.machine import Machine
 from tracekit.schema import STATUSES, counts, status_codes
 from tracekit.trace import Trace
 
-_FIELD = re.compile(r'"((?:[^"]|"")*)"|([^\s"]+)')
+_FIELD = re.compile(r'"([^"]*(?:""[^"]*)*)"|([^\s"]+)')
 _RUSAGE = 19
 _LIMIT_REASONS = (5, 6)  # run limit, deadline
 _KILL_REASONS = (1, 8, 9, 14, 15, 23)  # preempted; forced or asked for by the owner or an administrator; bucket kill
@@ -93,15 +93,9 @@ class _Fields:
     """The fields of one record, taken one after the other."""
 
     def __init__(self, text: str) -> None:
-        end = 0
-        self.values: list[str] = []
-        for match in _FIELD.finditer(text):
-            if text[end : match.start()].strip():
-                raise ValueError(f"a quote that is not closed near field {len(self.values) + 1}")
-            end = match.end()
-            self.values.append(match[2] if match[1] is None else match[1].replace('""', '"'))
-        if text[end:].strip():
-            raise ValueError(f"a quote that is not closed near field {len(self.values) + 1}")
+        if text.count('"') % 2:
+            raise ValueError("a quote that is not closed")
+        self.values: list[str] = [plain or quoted.replace('""', '"') for quoted, plain in _FIELD.findall(text)]
         self.at = 0
 
     def text(self) -> str:
@@ -125,11 +119,12 @@ class _Fields:
         length = self.number()
         if not 0 <= length * width <= len(self.values) - self.at or length != int(length):
             raise ValueError(f"a list of {length:g} elements does not fit (field {self.at})")
-        return [self.text() for _ in range(int(length) * width)]
+        start, self.at = self.at, self.at + int(length) * width
+        return self.values[start : self.at]
 
     def skip(self, count: int) -> None:
-        for _ in range(count):
-            self.text()
+        """Pass over fields that are not used."""
+        self.at += count
 
     def later(self, take: Callable[[], Any], default: Any) -> Any:
         """Take a field that older versions do not write."""
@@ -156,9 +151,9 @@ def record(text: str) -> dict[str, Any]:
     fields.skip(1)  # hostFactor
     row["name"] = fields.text()
     fields.skip(1)  # command
-    usage = [fields.number() for _ in range(_RUSAGE)]
-    row["cpu"] = usage[0] + max(usage[1], 0.0) if usage[0] >= 0 else nan
-    fields.skip(1)  # mailUser
+    user, system = fields.number(), fields.number()
+    row["cpu"] = user + max(system, 0.0) if user >= 0 else nan
+    fields.skip(_RUSAGE - 2 + 1)  # the other usage, mailUser
     row["project"], row["x_exitstatus"] = fields.text(), fields.number()
     fields.skip(3)  # maxNumProcessors, loginShell, timeEvent
     row["idx"] = fields.later(fields.number, 0.0)

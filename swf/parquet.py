@@ -13,7 +13,7 @@ from typing import IO, Any, ClassVar
 import pandas as pd
 
 from swf import _table
-from swf._spill import Spill
+from swf._spill import Spill, dictionary_limit
 from tracekit.errors import FormatError
 from tracekit.machine import Machine
 from tracekit.trace import Trace
@@ -66,7 +66,7 @@ class Parquet:
 
         table = pa.Table.from_pandas(trace.jobs, preserve_index=False)
         metadata = {**(table.schema.metadata or {}), **_metadata(trace.machine, trace.history)}
-        limit = 2**30  # labels keep their order only as long as a dictionary holds them all
+        limit = dictionary_limit(trace.jobs.dtypes)
         table = table.replace_schema_metadata(metadata)
         pa.parquet.write_table(table, out, compression="zstd", dictionary_pagesize_limit=limit)
         return []

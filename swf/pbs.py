@@ -165,9 +165,12 @@ def pairs(text: str) -> dict[str, str]:
     >>> pairs('user=ann group="A B" Resource_List.select=1:ncpus=4 ')
     {'user': 'ann', 'group': 'A B', 'Resource_List.select': '1:ncpus=4'}
     """
+    words = text.split()
+    if '"' not in text and all("=" in word[1:] for word in words):
+        return dict(word.split("=", 1) for word in words)
     found: dict[str, str] = {}
     key = ""
-    for word in text.split():
+    for word in words:
         name, equals, value = word.partition("=")
         if key and found[key].startswith('"') and not (len(found[key]) > 1 and found[key].endswith('"')):
             found[key] += " " + word

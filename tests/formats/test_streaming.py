@@ -80,6 +80,14 @@ def test_types_that_change_on_the_way(tmp_path: Path) -> None:
         (tmp_path / "whole.parquet").unlink()
 
 
+def test_many_labels_keep_their_order(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    names = [f"a-rather-long-name-of-a-user-{k * 7919 % 60_000}" for k in range(60_000)]  # more than 1 MB of labels
+    path.write_text(OURS + "".join(f"{k},{k},5,4,{name},x\n" for k, name in enumerate(names, 1)))
+    trace = same(path, tmp_path, part_bytes=500_000)
+    assert trace.equals(tracekit.read(path))
+
+
 def test_ids_are_counted_through(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("submit_time,run_time,req_procs\n" + "1,2,3\n" * 100)
