@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,30 @@ import pandas as pd
 from swf import _delimited
 from swf.base import Blocks, Unsteady
 from tracekit.errors import FormatError
+from tracekit.trace import Trace
+
+
+def traces(
+    source: Blocks, on_error: str, text: Collection[str], make: Callable[[pd.DataFrame, Path], tuple[Trace, Any]]
+) -> Iterator[Trace]:
+    """Yield what ``make`` makes of each part; its second result, the machine and the columns must stay the same."""
+    known = None
+    for frame, remarks, part in Parts(source, on_error, text):
+        with part.placed():
+            trace, rule = make(frame, part.file)
+        shape = (rule, trace.machine, tuple(trace.jobs.columns))
+        if known not in (None, shape):
+            raise Unsteady("the parts do not agree on ids, columns or what is scheduled")
+        known = shape
+        steps = [*remarks, *(part.moved(step) for step in trace.history)]
+        yield Trace(trace.jobs, trace.machine, tuple(steps))
 
 
 class Parts:
     """The parts of a delimited file with a header row. Iterate as often as needed; types are found in a first pass."""
 
-    def __init__(self, source: Blocks, on_error: str) -> None:
-        self.source, self.on_error = source, on_error
+    def __init__(self, source: Blocks, on_error: str, text: Collection[str] = ()) -> None:
+        self.source, self.on_error, self.text = source, on_error, text
         self.types: Mapping[str, Any] | None = None
 
     def __iter__(self) -> Iterator[tuple[pd.DataFrame, list[str], Part]]:
@@ -28,7 +45,9 @@ class Parts:
             self.types = self._find_types()
         for part in self._parts():
             with part.placed():
-                frame, remarks = _delimited.read_delimited(part.file, on_error=self.on_error, types=self.types)
+                frame, remarks = _delimited.read_delimited(
+                    part.file, on_error=self.on_error, types=self.types, text=self.text
+                )
             yield frame, [part.moved(remark) for remark in remarks], part
 
     def _parts(self) -> Iterator[Part]:

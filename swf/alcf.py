@@ -30,6 +30,7 @@ Owners: https://reports.alcf.anl.gov/data/.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -37,7 +38,9 @@ import numpy as np
 import pandas as pd
 
 from swf import _common, _table
+from swf._chunks import traces
 from swf._times import stamp_texts
+from swf.base import Blocks, Unsteady
 from swf.presets import preset
 from tracekit.machine import Machine
 from tracekit.trace import Trace
@@ -61,8 +64,8 @@ NAMES = {
     "queue": ("QUEUE_NAME", "QUEUE_GENID"),
     "partition": ("MACHINE_PARTITION",),
 }
-LABELS = ("user", "project", "queue", "partition")
 TEXT = (
+    *(name for ours in ("user", "project", "queue", "partition") for name in NAMES[ours]),
     "MACHINE_NAME",
     "CAPABILITY",
     "MODE",
@@ -92,8 +95,24 @@ class ALCF:
 
     def read(self, path: Path, /, *, on_error: str = "stop", timezone: str | None = None) -> Trace:
         """Read one file of any machine and year, plain or compressed."""
-        text = [name for ours in LABELS for name in NAMES[ours]]
-        frame, remarks = _table.read_delimited(path, on_error=on_error, text=[*text, *TEXT])
+        frame, remarks = _table.read_delimited(path, on_error=on_error, text=TEXT)
+        return self._made(frame, path, on_error, timezone, remarks)[0]
+
+    def chunks(self, source: Blocks, /, *, on_error: str = "stop", timezone: str | None = None) -> Iterator[Trace]:
+        """Read a file of any size in parts."""
+
+        def make(frame: pd.DataFrame, path: Path) -> tuple[Trace, str]:
+            trace, ids = self._made(frame, path, on_error, timezone, [])
+            if not ids:
+                raise Unsteady("jobs without numbers of their own")
+            return trace, ids
+
+        return traces(source, on_error, TEXT, make)
+
+    def _made(
+        self, frame: pd.DataFrame, path: Path, on_error: str, timezone: str | None, remarks: list[str]
+    ) -> tuple[Trace, str]:
+        """Translate a table; also return which of their columns numbers the jobs."""
         _common.require(path, frame, NEEDED, self.name)
         mapping = {}
         for ours, theirs in NAMES.items():
@@ -101,12 +120,12 @@ class ALCF:
             if found:
                 mapping[ours] = found[0]
         frame = _never_started(frame)
-        ids = _job_ids(frame)
+        numbers, ids = _job_ids(frame)
         keep = frame.columns.difference([*mapping.values()])
         frame = frame.rename(columns={name: f"x_{str(name).lower()}" for name in keep})
         machine, more = _machine(path, frame)
         trace = _table.to_trace(
-            frame.assign(job_id=ids),
+            frame.assign(job_id=numbers),
             path,
             mapping=mapping,
             timezone=timezone or ZONE,
@@ -114,7 +133,7 @@ class ALCF:
             on_error=on_error,
             remarks=[*remarks, *more],
         )
-        return _settled(trace)
+        return _settled(trace), ids
 
     def write(self, trace: Trace, out: IO[bytes], /) -> list[str]:
         """Write the columns of the Cobalt years that we can fill, and those that came from such a file."""
@@ -160,8 +179,8 @@ def _never_started(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: frame[name].where(~bogus) for name in names})
 
 
-def _job_ids(frame: pd.DataFrame) -> Any:
-    """Return the first of their ids that numbers the jobs, or numbers from 1."""
+def _job_ids(frame: pd.DataFrame) -> tuple[Any, str]:
+    """Return the first of their ids that numbers the jobs, and its name; or numbers from 1, and no name."""
     for name in IDS:
         if name not in frame.columns:
             continue
@@ -171,8 +190,8 @@ def _job_ids(frame: pd.DataFrame) -> Any:
         numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
         whole = np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < 2.0**53)
         if whole.all() and (len(np.unique(numbers)) > len(numbers) // 2 or len(numbers) == 1):
-            return numbers.astype(np.int64)
-    return np.arange(1, len(frame) + 1)
+            return numbers.astype(np.int64), name
+    return np.arange(1, len(frame) + 1), ""
 
 
 def _machine(path: Path, frame: pd.DataFrame) -> tuple[Machine, list[str]]:

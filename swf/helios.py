@@ -20,13 +20,16 @@ Owners: https://github.com/S-Lab-System-Group/HeliosData; Hu et al., SC 2021.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, ClassVar
+from typing import IO, Any, ClassVar
 
 import pandas as pd
 
 from swf import _common, _table
+from swf._chunks import traces
 from swf._times import stamp_texts
+from swf.base import Blocks
 from tracekit.errors import FormatError
 from tracekit.machine import Machine
 from tracekit.trace import Trace
@@ -54,6 +57,7 @@ OURS = {
     "x_duration": "duration",
     "x_queue": "queue",
 }
+LABELS = ("user", "vc", "state")
 ZONE = "Asia/Shanghai"
 
 
@@ -71,18 +75,16 @@ class Helios:
 
     def read(self, path: Path, /, *, on_error: str = "stop", timezone: str | None = None) -> Trace:
         """Read a job log; the size of the cluster comes from the file beside it."""
-        frame, remarks = _table.read_delimited(path, on_error=on_error, text=("user", "vc", "state"))
-        _common.require(path, frame, COLUMNS, self.name)
-        trace = _table.to_trace(
-            frame,
-            path,
-            mapping=OURS,
-            timezone=timezone or ZONE,
-            machine=_machine(path),
-            on_error=on_error,
-            remarks=remarks,
+        frame, remarks = _table.read_delimited(path, on_error=on_error, text=LABELS)
+        options = {"machine": _machine(path), "timezone": timezone or ZONE, "on_error": on_error, "remarks": remarks}
+        return _common.settled(_made(frame, path, **options))
+
+    def chunks(self, source: Blocks, /, *, on_error: str = "stop", timezone: str | None = None) -> Iterator[Trace]:
+        """Read a job log of any size in parts."""
+        options = {"machine": _machine(source.path), "timezone": timezone or ZONE, "on_error": on_error}
+        return traces(
+            source, on_error, LABELS, lambda frame, part: (_common.settled(_made(frame, part, **options)), None)
         )
-        return _common.settled(trace)
 
     def write(self, trace: Trace, out: IO[bytes], /) -> list[str]:
         """Write the twelve columns; times on China's clock, unknown values empty, no GPUs as 0."""
@@ -106,6 +108,11 @@ class Helios:
         sizes = {f"{kind}_{unit}" for kind in ("req", "alloc") for unit in ("gpus", "procs", "nodes")}
         held = {"job_id", "user", "partition", "submit_time", "wait_time", "run_time", "status", "x_status", *sizes}
         return _common.lost(trace, held, dated=True)
+
+
+def _made(frame: pd.DataFrame, path: Path, **options: Any) -> Trace:
+    _common.require(path, frame, COLUMNS, Helios.name)
+    return _table.to_trace(frame, path, mapping=OURS, **options)
 
 
 def _machine(path: Path) -> Machine:
