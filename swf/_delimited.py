@@ -80,7 +80,7 @@ def read_delimited(
         raise FormatError(path, f"not a readable table: {shown(error, 120)}") from None
     if damaged and on_error != "skip":
         line, problem = damaged[0]
-        raise FormatError(path, problem, line=line_of(path, line), hint="--on-error skip leaves such lines out")
+        raise FormatError(path, problem, line=line_of(path, line), hint="convert --on-error skip leaves such lines out")
     if not found.num_rows:
         raise FormatError(path, "holds no jobs" if names else "holds no jobs, only a header")
     remarks = [skipped(len(damaged), f"line {line_of(path, damaged[0][0])}, {damaged[0][1]}")] if damaged else []

@@ -107,11 +107,11 @@ def on_unique(values: Any, parse: Callable[[str], float]) -> tuple[Numbers, Mask
     return table[codes], wrong[codes]
 
 
-def stamps(values: Any, timezone: str | None) -> tuple[Numbers, Mask]:
-    """Return Unix seconds of ISO dates (or of Unix seconds), and which rows hold nonsense.
+def stamps(values: Any, timezone: str | None) -> tuple[Numbers, Mask, list[str]]:
+    """Return Unix seconds of ISO dates (or of Unix seconds), which rows hold nonsense, and remarks on odd hours.
 
     Dates without an offset are on the clock of ``timezone`` (default UTC). An hour that a clock shows twice in autumn
-    is taken as its first pass; one that it skips in spring is moved to the end of the gap.
+    is taken as its first pass; one that it skips in spring is read one hour later.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -128,10 +128,27 @@ def stamps(values: Any, timezone: str | None) -> tuple[Numbers, Mask]:
     rest = ~(plain | offset | unknown)
     dates = _dates(texts.filter(pa.array(rest)))
     first = np.ones(len(dates), dtype=bool)
-    zoned = dates.tz_localize(timezone or "UTC", ambiguous=first, nonexistent="shift_forward")
-    seconds[:-1][rest] = _unix(zoned)
+    zone = timezone or "UTC"
+    later: Any = pd.Timedelta(hours=1)
+    try:
+        local = dates.tz_localize(zone, ambiguous=first, nonexistent=later)
+    except ValueError:  # a gap of more than an hour, such as the day that Samoa left out
+        later = "shift_forward"
+        local = dates.tz_localize(zone, ambiguous=first, nonexistent=later)
+    seconds[:-1][rest] = _unix(local)
     wrong = np.append(~unknown & ~np.isfinite(seconds[:-1]), False)
-    return seconds[codes], wrong[codes]
+    clean: Any = dates.notna()
+    odd = {
+        "showed twice, read as the first of the two": dates.tz_localize(zone, ambiguous="NaT", nonexistent=later),
+        "never showed, read one hour later": dates.tz_localize(zone, ambiguous=first, nonexistent="NaT"),
+    }
+    remarks = []
+    for what, strict in odd.items():
+        mask = np.zeros(len(texts) + 1, dtype=bool)
+        mask[:-1][rest] = np.asarray(strict.isna()) & clean
+        if mask.any():
+            remarks.append(f"{int(mask[codes].sum())} times of day that the clock {what}")
+    return seconds[codes], wrong[codes], remarks
 
 
 def _dates(texts: Any) -> pd.DatetimeIndex:
@@ -159,7 +176,7 @@ class Damage:
     def add(self, line: int, problem: str) -> None:
         """Note a damaged line, or stop."""
         if not self.skip:
-            raise FormatError(self.path, problem, line=line, hint="--on-error skip leaves such lines out")
+            raise FormatError(self.path, problem, line=line, hint="convert --on-error skip leaves such lines out")
         self.found.append((line, problem))
 
     def remarks(self) -> list[str]:

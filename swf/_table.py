@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,7 +41,7 @@ def numeric(
         if wrong.any() and on_error != "skip":
             row = int(np.flatnonzero(wrong)[0])
             problem = f"{shown(frame[name].iloc[row])} in column {name} is no number"
-            hint = "--on-error skip leaves such lines out"
+            hint = "convert --on-error skip leaves such lines out"
             raise FormatError(path, problem, line=_line(path, frame, row), hint=hint)
         bad |= wrong
     frame = frame.assign(**made)
@@ -76,6 +77,10 @@ def check_map(mapping: Mapping[str, str]) -> None:
     for ours in mapping:
         if ours not in BY_NAME and ours not in STAMPS and not ours.startswith("x_"):
             raise UnknownName("column", ours, [*BY_NAME, *STAMPS])
+    theirs = list(mapping.values())
+    twice = next((name for name in theirs if theirs.count(name) > 1), None)
+    if twice:
+        raise UsageError(f"the column map uses '{twice}' twice; one of their columns can be only one of ours")
 
 
 def to_trace(
@@ -108,22 +113,23 @@ def to_trace(
     for name in frame.columns:
         ours = str(name)
         if ours in STAMPS or (ours in BY_NAME and BY_NAME[ours].kind not in ("label", "status")):
-            numbers, wrong, is_date, notes = _numbers(frame[name], timezone, dates=dates)
+            datable = dates and ours in ("submit_time", *STAMPS)  # a duration is no date
+            numbers, wrong, is_date, notes = _numbers(frame[name], timezone, dates=datable)
             remarks += [f"column {mapping.get(ours, ours)}: {note}" for note in notes]
             if wrong.any() and on_error != "skip":
                 row = int(np.flatnonzero(wrong)[0])
                 raise FormatError(
                     path,
                     f"{shown(frame[name].iloc[row])} in column {mapping.get(ours, ours)} is no number"
-                    + " and no date" * dates,
+                    + " and no date" * datable,
                     line=_line(path, frame, row),
-                    hint="--on-error skip leaves such lines out",
+                    hint="convert --on-error skip leaves such lines out",
                 )
             jobs[ours], bad, dated = numbers, bad | wrong, dated or is_date
         elif ours in BY_NAME:
             jobs[ours] = frame[name]
         else:
-            jobs[ours if ours.startswith("x_") else "x_" + re.sub(r"\W+", "_", ours.strip())] = frame[name]
+            jobs[_free_name(ours, jobs)] = frame[name]
     if bad.any():
         first = _line(path, frame, int(np.flatnonzero(bad)[0]))
         remarks.append(skipped(int(bad.sum()), f"line {first}" if first else ""))
@@ -145,6 +151,12 @@ def to_trace(
         return Trace(table[~bad] if bad.any() else table, known, tuple(remarks))
     except SchemaError as error:
         raise FormatError(path, str(error)) from None
+
+
+def _free_name(theirs: str, taken: Mapping[str, Any]) -> str:
+    """Return the name under which a column of theirs is kept: x_, letters and digits, and a number if need be."""
+    base = theirs if theirs.startswith("x_") else "x_" + re.sub(r"\W+", "_", theirs.strip())
+    return next(name for k in itertools.count(1) if (name := base if k == 1 else f"{base}_{k}") not in taken)
 
 
 def _numbers(

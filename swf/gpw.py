@@ -53,6 +53,9 @@ WORD_OF_STATUS = {
 }
 
 
+STATUS_WORDS_BACK = {status: STATUS_OF_WORD[word] for status, word in WORD_OF_STATUS.items()}
+
+
 class GPW:
     """Reader and writer of the study's interchange table."""
 
@@ -156,7 +159,7 @@ class GPW:
             "gpu_num": _whole(trace.sizes("gpus")),
             "cpu_num": _whole(trace.sizes("procs")),
             "node_num": _whole(trace.sizes("nodes")),
-            "interval": _whole(np.diff(submit, prepend=0.0)),
+            "interval": _whole(np.round(np.diff(submit, prepend=0.0), 9)),  # 0.1, not 0.10000000000000009
             "run_time": _whole(trace.column("run_time")),
             "wall_time": _whole(trace.column("req_time")),
             "new_status": words,
@@ -180,6 +183,10 @@ class GPW:
             "x_status",
         }
         lost = [f"column {name}" for name in trace.jobs.columns if name not in held and trace.has(name)]
+        if (status.map(STATUS_WORDS_BACK) != status).any():
+            lost.append("statuses other than completed, failed and cancelled")
+        if np.isnan(trace.column("run_time")).any() or np.isnan(trace.column("req_time")).any():
+            lost.append("that times are unknown (written as 0)")
         return [*lost, "the machine", *(["the calendar"] if trace.machine.epoch is not None else [])]
 
 

@@ -85,7 +85,7 @@ def parse(lines: Iterable[str]) -> Machine:
 
 def history(lines: Iterable[str]) -> tuple[str, ...]:
     """Return the steps that tracekit noted in the header when it wrote the file."""
-    pairs = filter(None, map(key_value, lines))
+    pairs = filter(None, (key_value(_readable(line)) for line in lines))
     return tuple(value.removeprefix(_STEP) for key, value in pairs if key == "Note" and value.startswith(_STEP))
 
 

@@ -26,6 +26,7 @@ Format: https://www.cs.huji.ac.il/labs/parallel/workload/swf.html; Chapin et al.
 from __future__ import annotations
 
 import io
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -39,7 +40,7 @@ from numpy.typing import NDArray
 from swf import header
 from swf.base import Blocks, Unsteady, head_lines
 from tracekit.errors import FormatError
-from tracekit.files import opened
+from tracekit.files import opened, text_of
 from tracekit.schema import BY_NAME, COLUMNS, STATUSES, counts, is_whole, number_labels, status_codes
 from tracekit.trace import Trace
 
@@ -66,6 +67,7 @@ FIELDS = (
 MIN_FIELDS = 5  # up to the processors; with fewer there is nothing to schedule
 STATUS_OF_CODE = {0: "failed", 1: "completed", 2: "partial", 3: "partial", 4: "partial", 5: "cancelled"}
 CODE_OF_STATUS = {"completed": 1, "failed": 0, "cancelled": 5, "timeout": 0, "partial": 2, "unknown": -1}
+_PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 BLOCK_BYTES = 1024 * 1024  # small enough for the columns of a block to stay in cache
 
 
@@ -204,9 +206,7 @@ class _Table:
             self.extras += [""] * (self.n_rows - len(self.extras))
             ends = starts[row_line + 1]
             self.extras += [
-                block[a:b].decode("utf-8", "replace") if a >= 0 else ""
-                for a, b, ok in zip(tails, ends, good, strict=True)
-                if ok
+                text_of(block[a:b]) if a >= 0 else "" for a, b, ok in zip(tails, ends, good, strict=True) if ok
             ]
         kept: Any = slice(None) if good.all() else good
         for k, column in enumerate(self.columns):
@@ -259,13 +259,13 @@ class _Table:
 
     def _damage(self, line: int, problem: str) -> None:
         if not self.skip:
-            raise FormatError(self.path, problem, line=line, hint="--on-error skip leaves such lines out")
+            raise FormatError(self.path, problem, line=line, hint="convert --on-error skip leaves such lines out")
         self.damaged.append((line, problem))
 
 
 def _parse_odd(line: bytes, row: NDArray[np.float64]) -> str:
     """Parse a line that the scanner would not vouch for (1e5, very long numbers); return what is wrong with it."""
-    words = line.partition(b" ;")[0].split()[: len(FIELDS)]
+    words = re.split(rb"\s;", line, maxsplit=1)[0].split()[: len(FIELDS)]
     for k, word in enumerate(words):
         try:
             row[k] = float(word) if b"_" not in word else float("nan")
@@ -284,9 +284,11 @@ def _jobs(table: _Table) -> pd.DataFrame:
         values = table.column(k)
         kind = BY_NAME[name].kind
         if kind == "id":
-            if not is_whole(values):
-                row = int(np.flatnonzero(values != np.floor(values))[0])
-                raise FormatError(table.path, f"job number {values[row]:g} is not whole", line=table.line_of(row))
+            odd = (values != np.floor(values)) | (np.abs(values) >= 2.0**53)
+            if odd.any():
+                row = int(np.flatnonzero(odd)[0])
+                problem = "not whole" if values[row] % 1 else "too large (2^53 or more)"
+                raise FormatError(table.path, f"job number {values[row]:g} is {problem}", line=table.line_of(row))
             jobs[name] = values.astype(np.int64)
             continue
         unknown = values == -1
@@ -315,7 +317,7 @@ def _extra_columns(table: _Table) -> dict[str, Any]:
     texts = pd.Series(table.extras, dtype=object)
     if table.keep is not None:
         texts = texts[table.keep].reset_index(drop=True)
-    split = texts.str.partition(" ;")[0].str.split(expand=True)
+    split = texts.str.split(r"\s;", n=1, regex=True).str[0].str.split(expand=True)
     columns = {}
     for k in range(split.shape[1]):
         values = split[k]
@@ -335,8 +337,12 @@ def _to_field(trace: Trace, name: str, numbered: list[str]) -> NDArray[Any]:
     if kind == "label":
         return _label_field(trace, name, numbered)
     values = trace.column(_unit_column(trace, name))
-    values = np.where(np.isnan(values), -1.0, values)
-    return values.astype(np.int64) if is_whole(values) else values
+    return _as_written(np.where(np.isnan(values), -1.0, values))
+
+
+def _as_written(values: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers as integers, so that they are written without a decimal point."""
+    return values.astype(np.int64) if is_whole(values.astype(np.float64)) else values
 
 
 def _unit_column(trace: Trace, name: str) -> str:
@@ -348,31 +354,30 @@ def _unit_column(trace: Trace, name: str) -> str:
     return name
 
 
-def _status_field(trace: Trace) -> NDArray[np.int64]:
+def _status_field(trace: Trace) -> NDArray[Any]:
     """Return status codes: the file's own where it still agrees with the status, otherwise the standard one."""
     if "status" not in trace.jobs.columns:
         return np.full(len(trace), -1)
     status = trace.column("status")
     codes = np.array([CODE_OF_STATUS[name] for name in STATUSES])[status]
-    if "x_status" in trace.jobs.columns and isinstance(trace.jobs["x_status"].dtype, pd.Int64Dtype):
-        own = trace.jobs["x_status"].to_numpy(dtype=np.float64, na_value=-1.0).astype(np.int64)
+    if "x_status" in trace.jobs.columns and pd.api.types.is_numeric_dtype(trace.jobs["x_status"].dtype):
+        own = trace.jobs["x_status"].to_numpy(dtype=np.float64, na_value=np.nan)
+        own = np.where(np.isnan(own), -1.0, own)
         meant = pd.Series(own).map(STATUS_OF_CODE).fillna("unknown")
         codes = np.where(meant.to_numpy() == np.array(STATUSES)[status], own, codes)
-    return codes.astype(np.int64)
+    return _as_written(codes)
 
 
-def _label_field(trace: Trace, name: str, numbered: list[str]) -> NDArray[np.int64]:
+def _label_field(trace: Trace, name: str, numbered: list[str]) -> NDArray[Any]:
     """Return labels as numbers; if any is not one, all of the column are numbered in order of their names."""
     codes = trace.column(name)
     if name not in trace.jobs.columns:
         return codes
     labels = list(trace.jobs[name].cat.categories)
-    if all(label.removeprefix("-").isdecimal() and len(label) < 18 for label in labels):
-        numbers = np.array([int(label) for label in labels] + [-1])
-    else:
-        numbers = np.array([*range(1, len(labels) + 1), -1])
-        numbered.append(name)
-    return numbers[codes]
+    if all(_PLAIN_NUMBER.fullmatch(label) for label in labels):
+        return _as_written(np.array([*map(float, labels), -1.0])[codes])
+    numbered.append(name)
+    return np.array([*range(1, len(labels) + 1), -1])[codes]
 
 
 def _label_names(trace: Trace, numbered: list[str]) -> list[str]:

@@ -61,7 +61,7 @@ def test_violations_of_the_published_sets_are_counted() -> None:
     source = pd.read_csv(folder / "synthetic_data_ctgan_theta.csv")
     trace = tracekit.read(folder / "synthetic_data_ctgan_theta.csv")
     found = {problem.rule: problem.count for problem in validate(trace)}
-    fractional = (source[["gpu_num", "cpu_num", "node_num"]] % 1 != 0).any(axis=1).sum()
+    fractional = (source[["cpu_num", "node_num"]] % 1 != 0).any(axis=1).sum()
     assert found["fractional-counts"] == fractional
     assert found["run-beyond-limit"] == (source["run_time"] > source["wall_time"]).sum()
     assert not usable(trace)
@@ -107,7 +107,10 @@ def test_a_map_is_remembered_beside_the_file(tmp_path: Path, run) -> None:  # ty
     code, _, error = run("info", path)
     assert code == 1
     assert "--map submit_time=THEIRS" in error
-    code, out, error = run("info", path, "--map", "submit_time=when,run_time=secs,req_procs=n", "--json")
+    mapping = "submit_time=when,run_time=secs,req_procs=n"
+    assert run("info", path, "--map", mapping)[0] == 0
+    assert list(tmp_path.iterdir()) == [path]  # looking leaves nothing behind
+    code, _, error = run("convert", path, tmp_path / "o.swf", "--map", mapping)
     assert code == 0
     assert "jobs.csv.columns.toml" in error
     code, out, _ = run("info", path, "--json")

@@ -15,7 +15,7 @@ from tracekit.errors import FormatError, UnknownName
 from tracekit.files import read_toml
 from tracekit.schema import SIZE_COLUMNS
 from tracekit.trace import Trace
-from tracekit.validation import BY_CHECK
+from tracekit.validation import BY_CHECK, WHOLE_COLUMNS
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def _cap_run(trace: Trace) -> tuple[Trace, int]:
 
 def _round_counts(trace: Trace) -> tuple[Trace, int]:
     found = BY_CHECK["fractional-counts"].find(trace)
-    present = [c for c in SIZE_COLUMNS if c in trace.jobs.columns]
+    present = [c for c in WHOLE_COLUMNS if c in trace.jobs.columns]
     rounded = {c: np.ceil(trace.column(c)) for c in present}
     return (trace.assign(rounded), int(found.sum())) if found.any() else (trace, 0)
 
@@ -78,7 +78,7 @@ _RULES = (
     _drop("zero-run-time"),
     _drop("missing-procs"),
     _drop("zero-procs"),
-    Rule("round-counts", "round fractional counts of processors, nodes and gpus up to whole ones", _round_counts),
+    Rule("round-counts", "round fractional counts of processors and nodes up to whole ones", _round_counts),
     _unset("negative-counts", SIZE_COLUMNS, "make negative counts unknown", lambda v: v < 0),
     _drop("larger-than-machine"),
     Rule("cap-run-at-limit", "end jobs that ran beyond their requested time at that limit", _cap_run),

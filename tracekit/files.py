@@ -93,6 +93,8 @@ def as_path(path: str | Path) -> Iterator[Path]:
     if not is_stream(path):
         yield Path(path)
         return
+    if sys.stdin is None:
+        raise FormatError("standard input", "is closed")
     with tempfile.NamedTemporaryFile(prefix="tracekit-stdin-") as spool:
         shutil.copyfileobj(sys.stdin.buffer, spool)
         spool.flush()
@@ -108,6 +110,8 @@ def writing(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes]]:
     only when the new one is finished.
     """
     if is_stream(path):
+        if sys.stdout is None:
+            raise OutputError("standard output is closed")
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from tracekit.schema import BY_NAME, SIZE_COLUMNS
 from tracekit.trace import Trace
 
+#: Sizes of which nobody can have a part; GPUs are shared on some clusters.
+WHOLE_COLUMNS = tuple(name for name in SIZE_COLUMNS if not name.endswith("gpus"))
 Mask = NDArray[np.bool_]  # shape (jobs,)
 
 
@@ -61,10 +63,10 @@ def _infinite(trace: Trace) -> Mask:
     return found
 
 
-def _any_count(test: Callable[[NDArray[np.float64]], Mask]) -> Callable[[Trace], Mask]:
+def _any_count(test: Callable[[NDArray[np.float64]], Mask], columns: Sequence[str]) -> Callable[[Trace], Mask]:
     def find(trace: Trace) -> Mask:
         found = np.zeros(len(trace), dtype=bool)
-        for name in SIZE_COLUMNS:
+        for name in columns:
             if name in trace.jobs.columns:
                 found |= test(trace.column(name))
         return found
@@ -128,14 +130,14 @@ CHECKS: tuple[Check, ...] = (
     Check("zero-procs", "the size is zero or below", lambda t: t.sizes() <= 0, "drop-zero-procs"),
     Check(
         "fractional-counts",
-        "a count of processors, nodes or gpus is no whole number",
-        _any_count(lambda v: np.isfinite(v) & (v != np.floor(v))),
+        "a count of processors or nodes is no whole number (GPUs may be shared)",
+        _any_count(lambda v: np.isfinite(v) & (v != np.floor(v)), WHOLE_COLUMNS),
         "round-counts",
     ),
     Check(
         "negative-counts",
         "a count of processors, nodes or gpus is below zero",
-        _any_count(lambda v: v < 0),
+        _any_count(lambda v: v < 0, SIZE_COLUMNS),
         "unset-negative-counts",
         harmless=True,
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import logging
 import signal
 import sys
@@ -49,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 ok, 1 bad data, 2 usage, 3 missing extra, 130 interrupted."""
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        app(arguments)  # shows usage errors by itself and always ends with SystemExit
+        app(_flags_first(sys.argv[1:] if arguments is None else arguments))  # always ends with SystemExit
         return 0
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 0
@@ -68,6 +69,14 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail(f"unexpected {type(error).__name__}: {error}; 'tracekit -v …' shows where, please report it", 1)
 
 
+def _flags_first(arguments: list[str]) -> list[str]:
+    """Let -q and -v stand anywhere, although they belong to the program and not to its commands."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    ours = {"-q", "--quiet", "-v", "--verbose"}
+    first = [word for word in arguments[:end] if word in ours]
+    return first + [word for word in arguments[:end] if word not in ours] + arguments[end:]
+
+
 def _fail(message: str, code: int) -> int:
     sys.stderr.write(f"error: {' '.join(message.split())}\n")
     return code
@@ -75,4 +84,7 @@ def _fail(message: str, code: int) -> int:
 
 def run() -> None:
     """Entry point of the installed command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without – and × still gets its table
     sys.exit(main())

@@ -33,14 +33,14 @@ class Settings:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
-Seed = Annotated[int, typer.Option("--seed", help="Same seed, same result.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Same seed, same result.")]
 
 
 def console(*, stderr: bool = False) -> Console:
     """Return a rich console on stdout (data) or stderr (progress and remarks); 120 columns where nobody looks."""
     from rich.console import Console
 
-    made = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    made = Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)  # names of files may hold brackets
     if not made.is_terminal:
         made.width = max(made.width, 120)
     return made
@@ -54,7 +54,8 @@ def say(message: str) -> None:
 
 def print_json(data: Any) -> None:
     """Print one JSON object on stdout; NaN and infinity, which JSON cannot hold, become null."""
-    sys.stdout.write(json.dumps(_plain(data), indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(_plain(data), indent=2, ensure_ascii=False) + "\n"
+    sys.stdout.write(text.encode("utf-8", "replace").decode())  # bytes of odd file names cannot stand in JSON
 
 
 def _plain(data: Any) -> Any:

@@ -17,8 +17,8 @@ def convert_in_parts(
     machine: str | None,
     force: bool,
     options: dict[str, Any],
-) -> bool:
-    """Convert to Parquet in parts; False where this file can only be read whole."""
+) -> str | None:
+    """Convert to Parquet in parts and return the format; None where this file can only be read whole."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     from tracekit.api import to_parquet
@@ -45,8 +45,8 @@ def convert_in_parts(
 
         done = to_parquet(source, target, format, procs=procs, machine=machine, force=force, progress=show, **options)
     if done is None:
-        return False
+        return None
     jobs, found, history = done
-    tell(source, found, history, options)
+    tell(source, history)
     say(f"{target}: {jobs:,} jobs")
-    return True
+    return found

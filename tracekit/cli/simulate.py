@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from tracekit.cli.app import Force, Json, Seed, app, console, print_json, say, table
-from tracekit.errors import OutputError, UnknownName, UsageError
+from tracekit.errors import OutputError, TracekitError, UnknownName, UsageError
 
 if TYPE_CHECKING:
     from tracekit.machine import Unit
@@ -66,7 +67,7 @@ def simulate(
         list[str] | None, typer.Option("--option", help="NAME=VALUE of multifactor, e.g. half_life=86400.")
     ] = None,
     threads: Annotated[
-        int | None, typer.Option("--threads", help="Simulations at once (default: one per core).")
+        int | None, typer.Option("--threads", min=1, help="Simulations at once (default: one per core).")
     ] = None,
     machine: MachineFile = None,
     from_: From = None,
@@ -117,6 +118,9 @@ def simulate(
         _check_folders(Path(out), folders, force)
     results = run_all([Task(jobs, p, b, switches) for p, b in pairs for jobs in tables], threads=threads)
 
+    if not any(len(result) for result in results):
+        reasons = ", ".join(results[0].rejected) or "it has none"
+        raise TracekitError(f"{file}: no job can be simulated ({reasons}); 'tracekit validate {file}' says more")
     if out is not None:
         _write(Path(out), dict(zip(folders, results, strict=True)), figures=figures)
     count = len(tables)
@@ -125,7 +129,7 @@ def simulate(
     if json:
         print_json({"trace": file, "switches": results[0].switches, "results": rows})
         return
-    _print(file, results[0], rows, parts)
+    _print(file, results[:count], rows, parts)
 
 
 def _names(text: str) -> list[str]:
@@ -189,7 +193,9 @@ def _row(group: list[SimResult], parts: list[tuple[int, int]]) -> dict[str, Any]
     return {**mean_summary(group), "windows": windows}
 
 
-def _print(file: str, first: SimResult, rows: list[dict[str, Any]], parts: list[tuple[int, int]]) -> None:
+def _print(file: str, windows: list[SimResult], rows: list[dict[str, Any]], parts: list[tuple[int, int]]) -> None:
+    """Show the table, and what is remarkable about the jobs; ``windows`` are the results of the first policy."""
+    first = windows[0]
     titles = ["policy", "backfill", "jobs", "wait, s", "bsld", "p95 bsld", "used", "days"]
     over = f", means over {len(parts)} windows" if parts else ""
     made = table(
@@ -201,7 +207,7 @@ def _print(file: str, first: SimResult, rows: list[dict[str, Any]], parts: list[
         made.add_row(
             row["policy"],
             row["backfill"],
-            f"{row['jobs']:,}",
+            f"{row['jobs']:,.10g}",
             f"{row['mean_wait_s']:,.0f}",
             f"{row['mean_bsld']:,.2f}",
             f"{row['p95_bsld']:,.1f}",
@@ -209,13 +215,16 @@ def _print(file: str, first: SimResult, rows: list[dict[str, Any]], parts: list[
             f"{row['makespan_s'] / 86400:,.2f}",
         )
     console().print(made)
-    for reason, count in first.rejected.items():
-        say(f"{count:,} {'job' if count == 1 else 'jobs'} rejected: {reason}")
-    without = first.metrics["jobs_without_limit"]
+    rejected = Counter[str]()
+    for result in windows:
+        rejected.update(result.rejected)
+    for reason, count in rejected.items():
+        say(f"rejected, {reason}: {count:,}")
+    without = sum(result.metrics["jobs_without_limit"] for result in windows)
     if without and first.switches["estimates"] in ("requested", "last-two"):
-        say(f"{without:,} jobs have no limit; their run time serves as the estimate")
+        say(f"without a limit, so that the run time serves as the estimate: {without:,}")
     if first.metrics.get("dropped"):
-        say(f"{first.metrics['dropped']:,} jobs of no length dropped, as RLScheduler does")
+        say(f"of no length and dropped, as RLScheduler does: {first.metrics['dropped']:,}")
 
 
 @app.command()

@@ -39,12 +39,12 @@ def load(
     map_: str | None = None,
     epoch: str | None = None,
 ) -> tuple[Trace, str]:
-    """Read a trace as the flags say, tell the person what was left out, and remember a column map that worked."""
+    """Read a trace as the flags say, and tell the person what was left out."""
     from tracekit.api import read_as
 
     options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch)
     trace, found = read_as(path, format, procs=procs, machine=machine, **options)
-    tell(path, found, trace.history, options)
+    tell(path, trace.history)
     return trace, found
 
 
@@ -64,15 +64,20 @@ def read_options(*, timezone: str | None, on_error: str, map_: str | None, epoch
     return options
 
 
-def tell(path: str, format: str, history: Iterable[str], options: dict[str, Any]) -> None:
-    """Say what was left out of a trace, and remember a column map that worked."""
+def tell(path: str, history: Iterable[str]) -> None:
+    """Say what was left out of a trace, and which times of day could be read in two ways."""
     for step in history:
-        if step.startswith("skipped"):
+        if step.startswith("skipped") or "the clock" in step:
             say(f"{path}: {step}")
-    if options.get("map") and format == "csv" and path != "-":
+
+
+def keep_map(path: str, format: str, map_: str | None, timezone: str | None) -> None:
+    """Remember a column map that worked, beside the table that it is for."""
+    if map_ and format == "csv" and path != "-":
+        from swf._table import parse_map
         from swf.csv import remember
 
-        place = remember(Path(path), options["map"], options["timezone"])
+        place = remember(Path(path), parse_map(map_), timezone)
         if place:
             say(f"column map remembered in {place}")
 
@@ -141,12 +146,15 @@ def convert(
         from tracekit.cli.parts import convert_in_parts
 
         options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch)
-        if convert_in_parts(source, target, from_, procs=procs, machine=machine, force=force, options=options):
+        found = convert_in_parts(source, target, from_, procs=procs, machine=machine, force=force, options=options)
+        if found:
+            keep_map(source, found, map_, timezone)
             return
-    trace, _ = load(
+    trace, found = load(
         source, format=from_, procs=procs, machine=machine, timezone=timezone, on_error=on_error, map_=map_, epoch=epoch
     )
     save(trace, target, format=chosen, force=force)
+    keep_map(source, found, map_, timezone)
 
 
 @app.command()
@@ -179,7 +187,7 @@ def _print_info(file: str, summary: dict[str, Any]) -> None:
     out = console()
     machine = summary["machine"]
     sizes = ", ".join(f"{machine[unit]:,} {unit}" for unit in ("procs", "nodes", "gpus") if machine[unit])
-    out.print(f"[bold]{file}[/bold]  ({summary['format']})")
+    out.print(f"{file}  ({summary['format']})", style="bold")
     facts = {
         "machine": " · ".join(part for part in (machine["name"], sizes) if part)
         or "not described; see --procs and --machine",

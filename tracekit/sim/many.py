@@ -60,14 +60,13 @@ def draw_windows(jobs: int, windows: int, length: int, seed: int) -> list[tuple[
 
 
 def mean_summary(results: Sequence[SimResult]) -> dict[str, object]:
-    """Return the mean of every number in the windows' summaries; jobs and rejected are sums."""
+    """Return the mean of every number in the windows' summaries."""
     summaries = [result.summary() for result in results]
     found: dict[str, object] = {}
     for key, value in summaries[0].items():
-        if key in ("jobs", "rejected"):
-            found[key] = sum(summary[key] for summary in summaries)
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            found[key] = float(np.mean([summary[key] for summary in summaries]))
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            mean = float(np.mean([summary[key] for summary in summaries]))
+            found[key] = int(mean) if key in ("jobs", "rejected") and mean.is_integer() else mean
         elif isinstance(value, str):
             found[key] = value
     return found
