@@ -87,7 +87,7 @@ def to_trace(
         raise FormatError(damage.path, "no line of the file can be read")
     machine = Machine(name=cluster, epoch=0.0, timezone=timezone)
     try:
-        return Trace(frame, machine, tuple(damage.remarks()))
+        return Trace(frame, machine, (*reader.remarks, *damage.remarks()))
     except SchemaError as error:
         raise FormatError(damage.path, str(error)) from None
 

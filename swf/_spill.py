@@ -16,7 +16,7 @@ from tracekit.machine import Machine
 from tracekit.schema import COLUMNS, STATUSES
 from tracekit.trace import Trace
 
-_SKIPPED = re.compile(r"skipped (\d+) damaged lines?( .*)?")
+_COUNTED = re.compile(r"(skipped |left out |column \w+: )(\d+)( damaged lines?)?(.*)")
 
 
 def dictionary_limit(types: Iterable[Any]) -> int:
@@ -36,7 +36,7 @@ class Spill:
         self.labels: dict[str, set[str]] = {}
         self.types: dict[str, set[str]] = {}
         self.columns: list[str] = []
-        self.history: list[str] = []
+        self.history: dict[str, tuple[str, int | None]] = {}  # what is alike -> text with # for its count
         self.machine = Machine()
 
     def add(self, trace: Trace) -> None:
@@ -60,17 +60,27 @@ class Spill:
         pa.feather.write_feather(table, file, compression="lz4")
         self.files.append(file)
         self.jobs += len(trace)
-        self.history += [step for step in trace.history if step not in self.history]
+        for step in trace.history:
+            self._note(step)
         self.machine = trace.machine
 
     def steps(self) -> list[str]:
-        """Return the history, with the remarks on damaged lines of all chunks put together."""
-        matches = [match for match in map(_SKIPPED.fullmatch, self.history) if match]
-        others = [step for step in self.history if not _SKIPPED.fullmatch(step)]
-        if not matches:
-            return others
-        total = sum(int(match[1]) for match in matches)
-        return [f"skipped {total} damaged line{'s' * (total > 1)}{matches[0][2] or ''}", *others]
+        """Return the history, with the counts of all chunks put together."""
+        return [
+            step if total is None else step.replace("#", str(total), 1).replace("damaged line(s)", _lines(total))
+            for step, total in self.history.values()
+        ]
+
+    def _note(self, step: str) -> None:
+        """Add a step to the history; one that counts something adds to its like in earlier chunks."""
+        match = _COUNTED.fullmatch(step)
+        if match is None:
+            self.history.setdefault(step, (step, None))
+            return
+        before, count, lines, after = match[1], int(match[2]), match[3], match[4]
+        key = before + (" damaged line" if lines else after)
+        pattern, total = self.history.get(key, (f"{before}#{' damaged line(s)' if lines else ''}{after}", 0))
+        self.history[key] = (pattern, (total or 0) + count)
 
     def write(self, out: IO[bytes], metadata: dict[bytes, bytes]) -> None:
         """Write one row group a chunk."""
@@ -111,6 +121,10 @@ class Spill:
         if kinds <= {"Int64", "float64"} or kinds <= {"int64", "float64"}:
             return np.dtype("float64")
         raise Unsteady(f"column {name} is {' here and '.join(sorted(kinds))} there")
+
+
+def _lines(count: int) -> str:
+    return f"damaged line{'s' * (count > 1)}"
 
 
 def _plain(kind: str) -> Any:

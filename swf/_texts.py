@@ -18,6 +18,7 @@ class Columns:
     def __init__(self, table: pd.DataFrame, lines: Sequence[int] | NDArray[np.int64]) -> None:
         self.table, self.lines = table, lines
         self.wrong: list[tuple[str, Mask]] = []
+        self.remarks: list[str] = []
 
     def note(self, name: str, wrong: Mask) -> None:
         """Remember which rows of a column hold nonsense."""
@@ -28,8 +29,9 @@ class Columns:
         """Return Unix seconds, or None where the column is not there."""
         if name not in self.table:
             return None
-        values, wrong = stamps(self.table[name], timezone)
+        values, wrong, remarks = stamps(self.table[name], timezone)
         self.note(name, wrong)
+        self.remarks += [f"column {name}: {remark}" for remark in remarks]
         return values
 
     def first(self, *choices: tuple[str, Callable[[str], float]], default: Numbers | None = None) -> Numbers | None:

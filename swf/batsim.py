@@ -133,7 +133,7 @@ def _workload(data: bytes, path: Path, on_error: str) -> Trace:
         if not problem:
             rows.append(job)
         elif on_error != "skip":
-            raise FormatError(path, f"job {position}: {problem}", hint="--on-error skip leaves such jobs out")
+            raise FormatError(path, f"job {position}: {problem}", hint="convert --on-error skip leaves such jobs out")
         else:
             bad.append(f"job {position}: {problem}")
     if not rows:

@@ -14,6 +14,7 @@ import pandas as pd
 
 from swf import _table
 from swf._spill import Spill, dictionary_limit
+from swf.base import Unsteady
 from tracekit.errors import FormatError
 from tracekit.machine import Machine
 from tracekit.trace import Trace
@@ -81,6 +82,8 @@ class Parquet:
         spill = Spill(folder)
         for chunk in chunks:
             spill.add(chunk)
+        if not spill.jobs:
+            raise Unsteady("no jobs")  # reading it whole says why
         spill.write(out, _metadata(machine(spill.machine), spill.steps()))
         return spill.jobs, spill.steps()
 

@@ -109,6 +109,18 @@ def test_steps_stay_with_their_job(tmp_path: Path) -> None:
     assert same(path, tmp_path, part_bytes=333).jobs["x_jobid"].iloc[29] == "30_1"
 
 
+def test_odd_hours_of_all_parts_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    lines = ["JobID|Submit|Start|Elapsed|State|ReqCPUS"]
+    lines += [f"{k}|2024-10-27T02:30:00|2024-03-31T02:30:00|00:10|COMPLETED|4" for k in range(1, 60)]
+    path.write_text("\n".join(lines) + "\n")
+    trace = same(path, tmp_path, part_bytes=300, timezone="Europe/Berlin")
+    assert trace.history == (
+        "column submit: 59 times of day that the clock showed twice, read as the first of the two",
+        "column start: 59 times of day that the clock never showed, read one hour later",
+    )
+
+
 def test_no_limits_at_all_and_running_sums(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text(GPW + "".join(f"{k},1,0,4,1,0.1,10,0,Pass\n" for k in range(300)))
@@ -162,6 +174,14 @@ def test_the_command_chooses_parts_for_large_files(
     assert "--force" in error
     code, _, error = run("convert", "--parts", shared("pbs/IU-Mason_20171003.anon"), tmp_path / "p.parquet")
     assert code == 0, error  # a format that is read whole
+
+
+@pytest.mark.parametrize("text", ["", OURS, OURS + "\n\n"])
+def test_a_file_without_jobs_is_not_written(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    assert to_parquet(path, tmp_path / "out.parquet", "csv") is None  # read whole, it says what is wrong
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.csv"]
 
 
 def test_sacct_command(run: Callable[..., tuple[int, str, str]]) -> None:
