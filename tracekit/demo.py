@@ -16,7 +16,7 @@ from tracekit.errors import TracekitError
 from tracekit.files import write_text
 
 POLICIES = "fcfs,sjf,saf,wfp3,unicep,f1"
-MODELS = ("lublin", "resample")
+MODELS = ("lublin", "user-resample")
 
 #: What is done, in words, and the command that does it.
 STEPS: tuple[tuple[str, list[str]], ...] = (
