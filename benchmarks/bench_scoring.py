@@ -1,4 +1,4 @@
-"""Time and memory of `tracekit score`, each case in a process of its own: python benchmarks/bench_scoring.py [--large]."""
+"""Time and memory of `tracekit score`, each case in its own process: python benchmarks/bench_scoring.py [--large]."""
 
 from __future__ import annotations
 

@@ -55,11 +55,13 @@ class _Baseline:
         submit = real.column("submit_time")
         kept = real.jobs.drop(columns=[c for c in ("job_id", "submit_time", *NOT_WORKLOAD) if c in real.jobs.columns])
         columns, gaps = self._draw(kept, np.diff(submit), n_jobs, np.random.default_rng(seed))
-        jobs = pd.DataFrame({
-            "job_id": np.arange(1, n_jobs + 1),
-            "submit_time": submits_from_gaps(float(submit[0]), gaps),
-            **columns,
-        })
+        jobs = pd.DataFrame(
+            {
+                "job_id": np.arange(1, n_jobs + 1),
+                "submit_time": submits_from_gaps(float(submit[0]), gaps),
+                **columns,
+            }
+        )
         note = made_note(self.name, self.how, real, seed)
         return Trace(jobs, made_machine(real.machine, note), (*real.history, note))
 

@@ -190,19 +190,21 @@ def _table(submit: Floats, columns: dict[str, NDArray[Any]], rng: np.random.Gene
     group_of = rng.integers(1, GROUPS + 1, USERS)
     bounds = np.array([longest for _, longest in QUEUES.values()])
     queue = np.array(list(QUEUES), dtype=object)[np.searchsorted(bounds, columns["req_time"])]
-    return pd.DataFrame({
-        "job_id": np.arange(1, len(submit) + 1),
-        "submit_time": submit,
-        "run_time": columns["run_time"],
-        "req_time": columns["req_time"],
-        "req_procs": columns["req_procs"],
-        "alloc_procs": columns["req_procs"],
-        "status": status_codes(columns["status"]),
-        "user": _numbers(number_of[user]),
-        "group": _numbers(group_of[user]),
-        "app": _numbers(columns["app"]),
-        "queue": queue,
-    })
+    return pd.DataFrame(
+        {
+            "job_id": np.arange(1, len(submit) + 1),
+            "submit_time": submit,
+            "run_time": columns["run_time"],
+            "req_time": columns["req_time"],
+            "req_procs": columns["req_procs"],
+            "alloc_procs": columns["req_procs"],
+            "status": status_codes(columns["status"]),
+            "user": _numbers(number_of[user]),
+            "group": _numbers(group_of[user]),
+            "app": _numbers(columns["app"]),
+            "queue": queue,
+        }
+    )
 
 
 def _numbers(values: NDArray[Any]) -> pd.Series:

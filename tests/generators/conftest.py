@@ -30,23 +30,30 @@ def make_trace(n_jobs: int = 400, *, seed: int = 5, calendar: bool = True, days:
     procs[rng.random(n_jobs) < 0.2] = 3
     status = np.where(run == limit, 3, rng.choice([0, 1, 2], n_jobs, p=[0.9, 0.06, 0.04]))
     limit[rng.random(n_jobs) < 0.05] = np.nan
-    jobs = pd.DataFrame({
-        "job_id": np.arange(100, 100 + n_jobs),
-        "submit_time": submit,
-        "wait_time": rng.exponential(100, n_jobs),
-        "run_time": run,
-        "req_time": limit,
-        "req_procs": procs,
-        "alloc_procs": np.where(rng.random(n_jobs) < 0.1, np.nan, procs),
-        "used_mem": np.where(rng.random(n_jobs) < 0.5, np.nan, 1024.0),
-        "status": status_codes(status),
-        "user": rng.choice(["ada", "bob", "cyd", None], n_jobs, p=[0.6, 0.2, 0.1, 0.1]),
-        "queue": rng.choice(["short", "long"], n_jobs),
-        "prev_job": pd.array([pd.NA] * n_jobs, dtype="Int64"),
-        "x_note": rng.choice(["a", "b"], n_jobs),
-    })
-    machine = Machine(name="toy", procs=64, epoch=MONDAY if calendar else None, timezone="UTC" if calendar else None,
-                      header=("; Computer: Toy",))
+    jobs = pd.DataFrame(
+        {
+            "job_id": np.arange(100, 100 + n_jobs),
+            "submit_time": submit,
+            "wait_time": rng.exponential(100, n_jobs),
+            "run_time": run,
+            "req_time": limit,
+            "req_procs": procs,
+            "alloc_procs": np.where(rng.random(n_jobs) < 0.1, np.nan, procs),
+            "used_mem": np.where(rng.random(n_jobs) < 0.5, np.nan, 1024.0),
+            "status": status_codes(status),
+            "user": rng.choice(["ada", "bob", "cyd", None], n_jobs, p=[0.6, 0.2, 0.1, 0.1]),
+            "queue": rng.choice(["short", "long"], n_jobs),
+            "prev_job": pd.array([pd.NA] * n_jobs, dtype="Int64"),
+            "x_note": rng.choice(["a", "b"], n_jobs),
+        }
+    )
+    machine = Machine(
+        name="toy",
+        procs=64,
+        epoch=MONDAY if calendar else None,
+        timezone="UTC" if calendar else None,
+        header=("; Computer: Toy",),
+    )
     return Trace(jobs, machine, ("read from toy",))
 
 

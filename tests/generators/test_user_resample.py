@@ -19,13 +19,15 @@ def weekly(users: dict[str, list[float]], weeks: int = 10) -> Trace:
     rows = [("always", 0.0), *(("always", w * 168 + 9.0) for w in range(weeks)), ("always", weeks * 168 - 1.0)]
     rows += [(user, hour) for user, hours in users.items() for hour in hours]
     rows.sort(key=lambda row: row[1])
-    jobs = pd.DataFrame({
-        "job_id": np.arange(len(rows)),
-        "submit_time": [3600 * hour for _, hour in rows],
-        "run_time": 60.0,
-        "req_procs": 1,
-        "user": [user for user, _ in rows],
-    })
+    jobs = pd.DataFrame(
+        {
+            "job_id": np.arange(len(rows)),
+            "submit_time": [3600 * hour for _, hour in rows],
+            "run_time": 60.0,
+            "req_procs": 1,
+            "user": [user for user, _ in rows],
+        }
+    )
     return Trace(jobs, tracekit.Machine(procs=8, epoch=1_704_067_200.0, timezone="UTC"))
 
 
@@ -110,10 +112,12 @@ def test_without_users_whole_weeks_are_drawn(toy):
     bare = Trace(toy.jobs.drop(columns="user"), toy.machine)
     made = UserResample().fit(bare, seed=0).sample(1000, seed=0)
     assert "no users known" in made.history[-1]
+
     # Every week of the result is a week of the trace, seconds and all.
     def weeks(trace):
         submit = trace.column("submit_time")
         return [tuple(submit[submit // WEEK == k] % WEEK) for k in range(int(submit.max() // WEEK) + 1)]
+
     assert set(weeks(made)[:-1]) <= set(weeks(bare))  # the last one is cut to the number of jobs
     assert len(set(weeks(made))) > 1
 

@@ -1,6 +1,6 @@
 """What it costs to read a CSV format, against `pandas.read_csv` of the same file and columns, on one core.
 
-Run: python benchmarks/formats_tables.py [--jobs 200000]
+Run: python benchmarks/bench_formats.py [--jobs 200000]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How much memory and time `tracekit convert big.csv.gz out.parquet` takes for a file larger than memory.
 
-    python benchmarks/streaming.py --jobs 20000000 --format csv
+    python benchmarks/bench_streaming.py --jobs 20000000 --format csv
 
 makes the file (once), converts it in a process of its own and prints that process's time and peak memory.
 """
