@@ -21,7 +21,7 @@ GPW = "u_id,user,gpu_num,cpu_num,node_num,interval,run_time,wall_time,new_status
 
 
 def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("streaming", ROOT / "benchmarks" / "streaming.py")
+    spec = importlib.util.spec_from_file_location("streaming", ROOT / "benchmarks" / "bench_streaming.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
