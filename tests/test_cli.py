@@ -204,3 +204,12 @@ def test_convert_reads_what_it_wrote_in_every_format(tmp_path: Path, run: Run) -
         assert run("convert", before, after)[0] == 0
     first, last = tracekit.read(chain[1]), tracekit.read(chain[3])
     assert first.jobs.equals(last.jobs)
+
+
+def test_the_demo_ends_by_naming_its_report(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def tour(folder: Path, main: Callable[[list[str]], int], *, force: bool) -> Path:
+        main(["-q", "version"])  # as the report's own commands do
+        return folder / "report.html"
+
+    monkeypatch.setattr("tracekit.demo.run", tour)
+    assert f"open {tmp_path / 'report.html'}" in run("demo", "-o", tmp_path)[2]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.cli.app import Force, Json, app, console, print_json, say, table
+from tracekit.cli.app import Force, Json, Settings, app, console, print_json, say, table
 from tracekit.errors import TracekitError, UsageError
 
 if TYPE_CHECKING:
@@ -501,5 +501,7 @@ def demo(
     from tracekit import demo as tour
     from tracekit.cli import main
 
+    quiet = Settings.quiet
     page = tour.run(Path(folder), main, force=force)
+    Settings.quiet = quiet  # the tour runs commands with flags of their own
     say(f"\nopen {page}")
