@@ -20,8 +20,8 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 $(MODELS): $(READY)
-	@echo "adding the learned models to $(VENV) (torch, SDV, REaLTabFormer)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,synth]'
+	@echo "adding models, agents and Ray to $(VENV) (torch, SDV, REaLTabFormer, gymnasium, Ray)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,all]'
 	@touch $@
 
 demo: $(READY)  ## Run the main job on the embedded sample and leave demo/report.html to open
