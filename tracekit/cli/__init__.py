@@ -19,6 +19,7 @@ from tracekit.errors import TracekitError
 COMMAND_MODULES = (
     "tracekit.cli.traces",
     "tracekit.cli.catalog",
+    "tracekit.cli.env",
     "tracekit.cli.sacct",
     "tracekit.cli.synth",
     "tracekit.cli.score",

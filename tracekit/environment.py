@@ -1,0 +1,168 @@
+"""What this machine and this Python have: versions, extras, cores, memory, folders. Looks, and changes nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tracekit.errors import TracekitError
+
+#: What stops working without an extra, in a person's words; the models of an extra are added by the command line.
+EXTRA_USES = {
+    "synth": "learned models of synth",
+    "rl": "train, evaluate, experiment, simulate --policy agent:DIR",
+    "ray": "experiment --engine ray",
+    "docs": "make docs",
+    "dev": "make test",
+}
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package that tracekit asks for."""
+
+    name: str
+    wanted: str  # versions, such as >=2.4; empty = any
+    found: str | None  # the version that is installed; None = none
+    extra: str = ""  # the extra that brings it; empty = always needed
+
+    @property
+    def fine(self) -> bool:
+        """Tell whether it is there in a version that tracekit was made for."""
+        from packaging.specifiers import SpecifierSet
+
+        return self.found is not None and SpecifierSet(self.wanted).contains(self.found, prereleases=True)
+
+
+def packages() -> list[Package]:
+    """Return every package that the installed tracekit names, those always needed first, then extra by extra."""
+    from packaging.requirements import Requirement
+
+    try:
+        lines = metadata.requires("tracekit") or []
+    except metadata.PackageNotFoundError:
+        raise TracekitError("tracekit runs from its sources but is not installed: pip install -e .") from None
+    found: list[Package] = []
+    for line in lines:
+        need = Requirement(line)
+        _, _, extra = str(need.marker or "").partition('extra == "')
+        found.append(Package(need.name, str(need.specifier), _version(need.name), extra.rstrip('"')))
+    return [one for one in found if one.extra != "all"]  # all = the other extras once more
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def extras(found: list[Package]) -> dict[str, list[Package]]:
+    """Return, for every extra, those of its packages that are missing or too old; none = it is installed."""
+    names = {one.extra for one in found if one.extra}
+    order = [*EXTRA_USES, *sorted(names - set(EXTRA_USES))]
+    return {name: [one for one in found if one.extra == name and not one.fine] for name in order if name in names}
+
+
+def cores() -> int:
+    """Return how many cores this process may use, which on a shared machine is fewer than it has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def memory() -> tuple[int, int] | None:
+    """Return (total, available) memory in bytes, within the limit of a container; None = cannot be told."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        known = {line.partition(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.endswith("kB")}
+        total, free = known["MemTotal"], known["MemAvailable"]
+    except (OSError, ValueError, KeyError, IndexError):
+        return None
+    for limit in _container_limits():
+        total, free = min(total, limit), min(free, limit)
+    return total, free
+
+
+def _container_limits() -> Iterator[int]:
+    for place in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            yield int(Path(place).read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            continue  # no such file, or "max"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder that tracekit writes to by itself."""
+
+    use: str
+    path: Path
+
+    @property
+    def writable(self) -> bool:
+        """Tell whether it, or the nearest folder above it that exists, can be written to."""
+        return os.access(self._existing(), os.W_OK)
+
+    @property
+    def free(self) -> int:
+        """Return the free space there, in bytes."""
+        return shutil.disk_usage(self._existing()).free
+
+    def _existing(self) -> Path:
+        place = self.path.absolute()
+        while not place.exists():
+            place = place.parent
+        return place
+
+
+def folders() -> list[Folder]:
+    """Return where downloads, compiled code and temporary files go."""
+    from tracekit.catalog import cache_folder as downloads
+    from tracekit.sim.compile import cache_folder as compiled
+
+    return [
+        Folder("downloads", downloads()),
+        Folder("compiled simulator", compiled()),
+        Folder("temporary files", Path(tempfile.gettempdir())),
+    ]
+
+
+def describe() -> dict[str, Any]:
+    """Return all of it as plain values, as `tracekit env --json` prints it."""
+    from tracekit import __version__
+
+    found = packages()
+    room = memory()
+    return {
+        "tracekit": __version__,
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "cores": cores(),
+        "memory_bytes": room[0] if room else None,
+        "available_bytes": room[1] if room else None,
+        "packages": {one.name: one.found for one in found if not one.extra},
+        "missing": [f"{one.name}{one.wanted}" for one in found if not one.extra and not one.fine],
+        "extras": {
+            name: {
+                "installed": not lacking,
+                "packages": {one.name: one.found for one in found if one.extra == name},
+                "missing": [f"{one.name}{one.wanted}" for one in lacking],
+                "needed_for": EXTRA_USES.get(name, ""),
+            }
+            for name, lacking in extras(found).items()
+        },
+        "folders": [
+            {"use": one.use, "path": str(one.path), "writable": one.writable, "free_bytes": one.free}
+            for one in folders()
+        ],
+    }
