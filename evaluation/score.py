@@ -6,13 +6,13 @@ There is no averaged quality score: each key keeps its own unit, and what could 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from evaluation.base import FAMILIES, METRICS, Metric, Score, Setting, absent
+from evaluation.base import FAMILIES, METRICS, NAN, Metric, Score, Setting, absent
 from evaluation.noise import Floor, noise_floor, with_intervals
 from evaluation.view import View, prepare
 from tracekit.errors import TracekitError, UnknownName, UsageError
@@ -80,7 +80,7 @@ class Scores:
             other = baseline.scores.get(key)
             if other is None or np.isnan(other.value):
                 continue
-            mine, theirs = _badness(key, score), _badness(key, other)
+            mine, theirs = badness(key, score), badness(key, other)
             if mine > theirs or (mine == theirs and mine > 0):
                 found.append(baseline.name)
         return found
@@ -98,6 +98,29 @@ class Scores:
             "families": dict(FAMILIES),
             "switches": self.switches,
         }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Scores:
+        """Return the scores that `to_dict` turned into plain values."""
+        everyone = [*data["synthetic"], *data.get("baselines", [])]
+        found = [Scored(one["name"], one["jobs"], {k: _score(v) for k, v in one["scores"].items()}) for one in everyone]
+        family = {key: cell["family"] for one in everyone for key, cell in one["scores"].items()}
+        order = sorted(family, key=lambda key: list(FAMILIES).index(family[key]))
+        count = len(data["synthetic"])
+        floors = {
+            key: Floor(_number(floor["value"]), _number(floor["low"]), _number(floor["high"]), floor.get("note", ""))
+            for key, floor in data["noise_floor"].items()
+        }
+        real = data["real"]
+        return cls(
+            real["name"],
+            real["jobs"],
+            found[:count],
+            found[count:],
+            floors,
+            {key: family[key] for key in order},
+            dict(data["switches"]),
+        )
 
     def _one(self, scored: Scored) -> dict[str, Any]:
         scores: dict[str, dict[str, Any]] = {}
@@ -123,7 +146,17 @@ def _plain(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _badness(key: str, score: Score) -> float:
+def _number(value: float | None) -> float:
+    return NAN if value is None else float(value)
+
+
+def _score(cell: Mapping[str, Any]) -> Score:
+    value, real, low, high = (_number(cell[name]) for name in ("value", "real", "low", "high"))
+    detail = {name: _number(number) for name, number in cell.get("detail", {}).items()}
+    return Score(value, cell["better"], real, low, high, cell["note"], detail)
+
+
+def badness(key: str, score: Score) -> float:
     """Return how far from perfect a score is; only ever compared within one key."""
     if score.better == "real":
         return abs(score.value - score.real)

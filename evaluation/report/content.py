@@ -1,0 +1,108 @@
+"""What a report shows: the traces and their scores, and whatever else an experiment knows."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from evaluation.score import Scores
+from tracekit.errors import TracekitError
+from tracekit.trace import Trace
+
+#: The columns that each table of an experiment must have; more are welcome.
+TABLES: dict[str, tuple[str, ...]] = {
+    "learning": ("arm", "seed", "step", "score"),
+    "windows": ("arm", "seed", "load", "window", "value"),
+    "heuristics": ("policy", "load", "window", "value"),
+    "trust": ("score", "tau", "low", "high", "models"),
+    "costs": ("model", "step", "seconds"),
+}
+VERDICTS = ("equivalent", "better", "worse", "undecided", "failed")
+_PACKAGES = ("tracekit", "numpy", "pandas", "scipy", "scikit-learn", "numba", "matplotlib", "seaborn", "torch", "sdv")
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file that went into the report."""
+
+    name: str
+    sha256: str  # of the file as it lies there; empty = not known
+    jobs: int
+
+    @classmethod
+    def of(cls, path: str | Path, name: str, jobs: int) -> Input:
+        """Hash a file; what is no plain file, such as a folder or a stream, has no hash."""
+        place = Path(path)
+        if not place.is_file():
+            return cls(name, "", jobs)
+        with place.open("rb") as source:
+            return cls(name, hashlib.file_digest(source, "sha256").hexdigest(), jobs)
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """Everything on the page. Only the first three are needed; the rest is what an experiment adds.
+
+    ``synthetic`` holds one trace for every entry of ``scores.synthetic``, under the same name and in the same order.
+    """
+
+    real: Trace
+    synthetic: Mapping[str, Trace]
+    scores: Scores
+    title: str = ""  # default: the real trace's name
+    command: str = ""  # what was typed to make this
+    verdicts: Sequence[Mapping[str, Any]] = ()  # model, verdict (one of VERDICTS), difference, low, high, sentence
+    margin: float | None = None  # of the equivalence test, as a share: 0.05 = 5 %
+    metric: str = "bounded slowdown"  # what agents are judged by; ``higher_is_better`` says which way
+    higher_is_better: bool = False
+    learning: pd.DataFrame | None = None  # arm, seed, step, score: what an agent reaches on validation as it learns
+    windows: pd.DataFrame | None = None  # arm, seed, load, window, value: held out; arm "real" = trained on real
+    heuristics: pd.DataFrame | None = None  # policy, load, window, value: on the same windows
+    trust: pd.DataFrame | None = None  # score, tau, low, high, models: does a cheap score rank models as the verdict?
+    costs: pd.DataFrame | None = None  # model, step (fit, sample, train …), seconds
+    failures: Sequence[Mapping[str, str]] = ()  # model, reason
+    notes: Sequence[str] = ()
+    inputs: Sequence[Input] = ()
+    seeds: Mapping[str, Any] = field(default_factory=dict)  # what -> seed or seeds
+    versions: Mapping[str, str] = field(default_factory=lambda: versions())
+
+    def __post_init__(self) -> None:
+        scored = [one.name for one in self.scores.synthetic]
+        if list(self.synthetic) != scored:
+            raise TracekitError(f"a report needs one trace a score, in one order: {list(self.synthetic)}, {scored}")
+        for name, columns in TABLES.items():
+            table = getattr(self, name)
+            missing = [] if table is None else [column for column in columns if column not in table.columns]
+            if missing:
+                raise TracekitError(f"the report's table '{name}' has no column '{missing[0]}'")
+        for verdict in self.verdicts:
+            if verdict.get("verdict") not in VERDICTS:
+                raise TracekitError(f"verdict '{verdict.get('verdict')}' is none of {', '.join(VERDICTS)}")
+
+    @property
+    def heading(self) -> str:
+        """Return the page's title."""
+        return self.title or f"{self.scores.real}: does synthetic data behave like it?"
+
+    def table(self, name: str) -> pd.DataFrame | None:
+        """Return one of the experiment's tables, or None where it is missing or empty."""
+        found: pd.DataFrame | None = getattr(self, name)
+        return None if found is None or found.empty else found
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that make numbers or pictures, as far as installed."""
+    found = {"Python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
