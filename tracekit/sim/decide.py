@@ -109,29 +109,45 @@ def decide(
     if backfill == CONSERVATIVE:
         _plan(now, jobs, capacity, running, queue, commit, memory, profile)
         return
-    blocked, reserved = memory.number[1], memory.number[2] == 1
-    picked = blocked if commit else -1
+    picked = memory.number[1] if commit else -1
     while True:
         job = picked if picked >= 0 else _first(jobs, queue)
         if job < 0:
             memory.number[1], memory.number[2] = -1, 0
             return
-        if not fits(capacity, jobs.size[job]):
+        if not place(now, job, jobs, capacity, later, running, backfill, commit, memory):
             break
+        picked = -1
+    if backfill != NONE:
+        fill_gaps(now, jobs, capacity, later, running, queue, backfill, memory)
+
+
+@compiled
+def place(
+    now: float,
+    job: int,
+    jobs: Jobs,
+    capacity: Any,
+    later: Any,
+    running: Running,
+    backfill: int,
+    commit: bool,
+    memory: Memory,
+) -> bool:
+    """Start the job whose turn it is and return True; if it does not fit, remember it, reserve, and return False."""
+    if fits(capacity, jobs.size[job]):
         take(capacity, job, jobs.size[job])
         begin(now, job, jobs, running)
-        picked = -1
+        memory.number[1], memory.number[2] = -1, 0
+        return True
+    known = backfill == RLSCHEDULER and commit and memory.number[2] == 1 and job == memory.number[1]
     memory.number[1] = job
-    if backfill == NONE:
-        return
-    theirs = backfill == RLSCHEDULER
-    shadow = memory.shadow[0]
-    if not (theirs and commit and reserved and job == blocked):  # theirs: computed once for a pick
-        shadow = reserve(
+    if backfill != NONE and not known:  # theirs: computed once for a pick
+        memory.shadow[0] = reserve(
             capacity, later, now, jobs.size[job], running.limit, running.limit_job, running.tally[0], jobs.size
         )
-    memory.number[2], memory.shadow[0] = 1, shadow
-    _fill_gaps(now, job, shadow, jobs, capacity, later, running, queue, backfill)
+        memory.number[2] = 1
+    return False
 
 
 @compiled
@@ -146,41 +162,52 @@ def _first(jobs: Jobs, queue: Queue) -> int:
 
 
 @compiled
-def _fill_gaps(
+def may_fill(now: float, job: int, until: float, spare: bool, jobs: Jobs, capacity: Any, later: Any) -> bool:
+    """Tell whether a job fits now and is not in the way: it ends by ``until``, or ``later`` can spare its room."""
+    size = jobs.size[job]
+    if not fits(capacity, size):
+        return False
+    return bool(now + jobs.estimate[job] <= until or (spare and fits_both(capacity, later, size)))
+
+
+@compiled
+def fill(now: float, job: int, until: float, jobs: Jobs, capacity: Any, later: Any, running: Running) -> None:
+    """Start a job that `may_fill`."""
+    if now + jobs.estimate[job] <= until:
+        take(capacity, job, jobs.size[job])
+    else:
+        take_both(capacity, later, job, jobs.size[job])
+    begin(now, job, jobs, running)
+
+
+@compiled
+def fill_gaps(
     now: float,
-    blocked: int,
-    shadow: float,
     jobs: Jobs,
     capacity: Any,
     later: Any,
     running: Running,
     queue: Queue,
     backfill: int,
+    memory: Memory,
 ) -> None:
     """Start the others that fit and are not in the way; who does not qualify now will not after more have started."""
+    blocked, shadow = memory.number[1], memory.shadow[0]
     theirs = backfill == RLSCHEDULER
     until = np.nextafter(shadow, -np.inf) if theirs else shadow  # theirs must end before, not at
     count = 0
     for i in range(queue.length[0]):
         job = queue.job[i]
-        size, estimate = jobs.size[job], jobs.estimate[job]
-        if job == blocked or not np.isnan(jobs.start[job]) or not fits(capacity, size):
+        if job == blocked or not np.isnan(jobs.start[job]):
             continue
-        if now + estimate <= until or (not theirs and fits_both(capacity, later, size)):
+        if may_fill(now, job, until, not theirs, jobs, capacity, later):
             queue.order[count] = job
-            queue.key[count] = estimate if backfill == EASY_SJF else 0.0 if theirs else queue.value[i]
+            queue.key[count] = jobs.estimate[job] if backfill == EASY_SJF else 0.0 if theirs else queue.value[i]
             count += 1
     sort_pairs(queue.key, queue.order, count)
     for i in range(count):
-        job = queue.order[i]
-        size = jobs.size[job]
-        if now + jobs.estimate[job] <= until:
-            if fits(capacity, size):
-                take(capacity, job, size)
-                begin(now, job, jobs, running)
-        elif fits_both(capacity, later, size):
-            take_both(capacity, later, job, size)
-            begin(now, job, jobs, running)
+        if may_fill(now, queue.order[i], until, not theirs, jobs, capacity, later):
+            fill(now, queue.order[i], until, jobs, capacity, later, running)
 
 
 @compiled
