@@ -69,10 +69,12 @@ def check_folder(folder: str | Path, *, force: bool = False) -> Path:
     return folder
 
 
-def fit(trace: Trace, model: str, *, seed: int = 0, progress: Progress | None = None, **options: Any) -> Fitted:
-    """Fit the model of that name. Options it does not know (a budget for a bootstrap) do not matter to it."""
+def fit(
+    trace: Trace, model: str | type[Generator], *, seed: int = 0, progress: Progress | None = None, **options: Any
+) -> Fitted:
+    """Fit the model of that name or class. Options it does not know (a budget for a bootstrap) do not matter to it."""
     check_seed(seed)
-    kind = MODELS.get(model)
+    kind = MODELS.get(model) if isinstance(model, str) else model
     known = inspect.signature(kind).parameters
     given = {"progress": progress, **options}
     made = kind(**{name: value for name, value in given.items() if name in known and value is not None})

@@ -56,20 +56,28 @@ class Registry(Generic[T]):
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
-    def get(self, name: str) -> T:
-        """Import and return what ``name`` stands for; `UnknownName` with a suggestion if nothing does."""
+    def target(self, name: str) -> str:
+        """Return where ``name`` lives, as ``module:attribute``; `UnknownName` with a suggestion if nowhere."""
         try:
-            target = self._table()[name]
+            return self._table()[name]
         except KeyError:
             raise UnknownName(self.kind, name, self._table()) from None
-        module, _, attribute = target.partition(":")
-        try:
-            found: Any = importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            package = (error.name or "").partition(".")[0]
-            if package in EXTRAS:
-                raise MissingExtra(package, EXTRAS[package]) from error
-            raise
-        for part in attribute.split("."):
-            found = getattr(found, part)
-        return found  # type: ignore[no-any-return]
+
+    def get(self, name: str) -> T:
+        """Import and return what ``name`` stands for; `UnknownName` with a suggestion if nothing does."""
+        return imported(self.target(name))  # type: ignore[no-any-return]
+
+
+def imported(target: str) -> Any:
+    """Import and return what stands at ``module:attribute``; a package of a missing extra is named."""
+    module, _, attribute = target.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in EXTRAS:
+            raise MissingExtra(package, EXTRAS[package]) from error
+        raise
+    for part in attribute.split("."):
+        found = getattr(found, part)
+    return found
