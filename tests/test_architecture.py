@@ -12,7 +12,7 @@ ROOMS = ("tracekit", "swf", "generators", "evaluation")
 CORE = {"trace", "machine", "schema", "errors", "registry", "files", "stats", "validation", "transform", "cleaning"}
 #: Modules of tracekit that join the rooms; all others know nothing of formats, models and scores.
 DOORS = ("tracekit/__init__.py", "tracekit/__main__.py", "tracekit/api.py", "tracekit/demo.py", "tracekit/cli/")
-PICTURES = ("tracekit/plots/", "evaluation/figures.py")
+PICTURES = ("tracekit/plots/", "evaluation/figures/")
 LEARNING = ("tracekit/sim/env.py", "tracekit/sim/agents/", "generators/")
 
 

@@ -21,7 +21,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "learning": ("arm", "seed", "step", "score"),
     "windows": ("arm", "seed", "load", "window", "value"),
     "heuristics": ("policy", "load", "window", "value"),
-    "trust": ("score", "tau", "low", "high", "models"),
+    "trust": ("key", "rho", "low", "high", "n"),
     "costs": ("model", "step", "seconds"),
 }
 VERDICTS = ("equivalent", "better", "worse", "undecided", "failed")
@@ -59,13 +59,15 @@ class Content:
     title: str = ""  # default: the real trace's name
     command: str = ""  # what was typed to make this
     verdicts: Sequence[Mapping[str, Any]] = ()  # model, verdict (one of VERDICTS), difference, low, high, sentence
+    others: Sequence[Mapping[str, Any]] = ()  # the same for baselines, untrained agents, another real trace
+    scarce: Sequence[Mapping[str, Any]] = ()  # the same for synthetic jobs added to few real ones
+    sensitivity: str = ""  # would the experiment notice a bad trace at all? a sentence
     margin: float | None = None  # of the equivalence test, as a share: 0.05 = 5 %
-    metric: str = "bounded slowdown"  # what agents are judged by; ``higher_is_better`` says which way
-    higher_is_better: bool = False
+    metric: str = "mean_bsld"  # what agents are judged by; lower is better
     learning: pd.DataFrame | None = None  # arm, seed, step, score: what an agent reaches on validation as it learns
     windows: pd.DataFrame | None = None  # arm, seed, load, window, value: held out; arm "real" = trained on real
     heuristics: pd.DataFrame | None = None  # policy, load, window, value: on the same windows
-    trust: pd.DataFrame | None = None  # score, tau, low, high, models: does a cheap score rank models as the verdict?
+    trust: pd.DataFrame | None = None  # key, rho, low, high, n: does a cheap score rank models as the verdict does?
     costs: pd.DataFrame | None = None  # model, step (fit, sample, train …), seconds
     failures: Sequence[Mapping[str, str]] = ()  # model, reason
     notes: Sequence[str] = ()
