@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import logging
+import os
 import signal
 import sys
 from types import FrameType
@@ -13,11 +14,13 @@ from typing import Annotated
 import typer
 
 from tracekit.cli.app import Settings, app
+from tracekit.cli.usage import explain, first_words, is_usage_problem
 from tracekit.errors import TracekitError
 
 #: Modules that define commands, in the order of `tracekit --help`.
 COMMAND_MODULES = (
     "tracekit.cli.traces",
+    "tracekit.cli.inspect",
     "tracekit.cli.catalog",
     "tracekit.cli.env",
     "tracekit.cli.sacct",
@@ -50,23 +53,28 @@ def _terminated(number: int, frame: FrameType | None) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 ok, 1 bad data, 2 usage, 3 missing extra, 130 interrupted."""
     signal.signal(signal.SIGTERM, _terminated)
+    arguments = first_words(_flags_first(sys.argv[1:] if arguments is None else arguments))
     try:
-        app(_flags_first(sys.argv[1:] if arguments is None else arguments))  # always ends with SystemExit
-        return 0
+        code = app(arguments, standalone_mode=False)  # a command returns nothing, or leaves with typer.Exit
+        return _fail("interrupted", 130) if code == 130 else code or 0
     except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else 0
-        return _fail("interrupted", 130) if code == 130 else code
+        return stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except TracekitError as error:
         return _fail(str(error), error.exit_code)
     except Exception as error:
-        if Settings.verbose:
+        if Settings.verbose and not is_usage_problem(error):
             raise
+        if is_usage_problem(error):
+            return _fail(explain(error, arguments), 2) if arguments else 2  # without any, the help has been shown
+        if isinstance(error, BrokenPipeError):  # whoever read our output has left
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
         if isinstance(error, OSError):
             return _fail(f"{error.filename or 'system'}: {error.strerror or error}", 1)
         if isinstance(error, MemoryError):
-            return _fail("out of memory; try a part of the trace (tracekit slice)", 1)
+            return _fail("out of memory; try fewer jobs, or a part of the trace (tracekit slice)", 1)
         return _fail(f"unexpected {type(error).__name__}: {error}; 'tracekit -v …' shows where, please report it", 1)
 
 

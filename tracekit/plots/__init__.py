@@ -1,9 +1,39 @@
-"""Pictures of a trace or a schedule. Every function returns a matplotlib Figure; `save` writes it."""
+"""Pictures of a trace or a schedule. Every function returns a matplotlib Figure; `save` writes it as PNG or SVG.
+
+`draw` makes all pictures of a trace that it can, by the names in `PICTURES`.
+"""
 
 from __future__ import annotations
 
-from tracekit.plots.jobs import arrivals, cdfs
+from tracekit.plots.arriving import arrivals, hour_of_week_map
+from tracekit.plots.catalogue import PICTURES, Drawn, draw
+from tracekit.plots.jobs import cdfs, run_against_size
+from tracekit.plots.outcomes import failures, waits
+from tracekit.plots.people import behaviour, repeats, users
+from tracekit.plots.recorded import load_and_slowdown, recorded_gantt, usage
 from tracekit.plots.schedule import binned, gantt, lanes, utilization
-from tracekit.plots.style import save
+from tracekit.plots.style import NothingToDraw, save
 
-__all__ = ["arrivals", "binned", "cdfs", "gantt", "lanes", "save", "utilization"]
+__all__ = [
+    "PICTURES",
+    "Drawn",
+    "NothingToDraw",
+    "arrivals",
+    "behaviour",
+    "binned",
+    "cdfs",
+    "draw",
+    "failures",
+    "gantt",
+    "hour_of_week_map",
+    "lanes",
+    "load_and_slowdown",
+    "recorded_gantt",
+    "repeats",
+    "run_against_size",
+    "save",
+    "usage",
+    "users",
+    "utilization",
+    "waits",
+]

@@ -1,58 +1,149 @@
-"""Pictures of the jobs of one trace."""
+"""Pictures of the jobs themselves: distributions of run, size, wait and inter-arrival, and run against size."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tracekit.plots.style import BLUE, ORANGE, Floats, new_figure
+from tracekit.plots.style import (
+    BLUE,
+    HEAT,
+    ORANGE,
+    Floats,
+    NothingToDraw,
+    duration,
+    headline,
+    light_grid,
+    new_figure,
+    seconds_axis,
+    thinned,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from tracekit.trace import Trace
 
-#: What `cdfs` draws: the label on the axis, and how the values come out of a trace.
-_QUANTITIES: dict[str, Callable[[Trace], Floats]] = {
-    "run time [s]": lambda trace: trace.column("run_time"),
-    "requested time [s]": lambda trace: trace.column("req_time"),
-    "wait [s]": lambda trace: trace.column("wait_time"),
-    "size": lambda trace: trace.sizes(),
-    "inter-arrival [s]": lambda trace: trace.interarrival(),
-}
+#: What `cdfs` draws, in this order: name of the quantity, and whether it is a time in seconds.
+_QUANTITIES = {"run time": True, "limit asked for": True, "wait": True, "size": False, "gap between submits": True}
+
+
+def quantities(trace: Trace) -> dict[str, Floats]:
+    """Return what the trace knows of `cdfs`' quantities: known values only, seconds or units of the machine."""
+    found = {
+        "run time": trace.column("run_time"),
+        "limit asked for": trace.column("req_time"),
+        "wait": trace.column("wait_time"),
+        "size": trace.sizes(),
+        "gap between submits": trace.interarrival(),
+    }
+    return {name: values[np.isfinite(values)] for name, values in found.items() if np.isfinite(values).any()}
 
 
 def cdfs(trace: Trace) -> Figure:
     """Draw the cumulative distributions of what the trace knows: run, limit and wait, size, inter-arrival.
 
-    Axes are logarithmic from 1 on; values below 1 are drawn there.
+    Axes are logarithmic from 1 on; values below 1 are drawn there. A dot marks the median.
     """
-    known = {label: values for label, get in _QUANTITIES.items() if np.isfinite(values := get(trace)).any()}
-    figure, axes = new_figure(1, 3.2, columns=len(known))
-    for axis, (label, values) in zip(axes, known.items(), strict=True):
-        x = np.sort(np.maximum(values[np.isfinite(values)], 1.0))
-        axis.step(x, np.arange(1, len(x) + 1) / len(x), where="post", color=BLUE)
-        axis.set(xscale="log", xlabel=label, ylim=(0, 1.01), xlim=(1, max(x[-1], 10)))
-        axis.grid(alpha=0.3)
+    known = quantities(trace)
+    if not known:
+        raise NothingToDraw("no time and no size is known")
+    figure, axes = new_figure(1, 3.6, columns=len(known), width=2.6 * max(len(known), 4), sharey=True)
+    for axis, (name, values) in zip(axes, known.items(), strict=True):
+        x, shares = thinned(np.maximum(values, 1.0))
+        axis.step(x, shares, where="post", color=BLUE, linewidth=1.6)
+        median = float(np.median(values))
+        axis.plot(max(median, 1.0), 0.5, "o", color=ORANGE, markersize=5, zorder=3)
+        text = duration(median) if _QUANTITIES[name] else f"{median:,.3g} {trace.machine.unit}"
+        axis.annotate(f" median {text}", (max(median, 1.0), 0.5), (4, -10), textcoords="offset points", fontsize=8)
+        if _QUANTITIES[name]:
+            seconds_axis(axis, "x", 1.0, float(x[-1]))
+            axis.tick_params(axis="x", labelsize=8, rotation=45)
+        else:
+            axis.set(xscale="log", xlim=(0.9, max(x[-1] * 1.1, 10)), xlabel=trace.machine.unit)
+            axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+        axis.set_title(name, fontsize=10, loc="left")
+        axis.set_ylim(0, 1.02)
+        light_grid(axis)
     axes[0].set_ylabel("share of jobs at or below")
+    headline(figure, _in_words(known, trace), len(trace), f"{trace.machine.name or trace.machine.source}")
     return figure
 
 
-def arrivals(trace: Trace) -> Figure:
-    """Draw when jobs are submitted: by hour of day and by day of week on the machine's clock."""
-    from tracekit.stats import hour_of_week
+def _in_words(known: dict[str, Floats], trace: Trace) -> str:
+    """Say the two facts that one should take away from the distributions."""
+    parts = []
+    if "run time" in known:
+        half, most = np.quantile(known["run time"], [0.5, 0.9])
+        parts.append(f"Half of the jobs run {duration(half)} or less, a tenth longer than {duration(most)}")
+    if "size" in known:
+        one = float((known["size"] <= 1).mean())
+        unit = {"procs": "processor", "nodes": "node", "gpus": "GPU"}[trace.machine.unit]
+        parts.append(f"{one:.0%} take one {unit}" if one >= 0.005 else f"hardly any takes a single {unit}")
+    return "; ".join(parts) or "How the jobs are distributed"
 
-    week = hour_of_week(trace)
-    figure, (hours, days) = new_figure(1, 3.2, columns=2, width_ratios=[3, 1])
-    weekend = week >= 5 * 24
-    both = [np.bincount(week[part] % 24, minlength=24) for part in (~weekend, weekend)]
-    hours.bar(np.arange(24), both[0], color=BLUE, label="Monday to Friday")
-    hours.bar(np.arange(24), both[1], bottom=both[0], color=ORANGE, label="weekend")
-    hours.set(xlabel="hour of day", ylabel="jobs submitted", xticks=range(0, 24, 3), xlim=(-0.6, 23.6))
-    hours.legend(frameon=False)
-    names = ["Mo", "Tu", "We", "Th", "Fr", "Sa", "Su"]
-    days.bar(names, np.bincount(week // 24, minlength=7), color=[BLUE] * 5 + [ORANGE] * 2)
-    days.set(xlabel="day of week")
+
+def run_against_size(trace: Trace) -> Figure:
+    """Draw how long jobs of each size run: cells are numbers of jobs, the line is the median run of each size."""
+    from matplotlib.colors import LogNorm
+
+    size, run = trace.sizes(), trace.column("run_time")
+    keep = (size > 0) & (run > 0)
+    if not keep.any():
+        raise NothingToDraw("no job has both a size and a run time above zero")
+    size, run = size[keep], np.maximum(run[keep], 1.0)
+    across = _edges(size.min(), max(size.max(), 2 * size.min()), 2.0 ** np.arange(-8.5, 25))
+    upwards = np.geomspace(1.0, max(run.max() * 1.01, 10.0), 41)
+    cells, _, _ = np.histogram2d(size, run, bins=(across, upwards))
+    figure, (axis,) = new_figure(1, 5, width=8.5)
+    drawn = axis.pcolormesh(
+        across,
+        upwards,
+        np.ma.masked_equal(cells.T, 0),
+        cmap=HEAT,
+        norm=LogNorm(1, max(cells.max(), 2)),
+        rasterized=True,
+    )
+    figure.colorbar(drawn, ax=axis, label="jobs in the cell", pad=0.01)
+    place = np.digitize(size, across) - 1
+    medians = [(b, float(np.median(run[place == b]))) for b in np.unique(place) if (place == b).sum() >= 10]
+    if medians:
+        centres = np.sqrt(across[:-1] * across[1:])
+        x, y = [centres[b] for b, _ in medians], [value for _, value in medians]
+        axis.plot(
+            x, y, "o-", color="white", markeredgecolor=ORANGE, markerfacecolor=ORANGE, linewidth=2.5, markersize=6
+        )
+        axis.plot(x, y, color=ORANGE, linewidth=1.2, label="median of each size (10 jobs or more)")
+        axis.legend(loc="lower right", fontsize=8, framealpha=0.9)
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    axis.set(xlabel=f"size [{trace.machine.unit}]", ylabel="run time")
+    seconds_axis(axis, "y", 1.0, float(upwards[-1]))
+    rank = _rank_correlation(size, run)
+    word = (
+        "Larger jobs run longer"
+        if rank > 0.2
+        else "Larger jobs run shorter"
+        if rank < -0.2
+        else "Size says little of run"
+    )
+    headline(figure, f"{word} (rank correlation {rank:+.2f})", int(keep.sum()), "sizes in steps of a factor 2")
     return figure
+
+
+def _edges(low: float, high: float, candidates: Floats) -> Floats:
+    """Return the candidates that just cover ``[low, high]``."""
+    first = max(int(np.searchsorted(candidates, low, "right")) - 1, 0)
+    last = min(int(np.searchsorted(candidates, high, "right")), len(candidates) - 1)
+    return candidates[first : last + 1]
+
+
+def _rank_correlation(x: Floats, y: Floats) -> float:
+    """Return Spearman's rank correlation; 0 where one side never varies."""
+    from scipy.stats import rankdata
+
+    a, b = rankdata(x), rankdata(y)
+    if a.std() == 0 or b.std() == 0:
+        return 0.0
+    return float(np.corrcoef(a, b)[0, 1])

@@ -1,4 +1,4 @@
-"""Pictures of one schedule: who ran where and when, how full the machine was."""
+"""Pictures of one schedule, simulated or recorded: who ran where and when, how full the machine was."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.plots.style import BLUE, GREY, ORANGE, Floats, new_figure, time_unit
+from tracekit.plots.style import BLUE, GREY, HEAT, ORANGE, PALE, Floats, new_figure, time_unit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from tracekit.plots.recorded import Recorded
     from tracekit.sim.simulate import SimResult
 
 
@@ -28,7 +29,12 @@ def lanes(start: Floats, end: Floats, procs: NDArray[np.int64], total: int) -> l
     return found
 
 
-def gantt(result: SimResult, *, first: int = 0, jobs: int = 1000) -> Figure:
+def _how(result: SimResult | Recorded) -> str:
+    """Say how the schedule came about."""
+    return f"{result.policy}, backfilling {result.backfill}" if result.backfill else result.policy
+
+
+def gantt(result: SimResult | Recorded, *, first: int = 0, jobs: int = 1000) -> Figure:
     """Draw who ran where and when; colour tells how long each had waited.
 
     ``jobs`` jobs are shown, from the ``first`` on in submit order; jobs before that are drawn in grey where they reach
@@ -59,9 +65,9 @@ def gantt(result: SimResult, *, first: int = 0, jobs: int = 1000) -> Figure:
             boxes[inside].append([(left, low), (right, low), (right, low + count), (left, low + count)])
             if inside:
                 waits.append(max(result.wait[job], 1.0))
-    axis.add_collection(PolyCollection(boxes[False], facecolors="#e4e4e4", edgecolors="none"))
+    axis.add_collection(PolyCollection(boxes[False], facecolors=PALE, edgecolors="none"))
     top = max(max(waits, default=1.0), 10.0)
-    drawn = PolyCollection(boxes[True], cmap="viridis", norm=LogNorm(1, top), linewidths=0.25, edgecolors="white")
+    drawn = PolyCollection(boxes[True], cmap=HEAT, norm=LogNorm(1, top), linewidths=0.25, edgecolors="white")
     drawn.set_array(np.array(waits))
     axis.add_collection(drawn)
     figure.colorbar(drawn, ax=axis, label="wait [s], 1 or less is darkest", pad=0.01)
@@ -72,7 +78,7 @@ def gantt(result: SimResult, *, first: int = 0, jobs: int = 1000) -> Figure:
         xlabel=f"{name} since the first submit shown",
     )
     part = "" if last - first == len(result) else f", jobs {first:,} to {last - 1:,} of {len(result):,} (others grey)"
-    axis.set_title(f"{result.policy}, backfilling {result.backfill}{part}", loc="left")
+    axis.set_title(f"{_how(result)}{part}", loc="left")
     return figure
 
 
@@ -83,7 +89,7 @@ def binned(times: Floats, level: Floats, edges: Floats) -> Floats:
     return np.diff(at_edges) / np.diff(edges)
 
 
-def utilization(result: SimResult, *, bins: int = 500) -> Figure:
+def utilization(result: SimResult | Recorded, *, bins: int = 500) -> Figure:
     """Draw processors in use above and jobs waiting below, averaged over ``bins`` equal stretches of time."""
     from tracekit.sim.metrics import steps
 
@@ -103,7 +109,7 @@ def utilization(result: SimResult, *, bins: int = 500) -> Figure:
     busy.axhline(result.total, color=GREY, linewidth=1)
     mean = float((result.run * result.procs).sum() / (result.total * (last - origin)))
     busy.set(ylabel=f"{result.switches['resource']} in use", ylim=(0, result.total * 1.05), xlim=(x[0], x[-1]))
-    busy.set_title(f"{result.policy}, backfilling {result.backfill}: {mean:.1%} of {result.total:,} in use", loc="left")
+    busy.set_title(f"{_how(result)}: {mean:.1%} of {result.total:,} in use", loc="left")
     queue.stairs(waiting, x, fill=True, color=ORANGE, alpha=0.85)
     queue.set(
         ylabel="jobs waiting", xlabel=f"{name} since the first submit", ylim=(0, max(float(waiting.max()) * 1.05, 1))

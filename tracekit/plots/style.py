@@ -6,38 +6,71 @@ Matplotlib is imported inside the functions, so nobody else pays for it.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.errors import TracekitError, UnknownName
+
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 
-BLUE, ORANGE, GREY = "#2f6c9e", "#d2691e", "#8a8a8a"
+#: Okabe & Ito's palette, which colour-blind readers can tell apart; also apart in grey, in this order.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+BLUE, ORANGE, GREEN, PINK, YELLOW, SKY = PALETTE
+GREY, PALE = "#8a8a8a", "#e4e4e4"
+HEAT = "cividis"  # a scale of amounts that reads the same with and without colour vision
+FORMATS = ("png", "svg")
+POINTS = 2_000  # of a curve; more cannot be seen
+_RANDOM_FREE: Any = {"svg.hashsalt": "tracekit", "svg.fonttype": "none"}
+
+
+class NothingToDraw(TracekitError):
+    """A trace lacks what a picture shows; the message is the reason, as a person would say it."""
 
 
 def save(figure: Figure, path: str | Path, *, force: bool = False) -> None:
-    """Write a figure as PNG, whole or not at all, and with nothing in it that changes from run to run."""
-    from tracekit.files import writing
+    """Write a figure as PNG or SVG by the name's ending, whole or not at all; the same figure gives the same bytes."""
+    from matplotlib import rc_context
 
-    with writing(path, force=force) as out:
-        figure.savefig(out, format="png", dpi=120, metadata={"Software": None})
+    from tracekit.files import plain_suffix, writing
+
+    format = plain_suffix(path).lstrip(".") or "png"
+    if format not in FORMATS:
+        raise UnknownName("picture format", format, FORMATS)
+    metadata = {"Software": None} if format == "png" else {"Date": None, "Creator": None}
+    with rc_context(_RANDOM_FREE), writing(path, force=force) as out:
+        figure.savefig(out, format=format, dpi=120, metadata=metadata)
 
 
-def new_figure(rows: int, height: float, *, columns: int = 1, **options: Any) -> tuple[Figure, Any]:
+def new_figure(rows: int, height: float, *, columns: int = 1, width: float = 10, **options: Any) -> tuple[Figure, Any]:
     """Return a figure and its axes, row by row, without touching the global state of pyplot."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, **options).ravel()
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
     return figure, axes
+
+
+def headline(figure: Figure, text: str, jobs: int, remark: str = "") -> None:
+    """Put over the whole picture what one sees in it, and in grey how many jobs it shows."""
+    below = f"n = {jobs:,} jobs" + (f"; {remark}" if remark else "")
+    figure.suptitle(f"{text}\n", x=0.01, ha="left", fontsize=12, fontweight="bold")
+    figure.text(0.01, 0.985 - 0.30 / figure.get_figheight(), below, ha="left", va="top", fontsize=9, color="#555555")
+
+
+def light_grid(axis: Axes) -> None:
+    """Draw the thin grid that helps to read values off."""
+    axis.grid(alpha=0.25, linewidth=0.6)
+    axis.set_axisbelow(True)
 
 
 def time_unit(seconds: float) -> tuple[float, str]:
@@ -46,3 +79,46 @@ def time_unit(seconds: float) -> tuple[float, str]:
         if seconds >= 3 * unit:
             return unit, name
     return 1.0, "seconds"
+
+
+def duration(seconds: float) -> str:
+    """Say a length of time as a person would: 45 s, 12 min, 3.5 h, 12 days.
+
+    >>> duration(45), duration(5400), duration(12 * 86400)
+    ('45 s', '90 min', '12 days')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 72 * 3600:
+        return f"{seconds / 3600:.1f}".removesuffix(".0") + " h"
+    return f"{seconds / 86400:.0f} days"
+
+
+#: Where a logarithmic axis of seconds has its ticks.
+_TIMES = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36000: "10 h", 86400 * 2: "2 d",
+          86400 * 20: "20 d", 86400 * 365: "1 y"}  # fmt: skip
+
+
+def seconds_axis(axes: Axes, which: Literal["x", "y"], low: float, high: float) -> None:
+    """Make one axis logarithmic in seconds from ``low`` to ``high``, with ticks that people think in."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    high = max(high, low * 10)
+    ticks = [tick for tick in _TIMES if low * 0.99 <= tick <= high * 1.01]
+    axes.set(**{f"{which}scale": "log", f"{which}lim": (low, high)})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(FixedLocator(ticks))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _TIMES.get(round(value), f"{value:g}")))
+
+
+def thinned(values: Floats) -> tuple[Floats, Floats]:
+    """Return points of the cumulative distribution, at most `POINTS`, ends included: values and shares at or below."""
+    x = np.sort(values)
+    shares = np.arange(1, len(x) + 1) / len(x)
+    if len(x) <= POINTS:
+        return x, shares
+    keep = np.unique(np.linspace(0, len(x) - 1, POINTS).astype(np.int64))
+    return x[keep], shares[keep]

@@ -1,0 +1,226 @@
+"""The schedule that a trace recorded: how full the machine was, who ran when, and how load and waits go together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.plots.schedule import binned, gantt
+from tracekit.plots.style import (
+    BLUE,
+    GREY,
+    HEAT,
+    ORANGE,
+    Floats,
+    NothingToDraw,
+    headline,
+    light_grid,
+    new_figure,
+    time_unit,
+)
+from tracekit.sim.metrics import bounded_slowdown, steps
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tracekit.trace import Trace
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The jobs of a trace that ran, by submit time, (jobs,) each; times in seconds. Has what schedules are drawn by."""
+
+    submit: Floats
+    wait: Floats  # 0 where waits are unknown
+    run: Floats
+    procs: Floats
+    total: int  # the machine's size, or the most that was ever in use where that is unknown
+    unit: str
+    waits_known: bool
+    size_known: bool
+    policy: str = "as recorded"
+    backfill: str = ""
+    switches: dict[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.submit)
+
+    @property
+    def start(self) -> Floats:
+        """When each job started."""
+        return self.submit + self.wait
+
+    @property
+    def end(self) -> Floats:
+        """When each job ended."""
+        return self.start + self.run
+
+    @classmethod
+    def of(cls, trace: Trace) -> Recorded:
+        """Take every job with a submit time, a run time and a size; a job of unknown wait counts as started at once.
+
+        Waits count as known when at least half of these jobs have one; jobs without are then left out.
+        """
+        order = trace.order()
+        submit, wait, run = (trace.column(name)[order] for name in ("submit_time", "wait_time", "run_time"))
+        size = trace.sizes()[order]
+        ran = np.isfinite(submit) & (run > 0) & (size > 0) & np.isfinite(run) & np.isfinite(size)
+        known = np.isfinite(wait) & (wait >= 0)
+        waits_known = bool(ran.any() and known[ran].mean() >= 0.5)
+        if waits_known:
+            ran &= known
+        if not ran.any():
+            raise NothingToDraw("no job has a submit time, a run time and a size above zero")
+        begin = submit + np.where(known, wait, 0.0)
+        total = trace.machine.size()
+        if total is None:
+            total = int(np.ceil(steps(begin[ran], (begin + run)[ran], size[ran])[1].max()))
+        return cls(
+            submit[ran],
+            np.where(known, wait, 0.0)[ran],
+            run[ran],
+            size[ran],
+            total,
+            trace.machine.unit,
+            waits_known,
+            trace.machine.size() is not None,
+            switches={"resource": trace.machine.unit},
+        )
+
+    def remark(self) -> str:
+        """Say what had to be assumed."""
+        parts = [] if self.waits_known else ["waits unknown: drawn as if every job had started at once"]
+        if not self.size_known:
+            parts.append("machine size unknown: the most in use at once")
+        return "; ".join(parts)
+
+
+def usage(trace: Trace, *, bins: int = 500) -> Figure:
+    """Draw the share of the machine in use above and the jobs waiting below, over the whole trace."""
+    seen = Recorded.of(trace)
+    origin, last = float(seen.submit.min()), float(np.quantile(seen.end, 0.9999))
+    if last <= origin:
+        raise NothingToDraw("all jobs were submitted and ended at one instant")
+    unit, name = time_unit(last - origin)
+    edges = np.linspace(origin, last, bins + 1)
+    used = binned(*steps(seen.start, seen.end, seen.procs), edges) / seen.total
+    x = (edges - origin) / unit
+    panels = 2 if seen.waits_known else 1
+    figure, axes = new_figure(panels, 2.2 + 1.6 * panels, sharex=True, height_ratios=[3, 2][:panels])
+    axes[0].stairs(used, x, fill=True, color=BLUE)
+    axes[0].axhline(1, color=GREY, linewidth=1)
+    axes[0].set(ylabel=f"share of {seen.total:,} {seen.unit} in use", ylim=(0, max(1.05, used.max() * 1.05)))
+    mean = float(used.mean())
+    text = f"{mean:.0%} of the machine in use" if seen.size_known else f"Mean use is {mean:.0%} of the peak"
+    if seen.waits_known:
+        waiting = binned(*steps(seen.submit, seen.start), edges)
+        axes[1].stairs(waiting, x, fill=True, color=ORANGE)
+        axes[1].set(ylabel="jobs waiting", ylim=(0, max(float(waiting.max()) * 1.05, 1)))
+        text += f", {waiting.mean():,.1f} jobs waiting on average, {waiting.max():,.0f} at worst"
+    axes[-1].set(xlabel=f"{name} since the first submit", xlim=(x[0], x[-1]))
+    for axis in axes:
+        light_grid(axis)
+    headline(figure, text, len(seen), seen.remark())
+    return figure
+
+
+def recorded_gantt(trace: Trace, *, first: int | None = None, jobs: int = 400) -> Figure:
+    """Draw who ran where and when in a stretch of the trace: ``jobs`` jobs from the ``first`` on (default: the middle).
+
+    Processors are numbered only for the drawing: a trace rarely says which ones a job had.
+    """
+    seen = Recorded.of(trace)
+    if not seen.waits_known:
+        raise NothingToDraw("waits are unknown, so nobody knows when jobs started; simulate --out draws a schedule")
+    first = max((len(seen) - jobs) // 2, 0) if first is None else first
+    if first >= len(seen):
+        raise NothingToDraw(f"the window starts at job {first:,}, but only {len(seen):,} jobs ran")
+    shown = seen.wait[first : first + jobs]
+    part, place, count = _stretch(seen, first, jobs)
+    figure = gantt(part, first=place, jobs=count)
+    at_once = float((shown < 60).mean())
+    figure.axes[0].set_title("", loc="left")
+    headline(
+        figure,
+        f"Each box is a job: width is run time, height is size; {at_once:.0%} of these started within a minute",
+        len(shown),
+        f"from job {first:,} of {len(seen):,} on, others grey; places are made up for the drawing",
+    )
+    return figure
+
+
+def _stretch(seen: Recorded, first: int, jobs: int) -> tuple[Recorded, int, int]:
+    """Cut the schedule down to some jobs and those beside them; return it, where these jobs stand now, and how many.
+
+    The stretch ends where 19 of 20 of the jobs have ended: one that waited for months would squeeze the rest.
+    """
+    inside = np.zeros(len(seen), dtype=bool)
+    inside[first : first + jobs] = True
+    begin, end = seen.start[inside].min(), np.quantile(seen.end[inside], 0.95)
+    inside &= seen.start < end
+    keep = inside | ((seen.end > begin) & (seen.start < end))
+    cut = replace(
+        seen, submit=seen.submit[keep], wait=seen.wait[keep], run=np.minimum(seen.end, end)[keep] - seen.start[keep],
+        procs=seen.procs[keep],
+    )  # fmt: skip
+    return cut, int(keep[:first].sum()), int(inside.sum())
+
+
+def load_experienced(seen: Recorded) -> Floats:
+    """Return for each job the mean share of the machine in use while it was in the system, submit to end."""
+    times, level = steps(seen.start, seen.end, seen.procs)
+    area = np.concatenate(([0.0], np.cumsum(level[:-1] * np.diff(times))))
+    inside = np.interp(seen.end, times, area) - np.interp(seen.submit, times, area)
+    return np.asarray(inside / np.maximum(seen.end - seen.submit, 1e-9) / seen.total)
+
+
+def load_and_slowdown(trace: Trace) -> Figure:
+    """Draw, as a heatmap of jobs, the load each one met against the bounded slowdown it had.
+
+    After Krakov & Feitelson, "High-resolution analysis of parallel job workloads", JSSPP 2012.
+    """
+    from matplotlib.colors import LogNorm
+
+    seen = Recorded.of(trace)
+    if not seen.waits_known:
+        raise NothingToDraw("waits are unknown, so slowdowns are")
+    load = np.clip(load_experienced(seen), 0, 1.2)
+    slow = bounded_slowdown(seen.wait, seen.run)
+    across = np.linspace(0, max(1.0, float(load.max())), 41)
+    upwards = np.geomspace(1, max(float(slow.max()) * 1.01, 10), 41)
+    cells, _, _ = np.histogram2d(load, slow, bins=(across, upwards))
+    figure, (axis,) = new_figure(1, 5, width=8.5)
+    drawn = axis.pcolormesh(
+        across,
+        upwards,
+        np.ma.masked_equal(cells.T, 0),
+        cmap=HEAT,
+        norm=LogNorm(1, max(cells.max(), 2)),
+        rasterized=True,
+    )
+    figure.colorbar(drawn, ax=axis, label="jobs in the cell", pad=0.01)
+    middle, means = _means_by(load, slow, across)
+    axis.plot(middle, means, color="white", linewidth=3)
+    axis.plot(middle, means, color=ORANGE, linewidth=1.8, label="mean at that load (10 jobs or more)")
+    axis.legend(loc="upper left", fontsize=8, framealpha=0.9)
+    axis.set(yscale="log", xlabel="share of the machine in use while the job waited and ran",
+             ylabel="bounded slowdown (bound 10 s)", xlim=(0, across[-1]))  # fmt: skip
+    busy = load >= 0.8
+    parts = [
+        f"{slow[part].mean():,.1f} {name}" for part, name in ((~busy, "below"), (busy, "above")) if part.sum() >= 10
+    ]
+    text = f"Mean bounded slowdown {' and '.join(parts)} 80% load" if parts else "Load and slowdown, job by job"
+    headline(figure, text, len(seen), seen.remark())
+    return figure
+
+
+def _means_by(x: Floats, y: Floats, edges: Floats) -> tuple[Floats, Floats]:
+    """Return the bins' centres and the mean of y in each; bins with fewer than 10 jobs are left out."""
+    place: NDArray[np.intp] = np.clip(np.digitize(x, edges) - 1, 0, len(edges) - 2)
+    count = np.bincount(place, minlength=len(edges) - 1)
+    total = np.bincount(place, weights=y, minlength=len(edges) - 1)
+    keep = count >= 10
+    return ((edges[:-1] + edges[1:]) / 2)[keep], total[keep] / count[keep]
