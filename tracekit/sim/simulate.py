@@ -159,14 +159,24 @@ def run_table(
 
 
 def starts(
-    ready: Prepared, policy: BuiltIn | Policy, backfill: str, switches: Switches, *, on_interval: Hook | None = None
+    ready: Prepared,
+    policy: BuiltIn | Policy,
+    backfill: str,
+    switches: Switches,
+    *,
+    on_interval: Hook | None = None,
+    begun: Floats | None = None,
+    clock: float = -np.inf,
 ) -> Floats:
-    """Return the start time of every prepared job, (jobs,)."""
+    """Return the start time of every prepared job, (jobs,).
+
+    ``begun`` (jobs,) holds the starts of jobs that have started before ``clock``, NaN for all others.
+    """
     from tracekit.sim import session  # numba is slow to import: only when something is really simulated
 
     if not len(ready.table):
         return np.empty(0)
-    run = session.Session(ready, backfill, switches)
+    run = session.Session(ready, backfill, switches, start=begun, clock=clock)
     if isinstance(policy, BuiltIn):
         code, given = values_for(policy.name, ready, switches)
         if on_interval is not None:
