@@ -123,6 +123,9 @@ def detect(path: Path, formats: Registry[type[Format]]) -> Format:
     head = head_of(path)
     if not head.strip():
         raise FormatError(path, "the file is empty")
+    mistaken = _mistaken(head)
+    if mistaken:
+        raise FormatError(path, *mistaken[:1], hint=mistaken[1])
     archive = next((name for name, (at, mark) in _ARCHIVES.items() if head[at:].startswith(mark)), None)
     if archive:
         raise FormatError(path, f"binary data: a {archive} archive", hint="unpack it first")
@@ -143,6 +146,26 @@ def _detect_folder(path: Path, formats: Registry[type[Format]]) -> Format:
     raise FormatError(path, "is a directory, not a trace file; no format recognises it as a folder of its own")
 
 
+def _mistaken(head: bytes) -> tuple[str, str] | None:
+    """Return what a file is, and what to do, where it is one that people hand us by mistake."""
+    start = head[:2000].lstrip().lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        return "an HTML page, not a trace", "was an error page or a login page saved in place of the file?"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "text in UTF-16", "save it as UTF-8: iconv -f UTF-16 -t UTF-8"
+    if head.startswith(b"PK\x03\x04") and b"[Content_Types].xml" in head:
+        return "an office document, such as an Excel workbook", "save it as CSV"
+    if head.startswith(b"%PDF"):
+        return "a PDF document, not a trace", "the data must be somewhere else"
+    lines = head_lines(head, 2)
+    if lines and lines[0].split()[:1] in (["JobID"], ["JOBID"]) and not set("|,;") & set(lines[0]):
+        return (
+            "a table of Slurm's that is made for people to read",
+            "'tracekit sacct-command' prints a command whose output can be read",
+        )
+    return None
+
+
 def _unrecognised(head: bytes, formats: Registry[type[Format]]) -> tuple[str]:
     if b"\0" in head:
         return ("binary data that no format recognises",)
@@ -155,6 +178,10 @@ def _unrecognised(head: bytes, formats: Registry[type[Format]]) -> tuple[str]:
                 f"a table whose columns no format recognises ({columns}); read it with "
                 "--from csv --map submit_time=THEIRS,run_time=THEIRS,req_procs=THEIRS",
             )
+        if len(cells) == 18 and all(_is_number(cell) for cell in cells):
+            return (f"looks like SWF with '{separator}' between its fields, where SWF has blanks",)
+        if len(cells) >= 3 and all(_is_number(cell) for cell in cells):
+            return ("a table without names of columns; add a first line such as job_id,submit_time,run_time,req_procs",)
     return (f"no format recognises it; known formats: {', '.join(formats)} (choose one with --from)",)
 
 

@@ -147,7 +147,7 @@ def test_streams(toy_swf: Path, tmp_path: Path) -> None:
         (["convert", "a.swf", "b.swf", "--on-error", "ignore"], "stop or skip"),
         (["convert", "a.swf", "b.swf", "--map", "nonsense"], "our=theirs"),
         (["convert", "a.swf", "b.swf", "--map", "runtime=x"], "run_time"),
-        (["info"], "Missing argument"),
+        (["info"], "missing argument"),
         (["info", "--jsn", "x"], "--json"),
     ],
 )

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from tracekit.machine import Machine
     from tracekit.sim.simulate import simulate
     from tracekit.trace import Trace
+
+if sys.version_info < (3, 11):  # noqa: UP036  (pip refuses it, a copied folder does not)
+    raise ImportError(f"tracekit needs Python 3.11 or newer; this is {sys.version.split()[0]} at {sys.executable}")
 
 __version__ = "0.1.0"
 

@@ -45,7 +45,8 @@ class UnknownName(UsageError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         known = sorted(known)
-        close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+        close = [own for own in known if own.lower() == name.lower()]
+        close = close or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
         some = ", ".join(known[:40]) + (" …" if len(known) > 40 else "")
         hint = f"did you mean {' or '.join(close)}?" if close else f"known: {some}"
         super().__init__(f"unknown {kind} '{name}'; {hint}")

@@ -77,7 +77,7 @@ def _neighbours(path: Path) -> str:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
         return ""
-    close = difflib.get_close_matches(path.name, names, n=1)
+    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.7)
     return f"did you mean {path.parent / close[0]}?" if close else ""
 
 
@@ -89,14 +89,30 @@ def head_of(path: str | Path) -> bytes:
 
 @contextmanager
 def as_path(path: str | Path) -> Iterator[Path]:
-    """Give every reader a real path: standard input is copied to a temporary file that lives as long as the block."""
-    if not is_stream(path):
-        yield Path(path)
+    """Give every reader a real path: what can be read only once is copied to a file that lives as long as the block."""
+    if is_stream(path):
+        if sys.stdin is None:
+            raise FormatError("standard input", "is closed")
+        if sys.stdin.isatty():
+            sys.stderr.write("reading what you type; end it with Ctrl-D\n")
+        with _spooled(sys.stdin.buffer) as spool:
+            yield spool
         return
-    if sys.stdin is None:
-        raise FormatError("standard input", "is closed")
+    if not str(path).strip():
+        raise FormatError("input", "the name of the file is empty", hint="is a shell variable not set?")
+    if "://" in str(path):
+        raise FormatError(path, "is an address, not a file", hint="download it first; tracekit fetch does for some")
+    if Path(path).is_fifo():  # zcat jobs.gz | …, written as <(zcat jobs.gz)
+        with Path(path).open("rb") as pipe, _spooled(pipe) as spool:
+            yield spool
+        return
+    yield Path(path)
+
+
+@contextmanager
+def _spooled(source: IO[bytes]) -> Iterator[Path]:
     with tempfile.NamedTemporaryFile(prefix="tracekit-stdin-") as spool:
-        shutil.copyfileobj(sys.stdin.buffer, spool)
+        shutil.copyfileobj(source, spool)
         spool.flush()
         yield Path(spool.name)
 
@@ -167,6 +183,8 @@ def check_writable(path: str | Path, *, force: bool = False) -> None:
     """Refuse early, before any work: a directory, a missing folder, or an existing file without ``force``."""
     if is_stream(path):
         return
+    if not str(path).strip():
+        raise OutputError("the name of the output is empty; is a shell variable not set?")
     path = Path(path)
     if path.is_dir():
         raise OutputError(f"{path}: is a directory; give the name of a file in it")

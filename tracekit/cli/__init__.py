@@ -55,7 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _terminated)
     arguments = first_words(_flags_first(sys.argv[1:] if arguments is None else arguments))
     try:
-        code = app(arguments, standalone_mode=False)  # a command returns nothing, or leaves with typer.Exit
+        # a command returns nothing, or leaves with typer.Exit
+        code = app(arguments, prog_name="tracekit", standalone_mode=False)
         return _fail("interrupted", 130) if code == 130 else code or 0
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 0

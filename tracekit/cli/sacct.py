@@ -33,6 +33,8 @@ def sacct_command(
     for day in (start, end):
         if not re.fullmatch(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?)?", day):
             raise UsageError(f"sacct wants a day such as 2024-01-31, not '{day}'")
+    if end <= start:
+        raise UsageError(f"--end {end} must come after --start {start}")
     if cluster is not None and not re.fullmatch(r"[\w.,-]+", cluster):
         raise UsageError(f"'{cluster}' is no name of a cluster")
     words = ["TZ=UTC", "sacct", "--allusers", "--parsable2", "--noconvert"]

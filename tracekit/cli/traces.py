@@ -314,6 +314,8 @@ def clean(
         if rules is not None
         else cleaning.read_recipe(str(recipe))
     )
+    if not names:
+        raise UsageError("no rule is named; 'tracekit rules' lists them")
     chosen = prepare(source, target, format=to, force=force)
     beside = f"{target}.recipe.toml"
     if target != "-":
@@ -371,7 +373,8 @@ def slice_(
     from tracekit import transform
 
     chosen = prepare(source, target, format=to, force=force)
-    trace, _ = load(source, format=from_, procs=procs, machine=machine)
+    whole, _ = load(source, format=from_, procs=procs, machine=machine)
+    trace = whole
     if after is not None or before is not None:
         from_second = _second(trace, after, float("-inf"))
         trace = trace.between(from_second, _second(trace, before, float("inf")))
@@ -384,6 +387,10 @@ def slice_(
             trace = transform.window(trace, int(start or 0), int(count))
         except ValueError:
             raise UsageError(f"--jobs wants COUNT or START:COUNT, not '{jobs}'") from None
+    if not len(trace):
+        facts = whole.summary()
+        first, last = facts["first_submit"] or "second 0", facts["last_submit"] or _human(facts["span_s"])
+        raise TracekitError(f"no job is left to write: the {len(whole):,} jobs were submitted from {first} to {last}")
     save(trace, target, format=chosen, force=force)
 
 

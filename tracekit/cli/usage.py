@@ -1,0 +1,94 @@
+"""What is wrong with a command line, in one line that says what to type instead."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Protocol, TypeGuard
+
+#: What the parser says about values, and how a person would say it.
+_PLAIN = {
+    "valid integer": "is no whole number",
+    "valid number": "is no number",
+    "greater than or equal to": "is too small: at least",
+    "less than or equal to": "is too large: at most",
+}
+
+
+class UsageProblem(Protocol):
+    """What the parser raises; its classes have moved between packages, so they are known by what they have."""
+
+    exit_code: int
+    ctx: Any
+
+    def format_message(self) -> str:
+        """Return the parser's own words."""
+        ...
+
+
+def is_usage_problem(error: BaseException) -> TypeGuard[UsageProblem]:
+    """Tell whether an error says that the command line could not be understood."""
+    return hasattr(error, "format_message") and getattr(error, "exit_code", None) == 2
+
+
+def first_words(arguments: list[str]) -> list[str]:
+    """Understand ``help``, ``help COMMAND`` and ``--version``, which people try first."""
+    match arguments:
+        case ["help", *rest]:
+            return [*rest[:1], "--help"]
+        case ["--version" | "-V", *_]:
+            return ["version"]
+    return arguments
+
+
+def explain(error: UsageProblem, arguments: list[str]) -> str:
+    """Return the parser's complaint in one line, with the nearest name and how the command is used."""
+    said = error.format_message().strip().rstrip(".")
+    said = re.sub(r"\(Possible options: (.*)\)$", r"(did you mean \1?)", said)
+    said = re.sub(r"\. Did you mean (.*\?)$", r" (did you mean \1)", said)
+    name = next((one for one in arguments if not one.startswith("-")), "")
+    path = getattr(error.ctx, "command_path", f"tracekit {name}".strip())
+    if said.startswith("No such command"):
+        if Path(name).is_file():
+            return f"'{name}' is a file, no command; try: tracekit info {name}"
+        return f"{_lower(said)}; 'tracekit --help' lists them"
+    if said.startswith("No such option") and " " not in path:
+        flag = getattr(error, "option_name", "")
+        return f"{_lower(said)}; flags stand after their command: tracekit COMMAND {flag}"
+    said = _value(said, getattr(error, "param", None), arguments) or _lower(said)
+    if any(one.endswith(",") for one in arguments):
+        return f"{said}; a list is written without spaces: a,b,c"
+    return f"{said}; {_usage(error, path)}'{path} --help' shows all"
+
+
+def _value(said: str, parameter: Any, arguments: list[str]) -> str | None:
+    """Return a complaint about a flag's value that shows the value; None where it is none."""
+    flag = next((one for one in getattr(parameter, "opts", ()) if one.startswith("--")), None)
+    if flag is None or not said.startswith("Invalid value"):
+        return None
+    given = _given(flag, arguments)
+    for theirs, ours in _PLAIN.items():
+        before, found, after = said.partition(theirs)
+        if found and before:
+            return f"{flag}: '{given}' {ours}{after if ours[-1] == 't' else ''}"
+    return None
+
+
+def _given(flag: str, arguments: list[str]) -> str:
+    for place, word in enumerate(arguments):
+        if word == flag and place + 1 < len(arguments):
+            return arguments[place + 1]
+        if word.startswith(flag + "="):
+            return word.partition("=")[2]
+    return ""
+
+
+def _usage(error: UsageProblem, path: str) -> str:
+    if error.ctx is None:
+        return ""
+    arguments = [one for one in error.ctx.command.params if one.param_type_name == "argument"]
+    return " ".join(["usage:", path, *(str(one.metavar or one.name.upper()) for one in arguments), "[OPTIONS]; "])
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
