@@ -30,6 +30,11 @@ OPTIONS = ("age_weight", "size_weight", "fair_weight", "queue_weight", "age_max"
 USERS, TOTAL = len(OPTIONS), len(OPTIONS) + 1
 
 
+def no_books() -> Books:
+    """Return empty books, for passes that look nothing up in them."""
+    return Books(np.zeros(0, np.int64), np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0))
+
+
 @compiled
 def predict(books: Books, job: int, requested: float) -> float:
     """Return the mean run time of the user's last two ended jobs, never above ``requested``, which serves newcomers."""

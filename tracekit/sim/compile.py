@@ -70,6 +70,11 @@ def inlined(function: F) -> F:
     return _compile(function, inline="always")
 
 
+def internal(function: F) -> F:
+    """Compile a function that only compiled code calls: without the entry from Python, which many arrays make slow."""
+    return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
 def _compile(function: F, **options: Any) -> F:
     before = config.CACHE_DIR
     config.CACHE_DIR = str(cache_folder())  # read by numba while it decorates, and only then

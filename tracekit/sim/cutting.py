@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError, UsageError
-from tracekit.sim import formulas, observe
+from tracekit.sim import observe
 from tracekit.sim.jobs import Prepared, prepare, table
 from tracekit.sim.objectives import Schedule
 from tracekit.sim.policies import BuiltIn, Policy, find
@@ -36,7 +36,7 @@ class Cut:
     ready: Prepared
     fixed: NDArray[np.float32]  # (jobs, features)
     order: NDArray[np.int64]  # (1 or 2, jobs) by the rule(s) of visibility
-    user: NDArray[np.int64]  # (jobs,) numbered from 0 within the window
+    user: NDArray[np.int64]  # (jobs,) numbered from 0 within the window, where a feature needs it
     begun: Floats  # (jobs,) starts before the window begins; NaN for all that are still to start
     opening: float  # when it begins; −inf = at the first submit
 
@@ -112,20 +112,10 @@ class Cutter:
             begun[ready.table.submit < opening] = np.where(early < opening, early, np.nan)
             stays = ~(begun + ready.run <= opening)  # what has ended by then is history
             ready, fixed, begun = _rows(ready, stays), fixed[stays], begun[stays]
-        return Cut(window, ready, fixed, self._orders(ready), _renumbered(ready.table.user), begun, opening)
-
-    def _orders(self, ready: Prepared) -> NDArray[np.int64]:
-        """Return the jobs by each order of the rule of visibility; it matters only where more can wait than slots."""
-        jobs = len(ready.table)
-        if jobs <= self.task.slots:
-            return np.zeros((len(self.task.orders), jobs), np.int64)
-        found = []
-        for name in self.task.orders:
-            code, given = values_for(name, ready, self._switches)
-            if code != formulas.GIVEN:
-                raise UsageError(f"visible rule '{name}' changes while jobs wait; take one that is settled at submit")
-            found.append(np.arange(jobs) if given is None else np.argsort(given, kind="stable"))
-        return np.array(found, dtype=np.int64)
+        user = ready.table.user
+        if "user-average" in self.task.feature_names:
+            user = np.unique(user, return_inverse=True)[1].astype(np.int64)
+        return Cut(window, ready, fixed, visible_orders(ready, self.task), user, begun, opening)
 
     # ---- judging -----------------------------------------------------------------------------------------------------
 
@@ -196,6 +186,18 @@ class Cutter:
         return [window for window, cost in zip(windows, costs, strict=True) if low < cost < high]
 
 
+def visible_orders(ready: Prepared, task: PickJob) -> NDArray[np.int64]:
+    """Return the jobs by each order of the rule of visibility; it matters only where more can wait than slots."""
+    jobs = len(ready.table)
+    if jobs <= task.slots:
+        return np.zeros((len(task.orders), jobs), np.int64)
+    found = np.empty((len(task.orders), jobs), np.int64)
+    for i, name in enumerate(task.orders):
+        given = values_for(name, ready, task.switches.resolved())[1]  # settled at submit, or PickJob would not take it
+        found[i] = np.arange(jobs) if given is None else np.argsort(given, kind="stable")
+    return found
+
+
 def _rows(ready: Prepared, rows: NDArray[np.bool_]) -> Prepared:
     if rows.all():
         return ready
@@ -206,10 +208,6 @@ def _rows(ready: Prepared, rows: NDArray[np.bool_]) -> Prepared:
         estimate=ready.estimate[rows],
         units=ready.units[rows],
     )
-
-
-def _renumbered(user: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.unique(user, return_inverse=True)[1].astype(np.int64)
 
 
 def _reasons(ready: Prepared) -> str:

@@ -1,8 +1,8 @@
 """The compiled part of an environment: many windows side by side, each stopped where somebody has to choose a job.
 
-A *lane* is one simulation. `proceed` runs it by the engine's own functions until there is a choice to be made and
-writes down who may be chosen; `choose` makes one choice. Both together say nothing about *which* job is best, and
-everything else (events, reservations, backfilling) is the code that the heuristics run on.
+A *lane* is one simulation. `proceed` makes a choice and runs by the engine's own functions to the next one, where it
+writes down who may be chosen. It says nothing about *which* job is best; everything else (events, reservations,
+backfilling) is the code that the heuristics run on.
 
 All functions take a `World`, arrays with one row per lane, and a lane's number, so that compiled code of others (a
 network, a rollout) can call them as well. Nothing here allocates.
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from tracekit.sim.backfill import EASY, NONE, Memory
 from tracekit.sim.books import Books
-from tracekit.sim.capacity import Processors
-from tracekit.sim.compile import compiled
+from tracekit.sim.capacity import Processors, fits
+from tracekit.sim.compile import inlined, internal
 from tracekit.sim.decide import Queue, anyone_fits, drop_started, fill, fill_gaps, may_fill, place
 from tracekit.sim.engine import admit, tick_from
 from tracekit.sim.events import Clock, Jobs, advance, next_event, resume
@@ -107,7 +107,7 @@ class World(NamedTuple):
 # A lane's rows as the engine's own tuples. Views only, so this costs next to nothing.
 
 
-@compiled
+@internal
 def jobs_of(world: World, lane: int) -> Jobs:
     """Return the jobs of a lane."""
     n = world.length[lane]
@@ -120,7 +120,7 @@ def jobs_of(world: World, lane: int) -> Jobs:
     )
 
 
-@compiled
+@internal
 def running_of(world: World, lane: int) -> Running:
     """Return the running jobs of a lane."""
     return Running(
@@ -133,7 +133,7 @@ def running_of(world: World, lane: int) -> Running:
     )
 
 
-@compiled
+@internal
 def queue_of(world: World, lane: int) -> Queue:
     """Return the waiting jobs of a lane, by submit time."""
     return Queue(
@@ -141,7 +141,7 @@ def queue_of(world: World, lane: int) -> Queue:
     )
 
 
-@compiled
+@internal
 def begin_lane(world: World, rules: Rules, lane: int, books: Books) -> None:
     """Begin a lane's window, whose jobs have been written into its rows, and run it to the first choice."""
     jobs, running = jobs_of(world, lane), running_of(world, lane)
@@ -167,25 +167,50 @@ def begin_lane(world: World, rules: Rules, lane: int, books: Books) -> None:
     )
     world.tick[lane, 0] = np.inf
     world.tick[lane, 1] = next_event(jobs, running, Clock(world.time[lane], world.arrived[lane]))
-    proceed(world, rules, lane, books)
+    proceed(world, rules, lane, -1, books)
 
 
-@compiled
-def proceed(world: World, rules: Rules, lane: int, books: Books) -> None:
-    """Run a lane until somebody has to choose, or to its end; forced moves are made on the way."""
+@internal
+def chosen_job(world: World, rules: Rules, lane: int, action: int) -> int:
+    """Return the job that an action means; −1 = do nothing until the next event; −2 = it is not on offer."""
+    if 0 <= action < world.count[lane]:
+        return int(world.visible[lane, action])
+    return -1 if action == rules.slots and world.state[lane, MAY_SKIP] == 1 else -2
+
+
+@internal
+def proceed(world: World, rules: Rules, lane: int, job: int, books: Books) -> None:
+    """Choose a job (−1: none until the next event) and run to the next choice, or to the end; forced ones are made."""
     jobs, running, queue = jobs_of(world, lane), running_of(world, lane), queue_of(world, lane)
-    capacity = Processors(world.free[lane])
+    capacity, later = Processors(world.free[lane]), Processors(world.later[lane])
     clock, memory = Clock(world.time[lane], world.arrived[lane]), Memory(world.memory[lane], world.shadow[lane])
     state, tick, total = world.state[lane], world.tick[lane], len(jobs.submit)
+    if job < 0:
+        state[PHASE] = BETWEEN
     while True:
+        if job >= 0:
+            started = running.tally[1]
+            if state[PHASE] == FILLING:
+                fill(clock.time[0], job, memory.shadow[0], jobs, capacity, later, running)
+            elif place(clock.time[0], job, jobs, capacity, later, running, rules.backfill, rules.commit, memory):
+                state[PHASE] = PICKING
+            elif rules.backfill == EASY:
+                state[PHASE] = FILLING
+            else:
+                state[PHASE] = BETWEEN
+                if rules.backfill != NONE:
+                    fill_gaps(clock.time[0], jobs, capacity, later, running, queue, rules.backfill, memory)
+            if running.tally[1] > started:
+                _account(world, rules, lane, jobs, queue)
+            job = -1
+
         if state[PHASE] == BETWEEN:
             if queue.length[0] == 0:
                 tick[0] = np.inf
             time = min(next_event(jobs, running, clock), tick[0])
             if time == np.inf or (clock.arrived[0] == total and queue.length[0] == 0):
-                state[PHASE] = FINISHED
+                state[PHASE], state[MAY_SKIP] = FINISHED, 0
                 world.count[lane] = 0
-                state[MAY_SKIP] = 0
                 world.done[lane] = True
                 return
             first = clock.arrived[0]
@@ -199,18 +224,17 @@ def proceed(world: World, rules: Rules, lane: int, books: Books) -> None:
                     continue
                 tick[0] = tick_from(np.nextafter(time, np.inf), tick[1], rules.interval)
             settled = rules.commit and memory.number[1] >= 0
-            if anyone_fits(jobs, capacity, queue) or (rules.commit and not settled):
+            if settled and (rules.backfill != NONE or fits(capacity, jobs.size[memory.number[1]])):
+                if anyone_fits(jobs, capacity, queue):
+                    state[PHASE], job = PICKING, memory.number[1]
+            elif not settled and (rules.commit or anyone_fits(jobs, capacity, queue)):
                 state[PHASE] = PICKING
-                if settled:
-                    _pick(world, rules, lane, memory.number[1])
             continue
 
-        if state[PHASE] == PICKING and (
-            queue.length[0] == 0 or not (rules.commit or anyone_fits(jobs, capacity, queue))
-        ):
+        if state[PHASE] == PICKING and not rules.commit and not anyone_fits(jobs, capacity, queue):
             state[PHASE] = BETWEEN  # a pick that cannot start now would be forgotten at the next event
             continue
-        found = _show(world, rules, lane)
+        found = _show(world, rules, lane, jobs, capacity, later)
         if found == 0:
             state[PHASE] = BETWEEN
             continue
@@ -220,128 +244,76 @@ def proceed(world: World, rules: Rules, lane: int, books: Books) -> None:
             state[MAY_SKIP] = 1 if may_skip else 0
             state[ASKED] += 1
             return
-        _take(world, rules, lane, world.visible[lane, 0])
+        job = world.visible[lane, 0]
 
 
-@compiled
-def choose(world: World, rules: Rules, lane: int, action: int) -> bool:
-    """Make a choice: a slot, or `Rules.slots` to do nothing until the next event. False: it was not on offer."""
-    if action == rules.slots and world.state[lane, MAY_SKIP] == 1:
-        world.state[lane, PHASE] = BETWEEN
-        return True
-    if action < 0 or action >= world.count[lane]:
-        return False
-    _take(world, rules, lane, world.visible[lane, action])
-    return True
-
-
-@compiled
-def _take(world: World, rules: Rules, lane: int, job: int) -> None:
-    if world.state[lane, PHASE] == PICKING:
-        _pick(world, rules, lane, job)
-        return
-    jobs = jobs_of(world, lane)
-    fill(
-        world.time[lane, 0],
-        job,
-        world.shadow[lane, 0],
-        jobs,
-        Processors(world.free[lane]),
-        Processors(world.later[lane]),
-        running_of(world, lane),
-    )
-    _account(world, rules, lane)
-
-
-@compiled
-def _pick(world: World, rules: Rules, lane: int, job: int) -> None:
-    """Start a picked job, or reserve for it and see to the gaps before its turn."""
-    jobs, running, queue = jobs_of(world, lane), running_of(world, lane), queue_of(world, lane)
-    capacity, later = Processors(world.free[lane]), Processors(world.later[lane])
-    memory, now = Memory(world.memory[lane], world.shadow[lane]), world.time[lane, 0]
-    if place(now, job, jobs, capacity, later, running, rules.backfill, rules.commit, memory):
-        world.state[lane, PHASE] = PICKING
-    elif rules.backfill == EASY:
-        world.state[lane, PHASE] = FILLING
-        return
-    else:
-        world.state[lane, PHASE] = BETWEEN
-        if rules.backfill == NONE:
-            return
-        fill_gaps(now, jobs, capacity, later, running, queue, rules.backfill, memory)
-    _account(world, rules, lane)
-
-
-@compiled
-def _account(world: World, rules: Rules, lane: int) -> None:
+@inlined
+def _account(world: World, rules: Rules, lane: int, jobs: Jobs, queue: Queue) -> None:
     """Write down what the jobs that just started have cost, and take them out of the queue."""
-    jobs, queue = jobs_of(world, lane), queue_of(world, lane)
+    by_user = world.by_user[lane]
     for i in range(queue.length[0]):
-        job = queue.job[i]
-        if not np.isnan(jobs.start[job]):
-            wait, run = jobs.start[job] - jobs.submit[job], jobs.run[job]
+        each = queue.job[i]
+        if not np.isnan(jobs.start[each]):
+            wait, run = jobs.start[each] - jobs.submit[each], jobs.run[each]
             world.accrued[lane, 0] += job_cost(world.weights, rules.bound, wait, run) / world.accrued[lane, 1]
-            if world.by_user.shape[1] > 1:
-                user = world.user[lane, job]
-                world.by_user[lane, user, 0] += max(1.0, (wait + run) / max(run, rules.bound))
-                world.by_user[lane, user, 1] += 1.0
+            if len(by_user) > 1:
+                by_user[world.user[lane, each], 0] += max(1.0, (wait + run) / max(run, rules.bound))
+                by_user[world.user[lane, each], 1] += 1.0
     drop_started(jobs, queue)
 
 
-@compiled
-def _on_offer(world: World, rules: Rules, lane: int, job: int) -> bool:
-    """Tell whether a waiting job may be chosen now: anyone to pick, to fill a gap who is not in the way."""
-    if world.state[lane, PHASE] == PICKING:
-        return True
-    return job != world.memory[lane, 1] and may_fill(
-        world.time[lane, 0],
-        job,
-        world.shadow[lane, 0],
-        True,
-        jobs_of(world, lane),
-        Processors(world.free[lane]),
-        Processors(world.later[lane]),
-    )
+@inlined
+def _show(world: World, rules: Rules, lane: int, jobs: Jobs, capacity: Processors, later: Processors) -> int:
+    """Write who may be chosen into ``visible``, by submit time, or by the rule where there are too many; how many.
 
-
-@compiled
-def _show(world: World, rules: Rules, lane: int) -> int:
-    """Write who may be chosen into ``visible``, by submit time, or by the rule where there are too many; how many."""
-    visible, waiting = world.visible[lane], world.waiting[lane]
-    found = 0
-    for i in range(world.waiting_count[lane, 0]):
-        job = waiting[i]
-        if _on_offer(world, rules, lane, job):
-            if found == rules.slots:
-                return _show_some(world, rules, lane)
-            visible[found] = job
-            found += 1
+    To be picked: whoever waits. To fill a gap: whoever is not in the way.
+    """
+    visible, waiting, count = world.visible[lane], world.waiting[lane], world.waiting_count[lane, 0]
+    filling, blocked, found = world.state[lane, PHASE] == FILLING, world.memory[lane, 1], 0
+    now, shadow = world.time[lane, 0], world.shadow[lane, 0]
+    if filling:
+        for i in range(count):
+            each = waiting[i]
+            if each != blocked and may_fill(now, each, shadow, True, jobs, capacity, later):
+                if found < rules.slots:
+                    visible[found] = each
+                found += 1
+    else:
+        found = count
+        for i in range(min(count, rules.slots)):
+            visible[i] = waiting[i]
+    if found > rules.slots:
+        found = rules.slots
+        _show_some(world, rules, lane, filling)
     return found
 
 
-@compiled
-def _show_some(world: World, rules: Rules, lane: int) -> int:
-    """Fill the slots from one order, or from two in turn, of those on offer."""
-    visible, mark, start, order = world.visible[lane], world.mark[lane], world.start[lane], world.order[lane]
+@internal
+def _show_some(world: World, rules: Rules, lane: int, filling: bool) -> None:
+    """Fill the slots from one order, or from two in turn."""
+    visible, mark, order = world.visible[lane], world.mark[lane], world.order[lane]
+    jobs, capacity, later = jobs_of(world, lane), Processors(world.free[lane]), Processors(world.later[lane])
+    now, shadow, blocked = world.time[lane, 0], world.shadow[lane, 0], world.memory[lane, 1]
     world.state[lane, STAMP] += 1
     arrived, stamp = world.arrived[lane, 0], world.state[lane, STAMP]
-    found, at, turn = 0, 0, 0
-    first, second = 0, 0
+    found, turn, first, second = 0, 0, 0, 0
     while found < rules.slots:
         at = first if turn == 0 else second
         while True:
-            job = order[turn, at]
+            each = order[turn, at]
             at += 1
-            if job < arrived and np.isnan(start[job]) and _on_offer(world, rules, lane, job):
-                break
+            if each < arrived and np.isnan(jobs.start[each]):
+                if not filling:
+                    break
+                if each != blocked and may_fill(now, each, shadow, True, jobs, capacity, later):
+                    break
         if turn == 0:
             first = at
         else:
             second = at
-        if rules.orders == 1 or mark[job] != stamp:
-            mark[job] = stamp
-            visible[found] = job
+        if mark[each] != stamp:
+            mark[each] = stamp
+            visible[found] = each
             found += 1
         if rules.orders == 2:
             turn = 1 - turn
-    return found

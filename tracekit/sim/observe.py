@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tracekit.errors import UnknownName
 from tracekit.sim.capacity import Processors, most
-from tracekit.sim.compile import compiled
+from tracekit.sim.compile import internal
 from tracekit.sim.jobs import Prepared
 from tracekit.sim.lanes import FILLED, FILLING, MAY_SKIP, PHASE, Rules, World
 from tracekit.trace import Trace
@@ -191,7 +191,6 @@ CHANGING: dict[str, str] = {
 _CODES = {name: code + 1 for code, name in enumerate(CHANGING)}  # 0 = fixed
 _WAIT, _LONG_WAIT, _STRETCH, _STARTS_NOW, _FILL, _DELAY, _FREE, _QUEUE, _BACKLOG = range(1, 10)
 _FILLING, _SPARE, _SHADOW, _IN_TIME, _NEXT_END, _USER_AVERAGE, _WAIT_SHARE, _CAN_START = range(10, 18)
-USER_AVERAGE = _USER_AVERAGE
 
 _DEFAULT = (
     "request",
@@ -255,7 +254,7 @@ def fixed_columns(
 # ---- features that change: compiled ---------------------------------------------------------------------------------
 
 
-@compiled
+@internal
 def observe_lane(world: World, rules: Rules, lane: int) -> None:
     """Write features and mask of the choices on offer in a lane; a finished lane has none."""
     count, filled = world.count[lane], world.state[lane, FILLED]
@@ -273,95 +272,107 @@ def observe_lane(world: World, rules: Rules, lane: int) -> None:
     if rules.skip:
         mask[rules.slots] = world.state[lane, MAY_SKIP] == 1
     world.state[lane, FILLED] = count
-    if count > 0:
-        for f in range(width):
-            if world.codes[f] > 0:
-                _write(world, rules, lane, f, world.codes[f])
+    if count == 0:
+        return
 
-
-@compiled
-def _write(world: World, rules: Rules, lane: int, f: int, code: int) -> None:
-    """Write one changing feature of all valid slots of a lane."""
-    count, out, visible = world.count[lane], world.features[lane], world.visible[lane]
-    now, constant = world.time[lane, 0], world.constants
-    short, long = constant[1], constant[2]
     submit, size, estimate = world.submit[lane], world.size[lane], world.estimate[lane]
-    if code in (_WAIT, _LONG_WAIT):
-        half = short if code == _WAIT else long
-        for i in range(count):
-            wait = now - submit[visible[i]]
-            out[i, f] = wait / (wait + half)
-    elif code == _STRETCH:
-        for i in range(count):
-            wait = now - submit[visible[i]]
-            out[i, f] = wait / (wait + max(estimate[visible[i]], rules.bound))
-    elif code == _WAIT_SHARE:
-        for i in range(count):
-            out[i, f] = min((now - submit[visible[i]]) / constant[4], _ALMOST_ONE)
-    elif code in (_STARTS_NOW, _CAN_START):
-        room = most(Processors(world.free[lane]))
-        yes, no = (1.0, 0.0) if code == _STARTS_NOW else (_ALMOST_ONE, _ALMOST_ZERO)
-        for i in range(count):
-            out[i, f] = yes if size[visible[i]] <= room else no
-    elif code == _FILL:
-        room = most(Processors(world.free[lane]))
-        for i in range(count):
-            units = size[visible[i]]
-            out[i, f] = units / room if units <= room else 1.0
-    elif code == _DELAY:
-        _delays(world, lane, f, short)
-    elif code == _IN_TIME:
-        filling = world.state[lane, PHASE] == FILLING
-        for i in range(count):
-            out[i, f] = 1.0 if filling and now + estimate[visible[i]] <= world.shadow[lane, 0] else 0.0
-    elif code == _USER_AVERAGE:
-        _user_averages(world, lane, f)
-    else:
-        value = _of_machine(world, rules, lane, code)
-        for i in range(count):
-            out[i, f] = value
+    now, room, shadow = world.time[lane, 0], most(Processors(world.free[lane])), world.shadow[lane, 0]
+    short, long, longest = world.constants[1], world.constants[2], world.constants[4]
+    filling = world.state[lane, PHASE] == FILLING
+    for f in range(width):  # one loop over the slots for each feature, and all in one function: calls would cost more
+        code = world.codes[f]
+        if code == 0:
+            continue
+        if code == _WAIT:
+            for i in range(count):
+                wait = now - submit[visible[i]]
+                out[i, f] = wait / (wait + short)
+        elif code == _LONG_WAIT:
+            for i in range(count):
+                wait = now - submit[visible[i]]
+                out[i, f] = wait / (wait + long)
+        elif code == _STRETCH:
+            for i in range(count):
+                wait = now - submit[visible[i]]
+                out[i, f] = wait / (wait + max(estimate[visible[i]], rules.bound))
+        elif code == _WAIT_SHARE:
+            for i in range(count):
+                out[i, f] = min((now - submit[visible[i]]) / longest, _ALMOST_ONE)
+        elif code == _STARTS_NOW:
+            for i in range(count):
+                out[i, f] = 1.0 if size[visible[i]] <= room else 0.0
+        elif code == _CAN_START:
+            for i in range(count):
+                out[i, f] = _ALMOST_ONE if size[visible[i]] <= room else _ALMOST_ZERO
+        elif code == _FILL:
+            for i in range(count):
+                units = size[visible[i]]
+                out[i, f] = units / room if units <= room else 1.0
+        elif code == _DELAY:
+            _delays(
+                count,
+                visible,
+                out,
+                f,
+                now,
+                room,
+                world.tally[lane, 0],
+                size,
+                world.limit[lane],
+                world.limit_job[lane],
+                world.stair[lane],
+                short,
+            )
+        elif code == _IN_TIME:
+            for i in range(count):
+                out[i, f] = 1.0 if filling and now + estimate[visible[i]] <= shadow else 0.0
+        elif code == _USER_AVERAGE:
+            _user_averages(count, visible, out, f, world.user[lane], world.by_user[lane])
+        else:
+            value = 0.0
+            if code == _FREE:
+                value = room / world.total[lane]
+            elif code == _QUEUE:
+                value = world.waiting_count[lane, 0] / (world.waiting_count[lane, 0] + world.constants[3])
+            elif code == _BACKLOG:
+                waiting, work = world.waiting[lane], 0.0
+                for i in range(world.waiting_count[lane, 0]):
+                    work += estimate[waiting[i]] * size[waiting[i]]
+                value = work / (work + long * world.total[lane])
+            elif code == _NEXT_END:
+                running = world.tally[lane, 0]
+                ahead = max(world.limit[lane, running - 1] - now, 0.0) if running > 0 else np.inf
+                value = ahead / (ahead + short) if running > 0 else 1.0
+            elif filling and code == _FILLING:
+                value = 1.0
+            elif filling and code == _SPARE:
+                value = most(Processors(world.later[lane])) / world.total[lane]
+            elif filling and code == _SHADOW:
+                value = max(shadow - now, 0.0) / (max(shadow - now, 0.0) + short)
+            for i in range(count):
+                out[i, f] = value
 
 
-@compiled
-def _of_machine(world: World, rules: Rules, lane: int, code: int) -> float:
-    """Return a feature that is the same for all jobs."""
-    now, short = world.time[lane, 0], world.constants[1]
-    filling, running = world.state[lane, PHASE] == FILLING, world.tally[lane, 0]
-    if code == _FREE:
-        return float(most(Processors(world.free[lane])) / world.total[lane])
-    if code == _QUEUE:
-        waiting = world.waiting_count[lane, 0]
-        return float(waiting / (waiting + world.constants[3]))
-    if code == _BACKLOG:
-        work = 0.0
-        for i in range(world.waiting_count[lane, 0]):
-            job = world.waiting[lane, i]
-            work += world.estimate[lane, job] * world.size[lane, job]
-        work /= world.total[lane]
-        return float(work / (work + world.constants[2]))
-    if code == _FILLING:
-        return 1.0 if filling else 0.0
-    if code == _SPARE:
-        return float(most(Processors(world.later[lane])) / world.total[lane]) if filling else 0.0
-    if code == _SHADOW:
-        ahead = max(world.shadow[lane, 0] - now, 0.0)
-        return float(ahead / (ahead + short)) if filling else 0.0
-    if running == 0:
-        return 1.0
-    ahead = max(world.limit[lane, running - 1] - now, 0.0)
-    return float(ahead / (ahead + short))
-
-
-@compiled
-def _delays(world: World, lane: int, f: int, half: float) -> None:
+@internal
+def _delays(
+    count: int,
+    visible: NDArray[np.int64],
+    out: NDArray[np.float32],
+    f: int,
+    now: float,
+    room: int,
+    running: int,
+    size: NDArray[np.int64],
+    limit: Floats,
+    limit_job: NDArray[np.int64],
+    stair: NDArray[np.int64],
+    half: float,
+) -> None:
     """Write when each job could start by estimates: climb the stairs of processors that running jobs give back."""
-    count, out, visible = world.count[lane], world.features[lane], world.visible[lane]
-    running, stair, size, limit = world.tally[lane, 0], world.stair[lane], world.size[lane], world.limit[lane]
-    now, room = world.time[lane, 0], most(Processors(world.free[lane]))
     free = room
     stair[0] = free
     for i in range(running):  # stair[i]: free once i running jobs have ended
-        free += size[world.limit_job[lane, running - 1 - i]]
+        free += size[limit_job[running - 1 - i]]
         stair[i + 1] = free
     for i in range(count):
         units = size[visible[i]]
@@ -379,14 +390,19 @@ def _delays(world: World, lane: int, f: int, half: float) -> None:
         out[i, f] = ahead / (ahead + half)
 
 
-@compiled
-def _user_averages(world: World, lane: int, f: int) -> None:
-    by_user, out, visible = world.by_user[lane], world.features[lane], world.visible[lane]
+@internal
+def _user_averages(
+    count: int,
+    visible: NDArray[np.int64],
+    out: NDArray[np.float32],
+    f: int,
+    user: NDArray[np.int64],
+    by_user: Floats,
+) -> None:
     largest = 0.0
-    for user in range(by_user.shape[0]):
-        if by_user[user, 1] > 0:
-            largest = max(largest, by_user[user, 0] / by_user[user, 1])
-    for i in range(world.count[lane]):
-        user = world.user[lane, visible[i]]
-        started = by_user[user, 1]
-        out[i, f] = by_user[user, 0] / started / largest if started > 0 else 0.0
+    for each in range(len(by_user)):
+        if by_user[each, 1] > 0:
+            largest = max(largest, by_user[each, 0] / by_user[each, 1])
+    for i in range(count):
+        each = user[visible[i]]
+        out[i, f] = by_user[each, 0] / by_user[each, 1] / largest if by_user[each, 1] > 0 else 0.0

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from tracekit.errors import UnknownName, UsageError
 from tracekit.sim import formulas, observe
 from tracekit.sim.backfill import CODES
-from tracekit.sim.books import Books
+from tracekit.sim.books import no_books
 from tracekit.sim.compile import tell_if_cold
 from tracekit.sim.cutting import Cut, Cutter
 from tracekit.sim.jobs import FRACTIONS
@@ -180,23 +180,10 @@ class Batch:
         self.windows: list[Window] = [(0, 0)] * lanes
         self.decisions = np.zeros(lanes, np.int64)  # (lanes,) steps made in the window so far
         self._pool: ThreadPoolExecutor | None = None
-        task, switches = self.task, self.task.switches.resolved()
-        self.rules = Rules(
-            task.slots,
-            CODES[task.backfill],
-            task.commit,
-            switches.ties == "arrivals",
-            float(switches.interval),
-            task.skip,
-            task.ask_forced,
-            len(task.orders),
-            float(switches.bound),
-        )
-        self.books = Books(
-            np.zeros(0, np.int64), np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0), np.zeros(0)
-        )  # unused
+        self.rules = rules_of(self.task)
+        self.books = no_books()
         self.score, self.base_score = np.full(lanes, np.nan), np.full(lanes, np.nan)
-        self.world = _allocate(self, jobs=1)
+        self.world = allocate(self.task, lanes, jobs=1, units=self.cutter.table.total * FRACTIONS)
         self.features, self.count, self.mask, self.done = (
             self.world.features,
             self.world.count,
@@ -215,9 +202,10 @@ class Batch:
             raise UsageError(f"{len(chosen)} lanes cannot begin {len(cuts)} windows")
         most = max((len(cut.ready.table) for cut in cuts), default=0)
         if most > self.world.submit.shape[1]:
-            self.world = _allocate(self, jobs=most, before=self.world)
+            units = self.cutter.table.total * FRACTIONS
+            self.world = allocate(self.task, self.lanes, jobs=most, units=units, before=self.world)
         for lane, cut in zip(chosen, cuts, strict=True):
-            _write(self.world, int(lane), cut)
+            write(self.world, int(lane), cut)
             self.windows[lane] = cut.window
         self.score[chosen], self.base_score[chosen], self.decisions[chosen] = np.nan, np.nan, 0
         begin_lanes(self.world, self.rules, self.books, chosen)
@@ -292,11 +280,29 @@ def relative(cost: Floats, base: Floats) -> Floats:
     return np.divide(base - cost, scale, out=np.zeros_like(cost), where=scale > 0)
 
 
-def _allocate(batch: Batch, *, jobs: int, before: World | None = None) -> World:
-    """Make the arrays of all lanes with room for ``jobs``; with ``before``, go on with what its lanes hold."""
-    task, lanes = batch.task, batch.lanes
+def rules_of(task: PickJob) -> Rules:
+    """Return the task in numbers, for compiled code."""
+    switches = task.switches.resolved()
+    return Rules(
+        task.slots,
+        CODES[task.backfill],
+        task.commit,
+        switches.ties == "arrivals",
+        float(switches.interval),
+        task.skip,
+        task.ask_forced,
+        len(task.orders),
+        float(switches.bound),
+    )
+
+
+def allocate(task: PickJob, lanes: int, *, jobs: int, units: int, before: World | None = None) -> World:
+    """Make the arrays of all lanes with room for ``jobs``, of which at most ``units`` run at once.
+
+    With ``before``, go on with what its lanes hold.
+    """
     names = task.feature_names
-    most = min(jobs, batch.cutter.table.total * FRACTIONS)
+    most = min(jobs, units)
     users = jobs + 1 if "user-average" in names else 1
     shapes: dict[str, tuple[tuple[int, ...], Any]] = {}
 
@@ -353,7 +359,7 @@ def _allocate(batch: Batch, *, jobs: int, before: World | None = None) -> World:
     return World(**made)
 
 
-def _write(world: World, lane: int, cut: Cut) -> None:
+def write(world: World, lane: int, cut: Cut) -> None:
     """Write a window's jobs into the rows of a lane."""
     ready = cut.ready
     jobs = len(ready.table)

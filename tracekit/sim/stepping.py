@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.books import Books
-from tracekit.sim.compile import compiled
-from tracekit.sim.lanes import ASKED, Rules, World, begin_lane, choose, proceed
+from tracekit.sim.compile import compiled, internal
+from tracekit.sim.lanes import ASKED, Rules, World, begin_lane, chosen_job, proceed
 from tracekit.sim.observe import observe_lane
 
 
-@compiled
+@internal
 def step_lane(world: World, rules: Rules, books: Books, lane: int, action: int) -> bool:
     """Make one choice, run to the next one and observe it; False: the action was not on offer, nothing happened.
 
@@ -28,11 +28,12 @@ def step_lane(world: World, rules: Rules, books: Books, lane: int, action: int) 
     started since the last choice have cost, by additive objectives (forced starts before the first choice count in
     the first step).
     """
+    job = chosen_job(world, rules, lane, action)
+    if job < -1:
+        return False
     if world.state[lane, ASKED] > 1:
         world.accrued[lane, 0] = 0.0
-    if not choose(world, rules, lane, action):
-        return False
-    proceed(world, rules, lane, books)
+    proceed(world, rules, lane, job, books)
     observe_lane(world, rules, lane)
     return True
 
