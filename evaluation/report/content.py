@@ -91,7 +91,7 @@ class Content:
     @property
     def heading(self) -> str:
         """Return the page's title."""
-        return self.title or f"{self.scores.real}: does synthetic data behave like it?"
+        return self.title or f"Do synthetic traces behave like {self.scores.real}?"
 
     def table(self, name: str) -> pd.DataFrame | None:
         """Return one of the experiment's tables, or None where it is missing or empty."""

@@ -1,24 +1,40 @@
-"""The page: what stands where."""
+"""The page: what stands where, in one file that asks nobody for anything."""
 
 from __future__ import annotations
 
-import html
+import base64
+import hashlib
 import json
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 
+from evaluation.figures.base import Scene
 from evaluation.report.content import Content
-from evaluation.table import number
+from evaluation.report.experiment import experiment
+from evaluation.report.gallery import Gallery, grid, models, privacy_figure
+from evaluation.report.markup import Html, details, inline, joined, paragraph, tag
+from evaluation.report.overview import overview
+from evaluation.report.tables import cost_table, definitions, privacy_table, provenance, score_tables
+from tracekit.errors import OutputError
 from tracekit.files import check_writable, write_text
 
 #: Called as work goes on with (steps done, steps in all, what is being done).
 Progress = Callable[[int, int, str], None]
+MOST_BYTES = 8_000_000
+_UNFOLDED = (  # where no script runs, all panels stand below each other
+    "<noscript><style>[role=tabpanel][hidden] { display: block } [role=tablist], .get, .theme { display: none }"
+    "</style></noscript>"
+)
+_FIGURES_A_MODEL = 15  # about: only the progress bar counts on it
 
 
 def write(content: Content, path: str | Path, *, force: bool = False, progress: Progress | None = None) -> None:
     """Write the page to ``path`` and the scores as JSON beside it, each whole or not at all."""
     path = Path(path)
     beside = path.with_suffix(".json")
+    if path == beside:
+        raise OutputError(f"{path}: a report is HTML; the scores go into a .json beside it")
     for target in (path, beside):
         check_writable(target, force=force)
     text = page(content, progress)
@@ -27,15 +43,81 @@ def write(content: Content, path: str | Path, *, force: bool = False, progress: 
 
 
 def page(content: Content, progress: Progress | None = None) -> str:
-    """Return the whole page."""
-    rows = []
-    for key in content.scores.keys_of():
-        cells = [number(one.scores[key].value) or "–" for one in content.scores.synthetic]
-        rows.append(f"<tr><th>{html.escape(key)}</th>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    heads = "".join(f"<th>{html.escape(name)}</th>" for name in content.synthetic)
-    verdicts = "".join(f"<li>{html.escape(str(v['sentence']))}</li>" for v in content.verdicts)
+    """Return the whole page as HTML."""
+    total = _FIGURES_A_MODEL * (len(content.synthetic) + 1)
+    done = -1
+
+    def tell(caption: str) -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(min(done, total), total, f"drawing: {caption}")
+
+    gallery = Gallery(tell)
+    scene = Scene.of(content.real, content.synthetic, quick=bool(content.scores.switches.get("quick", True)))
+    agents = experiment(content, scene, gallery)  # first, so that it is never left out for size
+    sections: list[tuple[str, str, str]] = []  # id, name, body
+    if agents:
+        sections.append(("agents", "Agents", agents))
+    sections += [
+        ("scores", "Scores", score_tables(content.scores)),
+        ("privacy", "Privacy", _privacy(content, scene, gallery)),
+        ("models", "Models", models(content, scene, gallery)),
+        ("cost", "Cost", _cost(content, gallery)),
+        ("definitions", "Definitions", details("What every metric measures", definitions())),
+        ("provenance", "Provenance", provenance(content)),
+    ]
+    links = [tag("a", name, href=f"#{ident}") for ident, name, _ in sections]
+    bar = tag("div", tag("strong", "tracekit"), tag("a", "Overview", href="#overview"), *links,
+              tag("button", "Theme: auto", type="button", class_="theme"))  # fmt: skip
+    body = [tag("section", overview(content), id="overview", aria_label="Overview")]
+    for ident, name, text in sections:
+        body.append(
+            tag("section", tag("h2", name, id=f"{ident}-name"), Html(text), id=ident, aria_labelledby=f"{ident}-name")
+        )
+    foot = "Made by tracekit. This file holds everything it shows; nothing is loaded from anywhere."
+    return _document(
+        content.heading,
+        tag("a", "Skip to the content", href="#overview", class_="skip")
+        + tag("nav", bar, class_="bar", aria_label="Parts of the report")
+        + tag("main", joined(body))
+        + tag("footer", foot),
+    )
+
+
+def _privacy(content: Content, scene: Scene, gallery: Gallery) -> Html:
+    made = privacy_table(content.scores)
+    parts = [privacy_figure(content, scene, gallery)]
+    if made is not None:
+        parts.append(made)
+    parts.append(paragraph(["Passing these attacks is no guarantee: they are the simplest ones."], class_="quiet"))
+    return joined(parts)
+
+
+def _cost(content: Content, gallery: Gallery) -> Html:
+    costs = content.table("costs")
+    made = cost_table(content)
+    if costs is None or made is None:
+        return paragraph(["Not known: the traces came as files, and files do not say what it took to make them."])
+    from evaluation.figures import agents
+
+    drawn = gallery("Seconds of CPU time by model and step", "cost", lambda: agents.costs(costs), wide=True)
+    return inline(grid(drawn), made)
+
+
+def _document(title: str, body: str) -> str:
+    """Return the page with its style and script inside, and a policy that lets it load and run nothing else."""
+    place = files("evaluation") / "report"
+    style, script = ((place / name).read_text("utf-8") for name in ("page.css", "page.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
     return (
-        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(content.heading)}</title>"
-        f"<h1>{html.escape(content.heading)}</h1><ul>{verdicts}</ul>"
-        f"<table><tr><th>score</th>{heads}</tr>{''.join(rows)}</table></html>\n"
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'{tag("title", title)}\n<link rel="icon" href="data:,">\n<style>\n{style}</style>{_UNFOLDED}</head>\n'
+        f"<body>{body}\n<script>{script}</script></body></html>\n"
     )

@@ -1,0 +1,188 @@
+"""What an experiment with agents found: verdicts, learning, windows in pairs, which score to trust, what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evaluation.figures.base import INK, REAL, SOFT, Drawing, blank, label, legend
+from tracekit.plots.style import GREY, PALETTE, NothingToDraw
+
+_BLUE, _ORANGE, _GREEN = PALETTE[:3]
+OUTCOMES = {"equivalent": _GREEN, "better": _BLUE, "worse": _ORANGE, "undecided": GREY, "failed": GREY}
+_MOST_ARMS = 12  # in one figure of curves
+
+
+def verdict_intervals(verdicts: Sequence[Mapping[str, Any]], margin: float | None) -> Drawing:
+    """Draw each model's difference from agents trained on real jobs with its interval, and the margin as a band."""
+    rows = [v for v in verdicts if v.get("difference") is not None and np.isfinite(float(v["difference"]))]
+    if not rows:
+        raise NothingToDraw("no model came as far as a difference")
+    data = pd.DataFrame([{k: v.get(k) for k in ("model", "verdict", "difference", "low", "high")} for v in rows])
+    figure, (axis,) = blank(7.2, 1.1 + 0.36 * len(rows))
+    if margin is not None:
+        axis.axvspan(-100 * margin, 100 * margin, color=_GREEN, alpha=0.13, linewidth=0)
+    axis.axvline(0, color=INK, linewidth=1)
+    for k, row in enumerate(rows):
+        colour, value = OUTCOMES[row["verdict"]], 100 * float(row["difference"])
+        ends = [100 * float(row[end]) if row.get(end) is not None else value for end in ("low", "high")]
+        axis.plot(ends, [k, k], color=colour, linewidth=2.6, solid_capstyle="butt")
+        axis.plot(value, k, marker="o", color=colour, markersize=7)
+    axis.set_yticks(range(len(rows)), [label(str(row["model"])) for row in rows])
+    axis.set(ylim=(len(rows) - 0.4, -0.6), xlabel="difference from agents trained on real jobs, %  (right = worse)")
+    axis.grid(visible=False, axis="y")
+    axis.tick_params(axis="y", length=0)
+    band = "" if margin is None else f" The margin is ±{100 * margin:g} %."
+    words = "Difference of each model from agents trained on real jobs, with interval. " + "; ".join(
+        f"{row['model']} {100 * float(row['difference']):+.1f} % ({row['verdict']})" for row in rows
+    )
+    return Drawing(figure, data, words + "." + band)
+
+
+def learning_curves(table: pd.DataFrame, looks: Mapping[str, Mapping[str, Any]], what: str) -> Drawing:
+    """Draw what agents reach as they learn: mean over seeds, and the range of the seeds as a band."""
+    import seaborn
+
+    arms = list(dict.fromkeys(table["arm"]))[:_MOST_ARMS]
+    figure, (axis,) = blank(7.2, 3.8)
+    for k, arm in enumerate(arms):
+        look = _look(arm, k, looks)
+        seaborn.lineplot(
+            table[table["arm"] == arm], x="step", y="score", errorbar=("pi", 100), ax=axis, label=label(arm),
+            color=look["color"], linestyle=look.get("linestyle", "-"), linewidth=look["linewidth"],
+            err_kws={"alpha": 0.12, "linewidth": 0},
+        )  # fmt: skip
+    axis.set(xlabel="training steps", ylabel=what)
+    if float(table["score"].min()) > 0 and float(table["score"].max()) > 20 * float(table["score"].min()):
+        axis.set_yscale("log")
+    for text in (axis.xaxis.label, axis.yaxis.label):
+        text.set_color(INK)
+    legend(axis, loc="best")
+    last = table.sort_values("step").groupby(["arm", "seed"], sort=False, dropna=False)["score"].last()
+    means = last.groupby("arm", sort=False).mean()
+    words = f"{what} against training steps, one line per training set. At the end: " + ", ".join(
+        f"{arm} {means[arm]:,.3g}" for arm in arms
+    )
+    return Drawing(figure, table[table["arm"].isin(arms)], words + ".")
+
+
+def paired(table: pd.DataFrame, arm: str, margin: float | None, look: Mapping[str, Any], what: str) -> Drawing:
+    """Draw every held-out window once: agents trained on real jobs across, those trained on ``arm`` up."""
+    means = table.groupby(["arm", "load", "window"], dropna=False)["value"].mean().unstack("arm")
+    if "real" not in means.columns or arm not in means.columns:
+        raise NothingToDraw(f"no windows on which both real and {arm} were judged")
+    pairs = means[["real", arm]].dropna()
+    if pairs.empty:
+        raise NothingToDraw(f"no window on which both real and {arm} were judged")
+    figure, (axis,) = blank(3.9, 3.7)
+    both = pairs.to_numpy(dtype=np.float64)
+    low, high = float(both.min()), float(both.max())
+    logarithmic = low > 0 and high > 5 * low
+    pad = (low * 0.85, high * 1.18) if logarithmic else (low - 0.05 * (high - low), high + 0.05 * (high - low) + 1e-9)
+    line = np.array(pad)
+    if margin is not None:
+        axis.fill_between(line, line / (1 + margin), line * (1 + margin), color=_GREEN, alpha=0.15, linewidth=0)
+    axis.plot(line, line, color=INK, linewidth=1)
+    axis.scatter(both[:, 0], both[:, 1], s=22, color=look["color"], alpha=0.75, linewidths=0)
+    axis.set(xlim=pad, ylim=pad, xlabel="trained on real jobs", ylabel=f"trained on {label(arm)}")
+    if logarithmic:
+        axis.set(xscale="log", yscale="log")
+    axis.set_title(what, color=INK)
+    above = int((both[:, 1] > both[:, 0]).sum())
+    words = (
+        f"{what} on {len(both)} held-out windows, agents trained on real jobs across, on {arm} up. {above} windows lie "
+        f"above the diagonal, where {arm} is worse."
+    )
+    return Drawing(figure, pairs.reset_index(), words)
+
+
+def by_load(windows: pd.DataFrame, heuristics: pd.DataFrame | None, looks: Mapping[str, Any], what: str) -> Drawing:
+    """Draw the mean over held-out windows of every training set, and of the heuristics, at each load."""
+    import seaborn
+
+    parts = [windows.assign(who=windows["arm"], kind="agent")]
+    if heuristics is not None:
+        parts.append(heuristics.assign(who=heuristics["policy"], kind="heuristic"))
+    every = pd.concat(parts, ignore_index=True).astype({"load": str})
+    means = every.groupby(["kind", "who", "load"], sort=False)["value"].mean().reset_index()
+    loads, people = (
+        list(dict.fromkeys(every["load"])),
+        list(dict.fromkeys(zip(means["kind"], means["who"], strict=True))),
+    )
+    figure, (axis,) = blank(7.2, 1.2 + 0.27 * len(people))
+    colours = seaborn.color_palette("crest", len(loads)) if len(loads) > 1 else [_BLUE]
+    for k, load in enumerate(loads):
+        own = means[means["load"] == load].set_index(["kind", "who"])["value"].reindex(people)
+        axis.plot(own, range(len(people)), "o", color=colours[k], markersize=6, label=f"load {load}", linestyle="none")
+    axis.set_yticks(
+        range(len(people)), [label(who) + (" (heuristic)" if kind == "heuristic" else "") for kind, who in people]
+    )
+    axis.set(ylim=(len(people) - 0.4, -0.6), xlabel=f"{what}, mean over held-out windows (left = better)")
+    if float(means["value"].min()) > 0 and float(means["value"].max()) > 10 * float(means["value"].min()):
+        axis.set_xscale("log")
+    axis.tick_params(axis="y", length=0)
+    if len(loads) > 1:
+        legend(axis, loc="best")
+    first = means[means["load"] == loads[0]].sort_values("value")
+    words = f"Mean {what} over held-out windows. Best at load {loads[0]}: " + ", ".join(
+        f"{row.who} {row.value:,.3g}" for row in first.head(3).itertuples()
+    )
+    return Drawing(figure, means, words + ".")
+
+
+def trusted(table: pd.DataFrame) -> Drawing:
+    """Draw how well every cheap score orders the models as the agents do, best first."""
+    table = table[np.isfinite(table["rho"])].copy()
+    if table.empty:
+        raise NothingToDraw("too few models came through to say which score to trust")
+    table = table.reindex(table["rho"].abs().sort_values(ascending=False, kind="stable").index).head(20)
+    figure, (axis,) = blank(7.2, 1.1 + 0.27 * len(table))
+    axis.axvline(0, color=INK, linewidth=1)
+    for k, (rho, low, high) in enumerate(table[["rho", "low", "high"]].to_numpy(dtype=np.float64)):
+        if np.isfinite(low) and np.isfinite(high):
+            axis.plot([low, high], [k, k], color=SOFT, linewidth=3, solid_capstyle="butt")
+        axis.plot(rho, k, "o", color=_BLUE, markersize=6)
+    axis.set_yticks(range(len(table)), [label(str(key)) for key in table["key"]])
+    axis.set(ylim=(len(table) - 0.4, -0.6), xlim=(-1.05, 1.05))
+    axis.set_xlabel("rank correlation with the difference between agents (0 = says nothing)")
+    axis.tick_params(axis="y", length=0)
+    best = table.iloc[0]
+    words = (
+        "Rank correlation of each cheap score with the agents' outcome over models; strongest: "
+        f"{best['key']}, {best['rho']:.2f}."
+    )
+    return Drawing(figure, table.reset_index(drop=True), words)
+
+
+def costs(table: pd.DataFrame) -> Drawing:
+    """Draw the seconds that every step took, one bar a model."""
+    wide = table.groupby(["model", "step"], sort=False)["seconds"].sum().unstack("step").fillna(0.0)
+    wide = wide.reindex(list(dict.fromkeys(table["model"])))
+    figure, (axis,) = blank(7.2, 1.1 + 0.33 * len(wide))
+    left = np.zeros(len(wide))
+    for k, step in enumerate(wide.columns):
+        values = wide[step].to_numpy(dtype=np.float64)
+        axis.barh(
+            range(len(wide)), values, left=left, color=PALETTE[k % len(PALETTE)], label=label(str(step)), height=0.65
+        )
+        left += values
+    axis.set_yticks(range(len(wide)), [label(str(name)) for name in wide.index])
+    axis.set(ylim=(len(wide) - 0.4, -0.6), xlabel="seconds of CPU time")
+    axis.tick_params(axis="y", length=0)
+    axis.grid(visible=False, axis="y")
+    legend(axis, loc="best")
+    words = "Seconds of CPU time by model and step. In all: " + ", ".join(
+        f"{name} {total:,.0f} s" for name, total in zip(wide.index, left, strict=True)
+    )
+    return Drawing(figure, table, words + ".")
+
+
+def _look(arm: str, k: int, looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    if arm == "real":
+        return {"color": REAL, "linewidth": 2.8}
+    if arm in looks:
+        return dict(looks[arm])
+    return {"color": PALETTE[k % len(PALETTE)], "linestyle": (0, (4, 1.5)), "linewidth": 1.6}

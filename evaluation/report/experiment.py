@@ -1,0 +1,75 @@
+"""The part of the page about agents: verdicts, learning, windows in pairs, which score to trust."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evaluation.figures import agents
+from evaluation.figures.base import Scene
+from evaluation.report.content import Content
+from evaluation.report.gallery import Gallery, grid
+from evaluation.report.markup import Cell, Html, joined, table, tag
+
+METRICS = {
+    "mean_bsld": "mean bounded slowdown",
+    "mean_wait_s": "mean wait (s)",
+    "p95_bsld": "95th percentile of bounded slowdown",
+    "utilization": "utilisation",
+}
+
+
+def experiment(content: Content, scene: Scene, gallery: Gallery) -> Html:
+    """Return everything that an experiment added, in the order of the questions that one asks."""
+    what = METRICS.get(content.metric, content.metric)
+    learning, windows, trust = (content.table(name) for name in ("learning", "windows", "trust"))
+    parts: list[str] = []
+    if content.verdicts:
+        everyone = [*content.verdicts, *content.others]
+        caption = "Difference from agents trained on real jobs, with its interval; green: within the margin"
+        parts += [
+            tag("h3", "Verdicts"),
+            grid(gallery(caption, "verdicts", lambda: agents.verdict_intervals(everyone, content.margin), wide=True)),
+            verdict_table("Every training set against agents trained on real jobs", everyone),
+        ]
+    if content.scarce:
+        parts += [
+            tag("h3", "Few real jobs, with and without synthetic ones added"),
+            verdict_table("Against agents trained on the few real jobs alone", content.scarce),
+        ]
+    if learning is not None:
+        caption = "Learning curves: mean over seeds, the band spans the seeds"
+        draw = lambda: agents.learning_curves(learning, scene.looks, f"{what} on validation windows")  # noqa: E731
+        parts += [tag("h3", "Learning"), grid(gallery(caption, "learning", draw, wide=True))]
+    if windows is not None:
+        parts += [tag("h3", "Held-out windows")]
+        draw = lambda: agents.by_load(windows, content.table("heuristics"), scene.looks, what)  # noqa: E731
+        parts.append(grid(gallery("Means over held-out windows, heuristics beside them", "loads", draw, wide=True)))
+        arms = [arm for arm in dict.fromkeys(windows["arm"].astype(str)) if arm != "real"]
+        parts.append(grid(*(_pair(content, scene, gallery, arm, what) for arm in arms)))
+    if trust is not None:
+        caption = "Which cheap score to trust: how it orders the models against how the agents do"
+        parts += [
+            tag("h3", "Which score to trust"),
+            grid(gallery(caption, "trust", lambda: agents.trusted(trust), wide=True)),
+        ]
+    return joined(parts)
+
+
+def _pair(content: Content, scene: Scene, gallery: Gallery, arm: str, what: str) -> Html:
+    windows = content.table("windows")
+    assert windows is not None
+    look: Mapping[str, Any] = scene.looks.get(arm, {"color": "#8a8a8a"})
+    caption = f"Window by window: trained on {arm} against trained on real jobs; above the line {arm} is worse"
+    return gallery(caption, f"paired {arm}", lambda: agents.paired(windows, arm, content.margin, look, what))
+
+
+def verdict_table(caption: str, verdicts: Sequence[Mapping[str, Any]]) -> Html:
+    """Return the verdicts with their numbers."""
+    rows = []
+    for verdict in verdicts:
+        numbers = [verdict.get(name) for name in ("difference", "low", "high")]
+        cells = [Cell("–") if v is None or v != v else Cell(f"{100 * v:+.1f} %", float(v)) for v in numbers]
+        sentence = str(verdict.get("sentence") or "")
+        rows.append([Cell(str(verdict["model"])), Cell(str(verdict["verdict"])), *cells, Cell(sentence, kind="left")])
+    return table(caption, ["trained on", "verdict", "difference", "low", "high", "in words"], rows)

@@ -1,0 +1,119 @@
+"""The first screen: what a busy person should see in ten seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from evaluation.base import FAMILIES
+from evaluation.report.content import Content
+from evaluation.report.markup import Cell, Html, inline, joined, paragraph, table, tag
+from evaluation.report.words import Standing, alarms, best, family_sentence, headline, measured, standings
+from evaluation.score import Scored, Scores
+from tracekit import stats
+from tracekit.plots.style import duration
+
+BADGES = {"equivalent": "✓ equivalent", "better": "▲ better", "worse": "▼ worse", "undecided": "? undecided",
+          "failed": "✕ failed"}  # fmt: skip
+
+
+def overview(content: Content) -> Html:
+    """Return heading, verdicts, who is closest where, and a sentence for every family."""
+    return joined(
+        [
+            tag("h1", content.heading),
+            tag("p", _facts(content), class_="facts"),
+            paragraph(headline(content), class_="lead"),
+            *([verdict_list(content)] if content.verdicts else []),
+            *([tag("p", content.sensitivity, class_="quiet")] if content.sensitivity else []),
+            *_failures(content),
+            who_wins(content.scores),
+            families(content.scores),
+        ]
+    )
+
+
+def _facts(content: Content) -> str:
+    real = content.real
+    size, load = real.machine.size(), real.offered_load()
+    parts = [
+        f"Real: {content.scores.real}, {len(real):,} jobs in {duration(stats.span(real))}",
+        f"{size:,} {real.machine.unit}" if size else "machine size unknown",
+        f"offered load {load:.2f}" if np.isfinite(load) else "",
+        f"{len(content.synthetic)} synthetic trace{'s' if len(content.synthetic) > 1 else ''}",
+        "quick scores: smaller samples, wider noise" if content.scores.switches.get("quick") else "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def verdict_list(content: Content) -> Html:
+    """Return one line a model: the verdict in a word, the sentence, and what to beware of."""
+    lines = []
+    for verdict in content.verdicts:
+        outcome = str(verdict["verdict"])
+        flags = [tag("span", " ⚠ " + str(flag), class_="flag") for flag in verdict.get("flags") or ()]
+        sentence = str(verdict.get("sentence") or "").removeprefix(f"{verdict['model']}: ").removeprefix(f"{outcome}: ")
+        line = inline(
+            tag("b", str(verdict["model"])), " ", tag("span", BADGES[outcome], class_="badge"), " – ", sentence
+        )
+        lines.append(tag("li", line, *flags, class_=outcome))
+    return tag("ul", joined(lines), class_="verdicts", aria_label="Verdict on every model")
+
+
+def _failures(content: Content) -> list[Html]:
+    said = {str(verdict["model"]) for verdict in content.verdicts}
+    silent = [failure for failure in content.failures if str(failure.get("model")) not in said]
+    return [
+        tag("p", tag("b", f"✕ {failure.get('model')} failed: "), str(failure.get("reason", "")), class_="alarm")
+        for failure in silent
+    ]
+
+
+def who_wins(scores: Scores) -> Html:
+    """Return the table of models and families: how many scores lie within the real trace's own noise."""
+    shown = [family for family in FAMILIES if family in measured(scores)]
+    by_family = {family: standings(scores, family) for family in shown}
+    top = {family: best(found) for family, found in by_family.items()}
+    rows = [_row(scores, one, k, by_family, top, f"#model-{k}") for k, one in enumerate(scores.synthetic)]
+    base = {family: standings(scores, family, baselines=True) for family in shown}
+    rows += [_row(scores, one, k, base, {}, "") for k, one in enumerate(scores.baselines)]
+    caption = "Who wins on what: scores within the real trace's own noise (as far as halves of it differ). ★ closest."
+    if scores.baselines:
+        caption += " Grey: trivial baselines that every model should beat."
+    return table(caption, ["trace", *map(str.capitalize, shown)], rows, kind="matrix", foot=len(scores.baselines))
+
+
+def _row(
+    scores: Scores, one: Scored, k: int, found: dict[str, list[Standing]], top: dict[str, list[Standing]], link: str
+) -> list[Cell]:
+    cells = [Cell(tag("a", one.name, href=link) if link else f"{one.name} (baseline)", kind="name")]
+    for family, standing in found.items():
+        if family == "privacy":
+            cells.append(_privacy(one))
+            continue
+        mine = standing[k]
+        wins = mine in top.get(family, []) and len(top[family]) < len(standing)
+        title = f"{mine.missing} of them cannot be computed for this trace" if mine.missing else ""
+        share = mine.share if mine.judged else None
+        cells.append(Cell(str(mine), share, "best" if wins else "", title, bar=share))
+    return cells
+
+
+def _privacy(one: Scored) -> Cell:
+    found = alarms(one)
+    copies = one.scores.get("privacy.exact_copies")
+    level = copies.value if copies is not None else float("nan")
+    if found:
+        return Cell("⚠ copies" if "cop" in found[0] else "⚠ alarm", level, "alarm", "; ".join(found))
+    return Cell("no alarm", level)
+
+
+def families(scores: Scores) -> Html:
+    """Return a sentence or two for every family."""
+    parts: Sequence[Any] = [
+        tag("div", tag("dt", family, tag("span", f" {question}")), tag("dd", *family_sentence(scores, family)))
+        for family, question in FAMILIES.items()
+    ]
+    return tag("dl", joined(parts), class_="families")

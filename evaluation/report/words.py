@@ -1,0 +1,308 @@
+"""The scores in sentences: who is closest in which family, what gives a trace away, what was not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluation.base import FAMILIES, Score
+from evaluation.report.content import Content
+from evaluation.score import Scored, Scores, badness
+from evaluation.table import number
+from evaluation.view import RAW_SIZES
+
+
+class Bold(str):
+    """A part of a sentence that is set in bold: names and outcomes."""
+
+    __slots__ = ()
+
+
+Words = list[str]  # of a sentence, some of them `Bold`
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How one trace does in one family: so many of the scores lie within the noise floor.
+
+    ``judged`` counts the scores that have a noise floor and that any of the traces reaches: who lacks the users, say,
+    is not within the noise there.
+    """
+
+    name: str
+    within: int
+    judged: int
+    missing: int  # of those judged, how many this trace has no value for
+    rank: float  # mean place among the synthetic traces over all keys, 1 = nearest; NaN for baselines
+
+    @property
+    def share(self) -> float:
+        """Return the share of scores within the noise; NaN where none can be judged."""
+        return self.within / self.judged if self.judged else float("nan")
+
+    def __str__(self) -> str:
+        return f"{self.within} of {self.judged}" if self.judged else "–"
+
+
+def counted_keys(scores: Scores, family: str) -> list[str]:
+    """Return a family's keys without those that repeat another under the file's or the poster's own name."""
+    return [
+        key
+        for key in scores.keys_of(family)
+        if key.rpartition(".")[2] not in RAW_SIZES and not key.startswith("poster.")
+    ]
+
+
+def standings(scores: Scores, family: str, *, baselines: bool = False) -> list[Standing]:
+    """Return how every synthetic trace (or every baseline) does in a family, in the order of the scores."""
+    keys = counted_keys(scores, family)
+    places = _places(scores, keys)
+    everyone = [*scores.synthetic, *scores.baselines]
+    judged = [key for key in keys if any(scores.within_noise(key, one) is not None for one in everyone)]
+    found = []
+    for one in scores.baselines if baselines else scores.synthetic:
+        held = [scores.within_noise(key, one) for key in judged]
+        place = float("nan") if baselines else places[one.name]
+        found.append(Standing(one.name, sum(h is True for h in held), len(judged), held.count(None), place))
+    return found
+
+
+def _places(scores: Scores, keys: Sequence[str]) -> dict[str, float]:
+    """Return each synthetic trace's mean place over the keys that all of them have; ties share their places."""
+    from scipy.stats import rankdata
+
+    table = [[badness(key, one.scores[key]) for one in scores.synthetic] for key in keys]
+    known = [row for row in table if np.isfinite(row).all()]
+    means = rankdata(known, axis=1).mean(axis=0) if known else np.full(len(scores.synthetic), np.nan)
+    return {one.name: float(mean) for one, mean in zip(scores.synthetic, means, strict=True)}
+
+
+def best(found: Sequence[Standing]) -> list[Standing]:
+    """Return who does best: most scores within the noise; then, unless that is all of them, the better mean place.
+
+    Several where nothing tells them apart: what lies within the noise everywhere cannot be ordered.
+    """
+    known = [one for one in found if one.judged or np.isfinite(one.rank)]
+    if not known:
+        return []
+
+    def order(one: Standing) -> tuple[float, float]:
+        place = one.rank if np.isfinite(one.rank) and one.share != 1 else np.inf
+        return (-one.share if one.judged else 0.0, place)
+
+    top = min(map(order, known))
+    return [one for one in known if order(one) == top]
+
+
+#: The score that says most about a family in one number, and how it is said; {v} value, {r} real, {f} noise floor.
+_TELLING: dict[str, tuple[str, str]] = {
+    "marginal": ("ks.mean", "mean KS distance of its columns {v} (0 = same; halves of the real trace: {f})"),
+    "joint": ("c2st.auc", "a classifier tells its jobs from real ones with AUC {v} (0.5 = it cannot)"),
+    "time": ("acf1.run_time", "run times of neighbouring jobs correlate with {v} (real: {r})"),
+    "validity": ("validity.share", "{v%} of its rows break a rule (real: {r%})"),
+    "load": ("offered_load", "offered load {v} (real: {r})"),
+    "privacy": ("privacy.exact_copies", "{v%} of its jobs are copies of real ones (fresh real jobs: {r%})"),
+    "scheduling": ("scheduling.kendall_tau", "policies rank as on the real trace with τ = {v} (halves of it: {f})"),
+}
+
+
+def telling(scores: Scores, family: str, scored: Scored) -> str:
+    """Return the family's most telling score of one trace in words; empty where it could not be computed."""
+    key, phrase = _TELLING[family]
+    score = scored.scores.get(key)
+    if score is None or np.isnan(score.value):
+        return ""
+    floor = scores.noise_floor.get(key)
+    numbers = {"v": score.value, "r": score.real, "f": float("nan") if floor is None else floor.value}
+    for letter, value in numbers.items():
+        percent = "unknown" if np.isnan(value) else f"{100 * value:.0f} %" if value >= 0.1 else f"{100 * value:.2g} %"
+        phrase = phrase.replace(f"{{{letter}%}}", percent).replace(f"{{{letter}}}", number(value) or "unknown")
+    return phrase
+
+
+def family_sentence(scores: Scores, family: str) -> Words:
+    """Say in one or two sentences who does how well in a family."""
+    found = standings(scores, family)
+    top = best(found)
+    if not counted_keys(scores, family):
+        return ["Not asked for."]
+    if family not in measured(scores):
+        return ["Not measured: ", _reason(scores, family), "."]
+    if family == "privacy":
+        return _privacy_sentence(scores)
+    first = top[0]
+    told = telling(scores, family, next(one for one in scores.synthetic if one.name == first.name))
+    told = f"; {told}." if told and len(top) == 1 else "."
+    if len(found) == 1:
+        said: Words = [f"{first} scores within the real trace's own noise" if first.judged else "No noise floor", told]
+    elif len(top) == len(found):
+        said = [Bold("All alike"), f": {first} within noise." if first.judged else "."]
+    else:
+        said = [*_names(top), f": {first} within noise" if first.judged else " nearest", told]
+        last = max(found, key=lambda one: (-(one.share if one.judged else 0), one.rank))
+        if last.judged and last.share < first.share:
+            said += [" Furthest: ", Bold(last.name), f" ({last})."]
+    return said + _beaten(scores, family, first)
+
+
+def _names(found: Sequence[Standing], most: int = 3) -> Words:
+    said: Words = []
+    for one in found[:most]:
+        said += [", " if said else "", Bold(one.name)]
+    return [*said, f" and {len(found) - most} more"] if len(found) > most else said
+
+
+def _privacy_sentence(scores: Scores) -> Words:
+    """Name the traces that give real jobs away, and how; these attacks only ever find the plainest leaks."""
+    found = [(one.name, alarms(one)) for one in scores.synthetic]
+    loud = [(name, reasons) for name, reasons in found if reasons]
+    if not loud:
+        return [Bold("No alarm"), ": no more copies of real jobs than among fresh real ones. No proof of privacy."]
+    said: Words = []
+    for name, reasons in loud[:2]:
+        said += [Bold(name), f": {reasons[0]}. "]
+    if len(loud) > 2:
+        said += [f"So do {len(loud) - 2} more. "]
+    quiet = len(found) - len(loud)
+    return [*said, f"No alarm for the other{'s' if quiet > 1 else ''}." if quiet else "None is free of it."]
+
+
+def _beaten(scores: Scores, family: str, first: Standing) -> Words:
+    """Say so where a trivial baseline does as well as the best model."""
+    rivals = [one for one in standings(scores, family, baselines=True) if one.judged and one.share >= first.share]
+    if not rivals or not first.judged:
+        return []
+    rival = max(rivals, key=lambda one: one.share)
+    return [f" Trivial baseline {rival.name}: {f'better, {rival}' if rival.share > first.share else 'as good'}."]
+
+
+def _reason(scores: Scores, family: str) -> str:
+    notes = [one.scores[key].note for one in scores.synthetic for key in counted_keys(scores, family)]
+    known = [note for note in notes if note]
+    return max(dict.fromkeys(known), key=known.count) if known else "no score could be computed"
+
+
+def alarms(scored: Scored) -> list[str]:
+    """Say what in the privacy scores should make one look twice before sharing a trace; empty = nothing found."""
+    found = []
+    copies, near = (scored.scores.get(f"privacy.{key}") for key in ("exact_copies", "near_copies"))
+    if _excess(copies) > 0.1:
+        assert copies is not None
+        found.append(
+            f"{copies.value:.0%} of its jobs are exact copies of real ones (fresh real jobs: {copies.real:.0%})"
+        )
+    elif _excess(near) > 0.25:
+        assert near is not None
+        found.append(f"{near.value:.0%} of its jobs almost equal a real one (fresh real jobs: {near.real:.0%})")
+    member = scored.scores.get("privacy.membership_auc")
+    if member is not None and member.value > 0.6:
+        found.append(f"one can tell which real jobs it was fitted on (AUC {member.value:.2f})")
+    return found
+
+
+def _excess(score: Score | None) -> float:
+    """Return by how much a share exceeds that of fresh real jobs; −inf where nobody knows."""
+    if score is None or np.isnan(score.value):
+        return -np.inf
+    return score.value - (score.real if np.isfinite(score.real) else 0.0)
+
+
+def measured(scores: Scores) -> list[str]:
+    """Return the families in which anything was measured."""
+    return [f for f in FAMILIES if any(s.judged or np.isfinite(s.rank) for s in standings(scores, f))]
+
+
+def headline(content: Content) -> Words:
+    """Return what a busy person should take home, in two or three sentences."""
+    return (_verdict_headline(content) if content.verdicts else _score_headline(content.scores)) + _caution(content)
+
+
+def _verdict_headline(content: Content) -> Words:
+    groups = {
+        "equivalent": "as good as with real jobs",
+        "better": "better",
+        "worse": "worse",
+        "undecided": "undecided",
+        "failed": "failed",
+    }
+    said: Words = ["Agents trained on synthetic jobs: "]
+    for outcome, phrase in groups.items():
+        names = [str(v["model"]) for v in content.verdicts if v["verdict"] == outcome]
+        if names:
+            said += ["; " if len(said) > 1 else "", Bold(phrase), f" for {_listed(names)}"]
+    return [*said, "."]
+
+
+def _score_headline(scores: Scores) -> Words:
+    families = [family for family in measured(scores) if family != "privacy"]
+    if len(scores.synthetic) == 1:
+        found = {family: standings(scores, family)[0] for family in families}
+        within, judged = (sum(getattr(s, what) for s in found.values()) for what in ("within", "judged"))
+        ranked = sorted((s for s in found.items() if s[1].judged), key=lambda item: item[1].share)
+        said: Words = [
+            Bold(scores.synthetic[0].name),
+            f": {within} of {judged} scores within the real trace's own noise",
+        ]
+        if len(ranked) > 1 and ranked[0][1].share < ranked[-1][1].share:
+            said += [f"; best in {ranked[-1][0]}, worst in {ranked[0][0]}"]
+        return [*said, "."]
+    said = _leaders(scores, families, scores.synthetic)
+    perfect = [one.name for one in scores.synthetic if _all_within(scores, one.name)]
+    if perfect:
+        return [*said, f" Within the real trace's own noise everywhere: {_listed(perfect)}."]
+    return [*said, " None stays within the real trace's own noise everywhere."]
+
+
+def _leaders(scores: Scores, families: Sequence[str], among: Sequence[Scored]) -> Words:
+    """Say which of some traces is closest in which families."""
+    won: dict[str, list[str]] = {}
+    names = {one.name for one in among}
+    for family in families:
+        top = best([one for one in standings(scores, family) if one.name in names])
+        if len(top) == 1:
+            won.setdefault(top[0].name, []).append(family)
+    if not won:
+        return ["No model stands out."]
+    said: Words = []
+    for name, where in sorted(won.items(), key=lambda item: -len(item[1]))[:3]:
+        said += [
+            "; " if said else "",
+            Bold(name),
+            f" is closest in {_listed(where)}" if not said else f" in {_listed(where)}",
+        ]
+    return [*said, "."]
+
+
+def _all_within(scores: Scores, name: str) -> bool:
+    found = [s for f in FAMILIES if f != "privacy" for s in standings(scores, f) if s.name == name and s.judged]
+    return bool(found) and all(one.within == one.judged for one in found)
+
+
+def _caution(content: Content) -> Words:
+    """Say what must not be overlooked: copies, or that nobody looked for them."""
+    scores = content.scores
+    if "privacy" not in measured(scores):
+        return [" Privacy was not measured: a plain copy would look perfect here."]
+    copying = [one for one in scores.synthetic if alarms(one)]
+    honest = [one for one in scores.synthetic if one not in copying]
+    if not copying:
+        return []
+    said: Words = [" ", Bold(f"Privacy alarm for {_listed([one.name for one in copying])}")]
+    said += [f": {alarms(copying[0])[0]}." if len(copying) == 1 else ": real jobs shine through."]
+    if content.verdicts or not honest:
+        return said
+    if len(honest) == 1:
+        return [*said, " Without alarm: ", Bold(honest[0].name), "."]
+    families = [family for family in measured(scores) if family != "privacy"]
+    return [*said, " Of those without alarm, ", *_leaders(scores, families, honest)]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Join names as one would say them.
+
+    >>> _listed(["a"]), _listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
