@@ -13,6 +13,8 @@ CORE = {"trace", "machine", "schema", "errors", "registry", "files", "stats", "v
 #: Modules of tracekit that join the rooms; all others know nothing of formats, models and scores.
 DOORS = ("tracekit/__init__.py", "tracekit/__main__.py", "tracekit/api.py", "tracekit/demo.py", "tracekit/cli/")
 PICTURES = ("tracekit/plots/", "evaluation/figures/")
+#: The experiment looks models up by name, and the processes that do its tasks fit them.
+EXPERIMENTS = ("evaluation/experiment.py", "evaluation/steps.py")
 LEARNING = ("tracekit/sim/env.py", "tracekit/sim/agents/", "generators/")
 
 
@@ -54,7 +56,7 @@ def test_imports_follow_the_arrows(path: Path) -> None:
     if place.startswith("evaluation/"):
         assert "swf" not in rooms
         models = {name for name in names if inside(name, "generators")}
-        assert all(inside(name, "generators.baseline") for name in models) or place == "evaluation/experiment.py"
+        assert all(inside(name, "generators.baseline") for name in models) or place in EXPERIMENTS
         assert not any(inside(name, "tracekit.cli") for name in ours)
     if not place.startswith(PICTURES):
         assert not any(inside(name, package) for name in names for package in ("matplotlib", "seaborn")), place

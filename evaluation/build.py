@@ -1,0 +1,237 @@
+"""From a plan to its tasks: which generator is fitted to what, which agent is trained on what, who judges.
+
+    train ──fit──▶ samples ──train──▶ agents ──evaluate──▶ scores on held-out windows
+      └──────────────────────train──▶ agents ──evaluate──▶ the same windows
+
+Nothing is run here; the same plan and data give the same tasks with the same addresses.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from evaluation.grid import Plan
+from evaluation.tasks import Input, Task
+
+REAL, MODEL, BASELINE, OTHER, UNTRAINED, SCARCE, HELPED = (
+    "real",
+    "model",
+    "baseline",
+    "other",
+    "untrained",
+    "scarce",
+    "scarce+model",
+)
+
+
+@dataclass(frozen=True)
+class Maker:
+    """A generator as the grid needs it: where it lives and what it costs. No target: its traces are given."""
+
+    name: str
+    target: str = ""
+    baseline: bool = False
+    copies: bool = False  # repeats real jobs by design
+    heavy: bool = False
+    seconds: float = 1.0  # of one fit, a guess
+    facts: Mapping[str, str] = field(default_factory=dict)  # family, licence, summary
+
+
+@dataclass(frozen=True)
+class Code:
+    """Hashes of the source that each kind of task depends on; the generators' own stand by their names."""
+
+    fit: Mapping[str, str]
+    score: str
+    train: str
+
+
+@dataclass(frozen=True)
+class Agent:
+    """One agent: what it was trained on, and the tasks that train and evaluate it."""
+
+    arm: str
+    model: str
+    seed: int | None  # number of the synthetic sample
+    agent_seed: int
+    train: Task
+    evaluate: Task
+
+
+@dataclass
+class Grid:
+    """All tasks of an experiment."""
+
+    fits: list[Task] = field(default_factory=list)
+    samples: dict[str, list[Input]] = field(default_factory=dict)  # model -> its synthetic traces
+    scores: dict[str, Task] = field(default_factory=dict)
+    agents: list[Agent] = field(default_factory=list)
+    heuristics: Task | None = None
+
+    def tasks(self) -> list[Task]:
+        """Return every task once, those that others need first."""
+        found = [*self.fits, *self.scores.values(), *([self.heuristics] if self.heuristics else [])]
+        found += [agent.train for agent in self.agents] + [agent.evaluate for agent in self.agents]
+        return list({task.key: task for task in found}.values())
+
+
+def derived(seed: int, purpose: str, *numbers: int) -> int:
+    """Return a seed for one purpose, so that no two of them repeat each other's draws.
+
+    >>> derived(0, "sample", 1) == derived(0, "sample", 1) != derived(0, "sample", 2)
+    True
+    """
+    words = [seed, zlib.crc32(purpose.encode()), *numbers]
+    return int(np.random.SeedSequence(words).generate_state(1)[0])
+
+
+def build(
+    plan: Plan,
+    data: Mapping[str, Input],
+    jobs: Mapping[str, int],
+    makers: Sequence[Maker],
+    code: Code,
+    windows: Mapping[str, Any],
+    *,
+    seconds_to_train: float,
+    real: str,
+) -> Grid:
+    """Return the grid. ``data``: inputs by name (train, validation, test, scarce, other, given/MODEL/NUMBER)."""
+    grid = Grid()
+    trainer = _Trainer(plan, data, code, windows, seconds_to_train, grid)
+    trainer.add(REAL, "", None, {"trace": data["train"]})
+    trainer.add(UNTRAINED, "", None, {"trace": data["train"]}, untrained=True)
+    floor = next((maker.name for maker in makers if maker.baseline), makers[0].name if makers else "")
+    for maker in makers:
+        samples = [data[f"given/{maker.name}/{k}"] for k in range(len(plan.models.traces.get(maker.name, ())))]
+        samples = samples or list(_fitted(plan, maker, data["train"], jobs["train"], code, grid))
+        grid.samples[maker.name] = samples
+        grid.scores[maker.name] = _scored(plan, maker, data, samples, code, jobs, real, floor=maker.name == floor)
+        for number, sample in enumerate(samples):
+            trainer.add(BASELINE if maker.baseline else MODEL, maker.name, number, {"trace": sample})
+    if "other" in data:
+        trainer.add(OTHER, "", None, {"trace": data["other"]})
+    if "scarce" in data:
+        trainer.add(SCARCE, "", None, {"trace": data["scarce"]})
+        wanted = plan.scarce.models
+        for maker in makers:
+            if maker.target and (not maker.baseline if wanted is None else maker.name in wanted):
+                made = _fitted(plan, maker, data["scarce"], jobs["train"], code, grid, scarce=True)
+                for number, sample in enumerate(made):
+                    trainer.add(HELPED, maker.name, number, {"trace": data["scarce"], "more": sample})
+    grid.heuristics = Task(
+        "heuristics",
+        {"policies": list(plan.windows.heuristics), "windows": windows},
+        {"test": data["test"]},
+        code.train,
+        {"model": "heuristics"},
+        cost=1.0 + 2e-6 * _decisions(windows) * len(plan.windows.heuristics),
+    )
+    return grid
+
+
+def _fitted(
+    plan: Plan, maker: Maker, train: Input, jobs: int, code: Code, grid: Grid, *, scarce: bool = False
+) -> Iterator[Input]:
+    """Add the fits of a model and yield its samples in order."""
+    by_number: dict[int, Input] = {}
+    for number in range(plan.models.fits):
+        samples = range(number, plan.models.samples, plan.models.fits)
+        task = Task(
+            "fit",
+            {
+                "target": maker.target,
+                "fit_seed": derived(plan.seed, "fit", number),
+                "samples": [[k, derived(plan.seed, "sample", k)] for k in samples],
+                "jobs": jobs,
+                "load": plan.models.load,
+                "options": {"budget": plan.models.budget, "encoding": plan.models.encoding},
+            },
+            {"train": train},
+            code.fit[maker.name],
+            {"arm": HELPED if scarce else MODEL, "model": maker.name, "seed": number if plan.models.fits > 1 else None},
+            heavy=maker.heavy,
+            cost=maker.seconds * (plan.scarce.share if scarce else 1.0) + 1.0,
+        )
+        grid.fits.append(task)
+        by_number |= {k: Input(f"sample-{k}.parquet", task.key) for k in samples}
+    yield from (by_number[k] for k in sorted(by_number))
+
+
+def _scored(
+    plan: Plan,
+    maker: Maker,
+    data: Mapping[str, Input],
+    samples: Sequence[Input],
+    code: Code,
+    jobs: Mapping[str, int],
+    real: str,
+    *,
+    floor: bool,
+) -> Task:
+    families = plan.score.families
+    return Task(
+        "score",
+        {
+            "quick": plan.score.quick,
+            "families": list(families) if families is not None else None,
+            "floor": floor,
+            "seed": derived(plan.seed, "score"),
+            "real": real,
+            "model": maker.name,
+        },
+        {"train": data["train"], "validation": data["validation"], **{f"sample-{k}": s for k, s in enumerate(samples)}},
+        code.score,
+        {"arm": MODEL, "model": maker.name},
+        cost=(len(samples) + 4 * floor) * (2.0 + jobs["train"] / 2000) * (1 if plan.score.quick else 4),
+    )
+
+
+@dataclass
+class _Trainer:
+    """Adds the agents of one arm after the other, all with the same configuration and the same seeds."""
+
+    plan: Plan
+    data: Mapping[str, Input]
+    code: Code
+    windows: Mapping[str, Any]
+    seconds: float
+    grid: Grid
+
+    def add(
+        self, arm: str, model: str, seed: int | None, inputs: Mapping[str, Input], *, untrained: bool = False
+    ) -> None:
+        agents = self.plan.agents
+        for number in range(agents.seeds):
+            about = {"arm": arm, "model": model, "seed": seed, "agent_seed": number}
+            train = Task(
+                "train",
+                {
+                    "learner": agents.learner,
+                    "config": dict(agents.config),
+                    "seed": derived(self.plan.seed, "agent", number),
+                    "untrained": untrained,
+                },
+                inputs,
+                self.code.train,
+                about,
+                cost=1.0 if untrained else self.seconds,
+            )
+            evaluate = Task(
+                "evaluate",
+                {"learner": agents.learner, "windows": self.windows},
+                {"agent": Input("agent", train.key), "test": self.data["test"]},
+                self.code.train,
+                about,
+                cost=0.5 + 1e-5 * _decisions(self.windows),
+            )
+            self.grid.agents.append(Agent(arm, model, seed, number, train, evaluate))
+
+
+def _decisions(windows: Mapping[str, Any]) -> int:
+    return len(windows["starts"]) * int(windows["jobs"]) * len(windows["loads"])

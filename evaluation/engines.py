@@ -1,0 +1,288 @@
+"""Where tasks run: in processes of this machine, or on a Ray cluster. Both give the same files.
+
+An engine takes tasks whose inputs are there and says, in any order, how they ended. A task whose process was killed
+comes back as ``lost``; whoever schedules decides whether it is tried again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from evaluation.tasks import Result, Store, Task
+from tracekit.errors import MissingExtra, TracekitError, UnknownName
+
+ENGINES = ("local", "ray")
+#: One thread a task: as many tasks as cores run side by side, and sums come out the same everywhere.
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+class Engine(Protocol):
+    """A place where tasks run."""
+
+    name: str
+    slots: int  # tasks at once
+    heavy: int  # heavy ones among them, at most
+
+    def start(self, task: Task) -> None:
+        """Begin a task; its inputs are there."""
+        ...
+
+    def wait(self, seconds: float) -> list[tuple[Task, Result]]:
+        """Return tasks that have ended, at the latest after so many seconds."""
+        ...
+
+    def stop(self, task: Task) -> None:
+        """End a running task by force; it never comes back."""
+        ...
+
+    def close(self) -> None:
+        """End everything."""
+        ...
+
+
+class Local:
+    """Processes of this machine. Light tasks share a process; a heavy one gets its own, whose memory goes with it."""
+
+    name = "local"
+
+    def __init__(self, store: Store, slots: int | None = None) -> None:
+        self.store = store
+        self.slots = slots or _cores()
+        self.heavy = 1
+        self._idle: list[subprocess.Popen[str]] = []
+        self._busy: dict[subprocess.Popen[str], Task] = {}
+        self._ears = selectors.DefaultSelector()
+
+    def start(self, task: Task) -> None:
+        """Hand the task to an idle process or a new one."""
+        worker = self._idle.pop() if self._idle and not task.heavy else self._worker()
+        self._busy[worker] = task
+        self._ears.register(_pipe(worker), selectors.EVENT_READ, worker)
+        order = json.dumps({"task": task.to_dict(), "run": str(self.store.run)})
+        try:
+            worker.stdin.write(order + "\n")  # type: ignore[union-attr]
+            worker.stdin.flush()  # type: ignore[union-attr]
+        except BrokenPipeError:
+            pass  # it died while idle: `wait` sees the end of its answers and calls the task lost
+
+    def wait(self, seconds: float) -> list[tuple[Task, Result]]:
+        """Read the answers of processes that have one, and find those that died."""
+        ended = []
+        for event, _ in self._ears.select(seconds):
+            worker: subprocess.Popen[str] = event.data
+            task = self._busy.pop(worker)
+            self._ears.unregister(_pipe(worker))
+            line = _pipe(worker).readline()
+            if line.endswith("\n"):  # a process that dies while answering leaves half a line
+                ended.append((task, Result(**json.loads(line))))
+                if task.heavy:
+                    _end(worker)
+                else:
+                    self._idle.append(worker)
+            else:
+                _end(worker)
+                ended.append((task, Result(ok=False, reason=_how_it_died(worker.returncode), lost=True)))
+        return ended
+
+    def stop(self, task: Task) -> None:
+        """Kill the task's process."""
+        for worker, own in list(self._busy.items()):
+            if own.key == task.key:
+                del self._busy[worker]
+                self._ears.unregister(_pipe(worker))
+                _end(worker)
+
+    def close(self) -> None:
+        """Kill all processes."""
+        for worker in [*self._idle, *self._busy]:
+            _end(worker)
+        self._idle.clear()
+        self._busy.clear()
+        self._ears.close()
+
+    def _worker(self) -> subprocess.Popen[str]:
+        paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+        return subprocess.Popen(
+            [sys.executable, "-m", "evaluation.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # each task keeps what it prints in its own log
+            text=True,
+            encoding="utf-8",
+            env={**os.environ, **ONE_THREAD, "PYTHONPATH": paths},
+            start_new_session=True,
+        )
+
+
+def _pipe(worker: subprocess.Popen[str]) -> Any:
+    return worker.stdout
+
+
+def _end(worker: subprocess.Popen[str]) -> None:
+    worker.kill()
+    worker.wait()
+    for pipe in (worker.stdin, worker.stdout):
+        try:
+            if pipe is not None:
+                pipe.close()
+        except OSError:
+            pass
+
+
+def _how_it_died(code: int | None) -> str:
+    if code == -signal.SIGKILL:
+        return "its process was killed (signal 9), as systems do when memory runs out"
+    return f"its process died (signal {-code})" if code and code < 0 else f"its process ended by itself (code {code})"
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Ray:
+    """Tasks of a Ray cluster. Files travel through Ray, so its machines need no folder in common with this one.
+
+    Ray starts a task again when its worker dies. Without an address a small Ray of this machine is started.
+    """
+
+    name = "ray"
+
+    def __init__(self, store: Store, address: str | None = None, *, retries: int = 3) -> None:
+        try:
+            import ray
+        except ModuleNotFoundError:
+            raise MissingExtra("ray", "ray") from None
+        self.ray, self.store = ray, store
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray asks for it; there are no GPUs here
+        self._ours = not ray.is_initialized()
+        if self._ours:
+            try:
+                ray.init(**_ray_options(address))
+            except (ConnectionError, ValueError, OSError, RuntimeError) as error:
+                where = f"at {address}" if address else "here"
+                raise TracekitError(f"no Ray cluster {where}: {' '.join(str(error).split())[:300]}") from None
+        self.slots = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        self.heavy = max(1, self.slots // 2)
+        self._work = ray.remote(num_cpus=1, max_retries=retries, retry_exceptions=False)(_work_far_away)
+        self._sent: dict[str, Any] = {}  # path -> object in Ray's store
+        self._running: dict[Any, Task] = {}
+
+    def start(self, task: Task) -> None:
+        """Send the task with its files."""
+        files = {name: self._file(i.path) for name, i in task.inputs.items()}
+        future = self._work.options(name=task.label).remote(task.to_dict(), list(files), *files.values())
+        self._running[future] = task
+
+    def wait(self, seconds: float) -> list[tuple[Task, Result]]:
+        """Fetch the files of finished tasks."""
+        if not self._running:
+            time.sleep(min(seconds, 0.1))
+            return []
+        done, _ = self.ray.wait(list(self._running), num_returns=1, timeout=seconds)
+        return [(task, self._fetched(task, future)) for future in done if (task := self._running.pop(future))]
+
+    def _fetched(self, task: Task, future: Any) -> Result:
+        try:
+            plain, files = self.ray.get(future)
+        except (self.ray.exceptions.RayError, OSError) as error:
+            kind = type(error).__name__
+            return Result(ok=False, reason=f"Ray gave it up: {kind}: {' '.join(str(error).split())[:200]}", lost=True)
+        result = Result(**plain)
+        if not result.lost:
+            scratch = self.store.scratch(task.key)
+            _unpack(files, scratch)
+            self.store.keep(task, scratch, result)
+        return result
+
+    def stop(self, task: Task) -> None:
+        """Cancel the task by force."""
+        for future, own in list(self._running.items()):
+            if own.key == task.key:
+                del self._running[future]
+                self.ray.cancel(future, force=True)
+
+    def close(self) -> None:
+        """Cancel what runs; a Ray that was started here ends."""
+        for task in list(self._running.values()):
+            self.stop(task)
+        self._sent.clear()
+        if self._ours:
+            self.ray.shutdown()
+
+    def _file(self, path: str) -> Any:
+        if path not in self._sent:
+            self._sent[path] = self.ray.put(_packed(self.store.run / path))
+        return self._sent[path]
+
+
+def _ray_options(address: str | None) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "log_to_driver": False,
+        "logging_level": "ERROR",
+        "runtime_env": {"env_vars": ONE_THREAD},
+    }
+    if address:
+        return options | {"address": address}
+    return options | {
+        "num_cpus": _cores(),
+        "include_dashboard": False,
+        "object_store_memory": 200 * 1024**2,
+        "_node_ip_address": "127.0.0.1",  # a Ray for this machine alone
+    }
+
+
+def _work_far_away(plain: dict[str, Any], names: list[str], *packed: dict[str, bytes]) -> tuple[dict[str, Any], Any]:
+    """Do a task wherever Ray put it: unpack its inputs, work in a temporary folder, and send the files back."""
+    import tempfile
+
+    from evaluation.steps import perform
+
+    with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
+        inputs = {}
+        for name, files in zip(names, packed, strict=True):
+            place = Path(folder) / "in" / name
+            place.mkdir(parents=True)
+            _unpack(files, place)
+            inputs[name] = place / next(iter(files)).partition("/")[0]
+        out = Path(folder) / "out"
+        out.mkdir()
+        result = perform(Task.of(plain), inputs, out)
+        return vars(result), {} if result.lost else _packed(out, inside=True)
+
+
+def _packed(path: Path, *, inside: bool = False) -> dict[str, bytes]:
+    """Return a file, or all files of a folder, by their names; ``inside``: without the folder's own name."""
+    if path.is_file():
+        return {path.name: path.read_bytes()}
+    root = path if inside else path.parent
+    return {p.relative_to(root).as_posix(): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+
+
+def _unpack(files: dict[str, bytes], folder: Path) -> None:
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+def engine_named(name: str, store: Store, *, address: str | None = None) -> Engine:
+    """Return the engine of a name."""
+    if name == "local":
+        return Local(store)
+    if name == "ray":
+        return Ray(store, address)
+    raise UnknownName("engine", name, ENGINES)

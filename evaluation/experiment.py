@@ -1,0 +1,475 @@
+"""Do agents trained on synthetic jobs match those trained on real ones? The whole experiment, top to bottom.
+
+1. `divide` the real trace by time: train, validation, test.
+2. Fit every generator on train alone and draw samples; score them (`evaluation.steps.fit`, `score`).
+3. Train agents, all with one configuration, on real jobs, on every sample, on the trivial baselines, on another real
+   trace, on a scarce part of the real jobs with and without synthetic ones added (`steps.train`).
+4. Let all of them, and the heuristics, schedule the same held-out real windows (`steps.evaluate`).
+5. Say for every generator whether that makes a difference (`evaluation.judging`, `evaluation.verdict`).
+
+Steps 2 to 4 are tasks (`evaluation.tasks`), listed by `evaluation.build` and worked through by `evaluation.runner` on
+an engine (`evaluation.engines`). A run that was interrupted goes on where it was when it is asked for again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import math
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evaluation import results as tidy
+from evaluation.base import METRICS
+from evaluation.build import Code, Grid, Maker, build
+from evaluation.engines import engine_named
+from evaluation.grid import Plan, Source
+from evaluation.heldout import check_load, schedulable, starts
+from evaluation.judging import verdicts
+from evaluation.learners import LEARNERS
+from evaluation.runner import Progress, Runner
+from evaluation.source import digest_of
+from evaluation.steps import on_the_same_machine
+from evaluation.tasks import Input, Result, Store, digest, file_digest
+from generators import MODELS
+from tracekit.errors import FormatError, OutputError, TracekitError, UnknownName, UsageError
+from tracekit.files import write_text
+from tracekit.registry import imported
+from tracekit.sim.policies import find
+from tracekit.sim.switches import BACKFILLS
+from tracekit.trace import Trace
+
+ABOUT, TABLE, VERDICT, REPORT = "experiment.json", "results.parquet", "verdict.json", "report.html"
+_BUDGET = {"quick": 0.25, "normal": 1.0, "thorough": 6.0}
+FEWEST_JOBS = 50  # in every part
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The real trace by time, and what else agents are trained on."""
+
+    train: Trace
+    validation: Trace
+    test: Trace
+    scarce: Trace | None = None
+    other: Trace | None = None
+
+    def items(self) -> Iterator[tuple[str, Trace]]:
+        """Return the parts that there are, by name."""
+        for name in ("train", "validation", "test", "scarce", "other"):
+            part = getattr(self, name)
+            if part is not None:
+                yield name, part
+
+
+@dataclass(frozen=True)
+class Study:
+    """An experiment that is ready to run: every task is known, none has been done for it yet."""
+
+    plan: Plan
+    real: Trace
+    name: str
+    parts: Parts
+    makers: list[Maker]
+    windows: Mapping[str, Any]
+    data: Mapping[str, Input]
+    grid: Grid
+    store: Store
+
+    @property
+    def identity(self) -> str:
+        """Return a hash of what was asked for; code and engine are no part of it."""
+        paths = {"real": {"path": ""}, "other": {"path": ""}}
+        plain = self.plan.to_dict()
+        plain = {key: value | paths.get(key, {}) if isinstance(value, dict) else value for key, value in plain.items()}
+        plain["models"] = plain["models"] | {"traces": sorted(self.plan.models.traces)}
+        return digest([plain, {name: i.digest for name, i in self.data.items()}])
+
+
+# ---- 1: the data ---------------------------------------------------------------------------------------------------
+
+
+def read_source(source: Source) -> Trace:
+    """Read a trace as a plan describes it."""
+    import tracekit
+
+    if not source.path:
+        raise UsageError("which real trace? name it on the command line or as path in [real]")
+    trace = tracekit.read(source.path, source.format, procs=source.procs, machine=source.machine)
+    if source.clean:
+        trace = trace.clean(source.clean)
+    return trace.head(source.jobs) if source.jobs is not None and source.jobs < len(trace) else trace
+
+
+def divide(real: Trace, plan: Plan) -> Parts:
+    """Cut the real trace by time; nothing is shuffled, and no job is in two parts."""
+    if not real.machine.size():
+        raise TracekitError(
+            f"the trace does not say how many {real.machine.unit} its machine has, and agents need one to schedule: "
+            "give procs in [real] or --procs N"
+        )
+    train, rest = real.split(plan.split.train)
+    validation, test = rest.split(plan.split.validation / (1 - plan.split.train))
+    scarce = train.split(1 - plan.scarce.share)[1] if plan.scarce.share else None
+    other = read_source(plan.other) if plan.other.path else None
+    parts = Parts(train, validation, test, scarce, other)
+    for name, part in parts.items():
+        if len(schedulable(part)) < FEWEST_JOBS:
+            raise TracekitError(
+                f"the {name} part has {len(schedulable(part))} jobs that can be scheduled; at least {FEWEST_JOBS} "
+                "are needed: use a longer trace or other shares"
+            )
+    return parts
+
+
+# ---- 2: the grid ---------------------------------------------------------------------------------------------------
+
+
+def prepare(plan: Plan, folder: Path, real: Trace | None = None, *, data: Path | None = None) -> Study:
+    """Read and divide the traces, write the parts into ``data`` (default: the run's own folder), and list the tasks."""
+    _check(plan)
+    if real is None:
+        real = read_source(plan.real)
+    parts = divide(real, plan)
+    makers = _makers(plan, len(parts.train))
+    learner = LEARNERS.get(plan.agents.learner)()
+    learner.check(plan.agents.config)
+    held = starts(len(schedulable(parts.test)), plan.windows.count, plan.windows.jobs)
+    windows = {
+        "starts": held,
+        "jobs": plan.windows.jobs,
+        "loads": [check_load(load) for load in plan.windows.loads],
+        "backfill": plan.windows.backfill,
+    }
+    given = {
+        f"given/{name}/{k}": on_the_same_machine(read_source(Source(path=file)), parts.train)
+        for name, files in plan.models.traces.items()
+        for k, file in enumerate(files)
+    }
+    written = _written({**dict(parts.items()), **given}, data or folder / "data")
+    name = _name(real, plan)
+    grid = build(
+        plan,
+        written,
+        {key: len(part) for key, part in parts.items()},
+        makers,
+        _code(plan, makers),
+        windows,
+        seconds_to_train=learner.seconds(plan.agents.config),
+        real=name,
+    )
+    return Study(plan, real, name, parts, makers, windows, written, grid, Store(folder))
+
+
+def _check(plan: Plan) -> None:
+    """Refuse wrong names before anything is read."""
+    for policy in plan.windows.heuristics:
+        find(policy)
+    if plan.windows.backfill not in BACKFILLS:
+        raise UnknownName("backfill", plan.windows.backfill, BACKFILLS)
+    for name in [*plan.models.names, *plan.models.baselines, *(plan.scarce.models or ())]:
+        _target(name)
+    for load in plan.windows.loads:
+        check_load(load)
+    if not plan.models.names and not plan.models.traces:
+        raise UsageError(f"no models: name them with --models or in [models]; known: {', '.join(MODELS)}")
+
+
+def _target(name: str) -> str:
+    """Return where a model lives: a registered name, or module:Class of one's own."""
+    return name if ":" in name else MODELS.target(name)
+
+
+def _makers(plan: Plan, jobs: int) -> list[Maker]:
+    """Look every model up; one whose extra is missing stays in, and fails by itself with that reason."""
+    found = []
+    for name in plan.model_names():
+        baseline = name not in plan.models.names and name not in plan.models.traces
+        if name in plan.models.traces:
+            found.append(Maker(name, facts={"family": "given", "summary": "made elsewhere"}))
+            continue
+        try:
+            info = getattr(imported(_target(name)), "info", None)
+        except (TracekitError, ImportError, AttributeError):
+            info = None
+        minutes = float(getattr(info, "minutes", 0.1))
+        found.append(
+            Maker(
+                name,
+                _target(name),
+                baseline,
+                copies=bool(getattr(info, "copies", False)),
+                heavy=getattr(info, "extra", None) is not None,
+                seconds=60 * minutes * _BUDGET[plan.models.budget] * max(0.2, jobs / 30_000),
+                facts={key: str(getattr(info, key, "")) for key in ("family", "licence", "summary")},
+            )
+        )
+    return found
+
+
+def _code(plan: Plan, makers: list[Maker]) -> Code:
+    scoring = [METRICS.target(name).partition(":")[0] for name in METRICS]
+    learner = LEARNERS.target(plan.agents.learner).partition(":")[0]
+    return Code(
+        fit={
+            maker.name: digest_of(maker.target.partition(":")[0], "generators.synth")
+            for maker in makers
+            if maker.target
+        },
+        score=digest_of("evaluation.score", *scoring),
+        train=digest_of(learner, "evaluation.heldout"),
+    )
+
+
+def _written(traces: Mapping[str, Trace], folder: Path) -> dict[str, Input]:
+    """Write every part once; a file that holds the same already is left alone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {}
+    for name, trace in traces.items():
+        file = name.replace("/", "-").replace(":", "-") + ".parquet"
+        with tempfile.TemporaryDirectory(prefix=".part-", dir=folder) as scratch:
+            made = Path(scratch) / file
+            trace.save(made)
+            new = file_digest(made)
+            place = folder / file
+            if not place.is_file() or file_digest(place) != new:
+                made.replace(place)
+        found[name] = Input(file, digest=new)
+    return found
+
+
+def _name(real: Trace, plan: Plan) -> str:
+    return Path(plan.real.path).name.split(".")[0] if plan.real.path else real.machine.name or "real"
+
+
+# ---- 3 and 4: the run ----------------------------------------------------------------------------------------------
+
+
+def run(
+    plan: Plan,
+    folder: str | Path,
+    real: Trace | None = None,
+    *,
+    engine: str = "local",
+    address: str | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+    command: str = "",
+    report: bool = True,
+) -> dict[str, Any]:
+    """Run an experiment, or what is left of it, and return verdict.json as plain values.
+
+    ``real`` may be given as a trace in place of the plan's path. ``force``: the folder may hold another experiment,
+    whose table and verdict are replaced; finished tasks that serve this one are used.
+    """
+    folder = Path(folder)
+    check_folder(folder, force=force)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder):
+        study = prepare(plan, folder, real)
+        _check_same(study, folder, force=force)
+        study.store.folder.mkdir(exist_ok=True)
+        study.store.sweep()
+        write_text(folder / ABOUT, _text(about(study, engine, {}, command)), force=True)
+        place = engine_named(engine, study.store, address=address)
+        try:
+            results = Runner(study.store, place, plan.limits, progress).run(study.grid.tasks())
+        finally:
+            place.close()
+            study.store.sweep()
+        return conclude(study, results, engine, command, report=report)
+
+
+def check_folder(folder: Path, *, force: bool) -> None:
+    """Refuse early, before any work: a file, or a folder that holds something else."""
+    if folder.is_file():
+        raise OutputError(f"{folder}: is a file; an experiment is a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / ABOUT).is_file() and not force:
+        left = {path.name for path in folder.iterdir()} - {"data", "tasks", ".lock"}
+        if left:
+            raise OutputError(f"{folder}: holds other files; choose another folder, or use --force")
+
+
+def _check_same(study: Study, folder: Path, *, force: bool) -> None:
+    """Refuse to replace the outcome of another experiment unasked."""
+    try:
+        before = json.loads((folder / ABOUT).read_text(encoding="utf-8"))["identity"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if before != study.identity and not force:
+        raise OutputError(
+            f"{folder}: holds an experiment with another plan or other data; choose another folder, or use --force to "
+            "replace its outcome (finished tasks that fit are used again)"
+        )
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep a second run out of the same folder; the lock goes with the process, however it ends."""
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OutputError(f"{folder}: another run is at work in this folder") from None
+        yield
+
+
+# ---- 5: the outcome ------------------------------------------------------------------------------------------------
+
+
+def conclude(
+    study: Study, results: Mapping[str, Result], engine: str, command: str = "", *, report: bool = True
+) -> dict[str, Any]:
+    """Write the tidy table, the verdict and the report."""
+    folder = study.store.run
+    rows = tidy.collected(study.grid, study.store, results)
+    failures = failed_tasks(study.grid, results)
+    found, differences = verdicts(tidy.table_of(rows), study.plan, study.makers, failures, study.name)
+    frame = tidy.table_of([*rows, *differences])
+    with tempfile.TemporaryDirectory(prefix=".table-", dir=folder) as scratch:
+        frame.to_parquet(Path(scratch) / TABLE, index=False)
+        (Path(scratch) / TABLE).replace(folder / TABLE)
+    write_text(folder / VERDICT, _text(found), force=True)
+    write_text(folder / ABOUT, _text(about(study, engine, results, command)), force=True)
+    if report:
+        write_report(folder)
+    return found
+
+
+def write_report(folder: Path) -> None:
+    """Draw the page; where there is nothing to draw, because every model failed, there is no page."""
+    from evaluation.report import content_of, write
+
+    if not json.loads((folder / ABOUT).read_text(encoding="utf-8"))["files"]["scores"]:
+        (folder / REPORT).unlink(missing_ok=True)
+        return
+    write(content_of(folder), folder / REPORT, force=True)
+
+
+def failed_tasks(grid: Grid, results: Mapping[str, Result]) -> list[dict[str, str]]:
+    """Return what went wrong, the cause before its consequences."""
+    found: list[dict[str, str]] = []
+    agents = {agent.train.key: agent for agent in grid.agents}
+    for task in grid.tasks():
+        result = results[task.key]
+        if result.ok:
+            continue
+        arm = agents[task.key].arm if task.key in agents else str(task.about.get("arm", ""))
+        found.append(
+            {"arm": arm, "model": str(task.about.get("model", "")), "task": task.label, "reason": result.reason}
+        )
+    return found
+
+
+def about(study: Study, engine: str, results: Mapping[str, Result], command: str) -> dict[str, Any]:
+    """Return experiment.json: all that was decided, where the files are, and what failed."""
+    from evaluation.report.content import versions
+
+    real, grid = study.real, study.grid
+    done = {key for key, result in results.items() if result.ok}
+    agents: dict[str, list[str]] = {}
+    for agent in grid.agents:
+        if agent.train.key in done:
+            label = agent.arm if not agent.model else f"{agent.arm} {agent.model}"
+            agents.setdefault(label, []).append(f"tasks/{agent.train.key}/agent")
+    path = Path(study.plan.real.path) if study.plan.real.path else None
+    return {
+        "identity": study.identity,
+        "command": command,
+        "real": {
+            "name": study.name,
+            "path": path.name if path else "",
+            "sha256": file_digest(path) if path and path.is_file() else "",
+            "jobs": len(real),
+            "machine": real.machine.replace(header=None).to_dict(),
+            "unit": real.machine.unit,
+            "offered_load": tidy.finite(real.offered_load()),
+        },
+        "parts": {
+            name: {
+                "jobs": len(part),
+                "first_submit": float(part.column("submit_time").min()),
+                "last_submit": float(part.column("submit_time").max()),
+            }
+            for name, part in study.parts.items()
+        },
+        "plan": study.plan.to_dict(),
+        "models": [{"name": m.name, "baseline": m.baseline, "copies": m.copies, **m.facts} for m in study.makers],
+        "windows": [
+            {"window": k, "start": start, "jobs": study.windows["jobs"]}
+            for k, start in enumerate(study.windows["starts"])
+        ],
+        "loads": study.windows["loads"],
+        "versions": versions(),
+        "seed": study.plan.seed,
+        "engine": engine,
+        "files": {
+            "traces": {
+                model: [i.path for i in inputs if not i.task or i.task in done]
+                for model, inputs in grid.samples.items()
+            },
+            "scores": {
+                name: f"tasks/{task.key}/score.json"
+                for model, task in grid.scores.items()
+                for name in (model, *(["noise_floor"] if task.params["floor"] else []))
+                if task.key in done
+            },
+            "agents": agents,
+        },
+        "failures": failed_tasks(grid, results) if results else [],
+    }
+
+
+def _text(data: Any) -> str:
+    return json.dumps(_plain(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {str(key): _plain(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_plain(value) for value in data]
+    data = data.item() if hasattr(data, "item") else data
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+# ---- a look ahead --------------------------------------------------------------------------------------------------
+
+
+def dry_run(plan: Plan, folder: str | Path, real: Trace | None = None, *, slots: int = 1) -> list[dict[str, Any]]:
+    """Return what a run would do, one row a kind of task: how many, how many are done, how long the rest may take.
+
+    Nothing is written into the run's folder.
+    """
+    scratch = Path(tempfile.mkdtemp(prefix="tracekit-plan-"))
+    try:
+        study = prepare(plan, Path(folder), real, data=scratch)
+        rows: dict[str, dict[str, Any]] = {}
+        for task in study.grid.tasks():
+            row = rows.setdefault(task.kind, {"kind": task.kind, "tasks": 0, "done": 0, "seconds": 0.0})
+            row["tasks"] += 1
+            if study.store.result(task.key) is not None:
+                row["done"] += 1
+            else:
+                row["seconds"] += task.cost / slots
+        return list(rows.values())
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return experiment.json and verdict.json of a finished run."""
+    found = []
+    for name in (ABOUT, VERDICT):
+        try:
+            found.append(json.loads((Path(folder) / name).read_text(encoding="utf-8")))
+        except OSError:
+            raise FormatError(folder, "is no finished experiment", hint=f"there is no {name} in it") from None
+        except ValueError as error:
+            raise FormatError(Path(folder) / name, f"not valid JSON: {error}") from None
+    return found[0], found[1]

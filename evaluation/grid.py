@@ -1,0 +1,245 @@
+"""The plan of an experiment: a TOML file into frozen dataclasses. A key that nobody knows is an error, not a guess.
+
+Every comment behind a field is its documentation; docs/experiments.md shows a whole file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tracekit.errors import SchemaError, UnknownName, UsageError
+from tracekit.files import read_toml
+
+S = TypeVar("S")
+
+BUDGETS = ("quick", "normal", "thorough")
+METRICS = ("mean_bsld", "mean_wait_s", "p95_bsld")  # all: lower is better, and never below 0
+
+
+@dataclass(frozen=True)
+class Source:
+    """A trace by its path, and what its file does not say."""
+
+    path: str = ""  # beside the TOML file unless absolute; may come from the command line instead
+    format: str | None = None
+    procs: int | None = None  # size of the machine
+    machine: str | None = None  # TOML file that describes the machine
+    jobs: int | None = None  # only the first so many jobs
+    clean: tuple[str, ...] = ()  # cleaning rules, applied in this order
+
+
+@dataclass(frozen=True)
+class Split:
+    """Shares of the jobs, by time; what is left after train and validation is the test part."""
+
+    train: float = 0.6
+    validation: float = 0.2  # trains nothing; hold-out of the privacy scores
+
+    def __post_init__(self) -> None:
+        if not (self.train > 0 and self.validation > 0 and self.train + self.validation < 1):
+            raise UsageError(f"split: train {self.train:g} and validation {self.validation:g} must leave a test part")
+
+
+@dataclass(frozen=True)
+class Models:
+    """The generators: by name, as module:Class, or as traces made elsewhere."""
+
+    names: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ("resample", "independent")  # what every model has to beat
+    traces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # name -> files, one a sample
+    samples: int = 3  # synthetic traces of each model
+    fits: int = 1  # fits that these samples are spread over; more of them let the interval see how fits differ
+    budget: str = "quick"
+    encoding: str = "default"
+    load: str = "real"  # offered load of the samples: real, none (as made) or a number
+
+    def __post_init__(self) -> None:
+        if self.budget not in BUDGETS:
+            raise UnknownName("budget", self.budget, BUDGETS)
+        if not 1 <= self.fits <= self.samples:
+            raise UsageError(f"models: fits must be from 1 to samples ({self.samples}), not {self.fits}")
+
+
+@dataclass(frozen=True)
+class Agents:
+    """What learns to schedule, and how often."""
+
+    learner: str = "ppo"
+    seeds: int = 3  # agents trained on each trace
+    config: Mapping[str, Any] = field(default_factory=dict)  # the learner's own settings, the same for every trace
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The held-out jobs that every agent and heuristic schedules, each window on an empty machine."""
+
+    count: int = 40  # at most; fewer when the test part is too short for windows that do not overlap
+    jobs: int = 128
+    loads: tuple[str, ...] = ("real",)  # offered loads of the test part: real, or a number
+    heuristics: tuple[str, ...] = ("fcfs", "sjf", "saf", "wfp3", "unicep", "f1", "random")
+    backfill: str = "easy"
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How the verdict is reached."""
+
+    metric: str = "mean_bsld"
+    margin: float = 0.1  # differences below this ratio do not matter
+    alpha: float = 0.05  # of each one-sided test; intervals are 1 − 2·alpha
+    draws: int = 4000
+
+    def __post_init__(self) -> None:
+        if self.metric not in METRICS:
+            raise UnknownName("metric of the verdict", self.metric, METRICS)
+        if not 0 < self.margin < 10:
+            raise UsageError(f"verdict: the margin is a fraction such as 0.1, not {self.margin:g}")
+        if not 0 < self.alpha < 0.5:
+            raise UsageError(f"verdict: alpha is a level such as 0.05, not {self.alpha:g}")
+
+
+@dataclass(frozen=True)
+class Scarce:
+    """Only the last part of the training jobs is known: whether synthetic ones that were fitted to it help."""
+
+    share: float = 0.0  # of the training jobs; 0 = leave this out
+    models: tuple[str, ...] | None = None  # None = all models, without baselines
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share < 1:
+            raise UsageError(f"scarce: the share is a fraction below 1, not {self.share:g}")
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """The cheap fidelity scores, measured against the training jobs."""
+
+    quick: bool = True
+    families: tuple[str, ...] | None = None  # None = all
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where a task is given up; nobody else's run ends with it."""
+
+    minutes: float = 120.0  # wall-clock, of one task
+    attempts: int = 3  # of a task whose process was killed
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The whole experiment."""
+
+    real: Source = Source()
+    split: Split = Split()
+    models: Models = Models()
+    agents: Agents = Agents()
+    windows: Windows = Windows()
+    verdict: Judging = Judging()
+    scarce: Scarce = Scarce()
+    other: Source = Source()  # a different real trace to train on
+    score: Scoring = Scoring()
+    limits: Limits = Limits()
+    seed: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return dataclasses.asdict(self)
+
+    def model_names(self) -> list[str]:
+        """Return the models asked for, then the baselines that are not among them."""
+        asked = list(dict.fromkeys([*self.models.names, *self.models.traces]))
+        return asked + [name for name in self.models.baselines if name not in asked]
+
+
+def load(path: str | Path) -> Plan:
+    """Read a plan from a TOML file; relative paths in it start from the file's folder."""
+    plan = from_dict(read_toml(path), origin=str(path))
+    folder = Path(path).parent
+    traces = {name: tuple(_beside(folder, file) for file in files) for name, files in plan.models.traces.items()}
+    return dataclasses.replace(
+        plan,
+        real=_placed(plan.real, folder),
+        other=_placed(plan.other, folder),
+        models=dataclasses.replace(plan.models, traces=traces),
+    )
+
+
+def _placed(source: Source, folder: Path) -> Source:
+    machine = source.machine and _beside(folder, source.machine)
+    return dataclasses.replace(source, path=source.path and _beside(folder, source.path), machine=machine)
+
+
+def _beside(folder: Path, path: str) -> str:
+    return path if path == "-" else str(folder / path)
+
+
+def from_dict(values: Mapping[str, Any], *, origin: str = "the plan") -> Plan:
+    """Build a plan from plain values; unknown keys and wrong types are errors that name ``origin``."""
+    return _built(Plan, values, origin)
+
+
+def _built(kind: type[S], values: Mapping[str, Any], origin: str) -> S:
+    defaults = kind()
+    known = {f.name: getattr(defaults, f.name) for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    given: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in known:
+            raise UnknownName(f"key in {origin}", key, known)
+        place, default = f"{origin}: {key}", known[key]
+        if dataclasses.is_dataclass(default) and not isinstance(default, type):
+            if not isinstance(value, Mapping):
+                raise SchemaError(f"{place} is a section, not {value!r}")
+            given[key] = _built(type(default), value, f"{origin}, [{key}]")
+        else:
+            given[key] = _value(kind, key, default, value, place)
+    return kind(**given)
+
+
+#: Fields whose default None does not tell their type.
+_OPTIONAL: dict[tuple[str, str], type] = {
+    ("Source", "procs"): int,
+    ("Source", "jobs"): int,
+    ("Source", "format"): str,
+    ("Source", "machine"): str,
+    ("Scarce", "models"): tuple,
+    ("Scoring", "families"): tuple,
+}
+#: Whole numbers that may be 0; all others count something that there must be.
+_FROM_ZERO = {"seed"}
+
+
+def _value(kind: type, key: str, default: Any, value: Any, place: str) -> Any:
+    wanted = _OPTIONAL.get((kind.__name__, key)) or type(default)
+    if kind is Models and key == "traces":
+        if not isinstance(value, Mapping):
+            raise SchemaError(f"{place} maps names to lists of files, not {value!r}")
+        return {name: _texts([files] if isinstance(files, str) else files, place) for name, files in value.items()}
+    if wanted is tuple:
+        return _texts(value, place)
+    if wanted is dict:
+        if not isinstance(value, Mapping):
+            raise SchemaError(f"{place} is a section, not {value!r}")
+        return dict(value)
+    if wanted is bool or wanted is str:
+        if not isinstance(value, wanted) and not (key == "load" and isinstance(value, (int, float))):
+            raise SchemaError(f"{place} must be {'true or false' if wanted is bool else 'a text'}, not {value!r}")
+        return value if wanted is bool else str(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise SchemaError(f"{place} must be a number, not {value!r}")
+    if wanted is int:
+        if value != int(value) or value < (0 if key in _FROM_ZERO else 1):
+            raise SchemaError(f"{place} must be a whole number from {0 if key in _FROM_ZERO else 1}, not {value!r}")
+        return int(value)
+    return float(value)
+
+
+def _texts(value: Any, place: str) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(v, (str, int, float)) for v in value):
+        raise SchemaError(f"{place} must be a list, not {value!r}")
+    return tuple(str(v) for v in value)

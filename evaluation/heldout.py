@@ -1,0 +1,106 @@
+"""The held-out real jobs that every agent and every heuristic schedules: the same windows, at the same loads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tracekit.errors import TracekitError, UsageError
+from tracekit.trace import Trace
+
+if TYPE_CHECKING:
+    from tracekit.sim.jobs import Table
+    from tracekit.sim.simulate import SimResult
+
+REAL_LOAD = "real"
+#: What is recorded of every window that somebody scheduled.
+MEASURED = ("mean_bsld", "mean_wait_s", "p95_bsld", "utilization")
+Row = dict[str, Any]  # load, window, and the measured values
+
+
+def starts(jobs: int, count: int, length: int, fewest: int = 3) -> list[int]:
+    """Return first positions of windows that do not overlap, evenly spaced: ``count``, or what there is room for.
+
+    >>> starts(1000, 3, 100), starts(250, 10, 100, fewest=2)
+    ([0, 450, 900], [0, 150])
+    """
+    room = min(count, jobs // length)
+    if room < fewest:
+        raise TracekitError(
+            f"the test part has {jobs:,} jobs that can be scheduled: too few for {fewest} windows of {length}; "
+            "ask for shorter windows or use a longer trace"
+        )
+    return [int(position) for position in np.linspace(0, jobs - length, room)]
+
+
+def schedulable(trace: Trace) -> Trace:
+    """Return the jobs that a scheduler can take, by submit time: those with a run time and a size that fits."""
+    size, run, submit = trace.sizes(), trace.column("run_time"), trace.column("submit_time")
+    capacity = trace.machine.size() or np.inf
+    with np.errstate(invalid="ignore"):
+        good = np.isfinite(submit) & np.isfinite(run) & (run >= 0) & (size > 0) & (size <= capacity)
+    order = trace.order()
+    return trace.take(order[good[order]])
+
+
+def check_load(load: str) -> str:
+    """Return ``real`` or a positive number as text."""
+    if load == REAL_LOAD:
+        return load
+    try:
+        number = float(load)
+    except ValueError:
+        number = -1.0
+    if not (number > 0 and np.isfinite(number)):
+        raise UsageError(f"windows: a load is real or a number such as 0.9, not '{load}'")
+    return f"{number:g}"
+
+
+@dataclass(frozen=True)
+class Heldout:
+    """Windows of a test part at several loads."""
+
+    test: Trace  # schedulable jobs only
+    starts: Sequence[int]
+    jobs: int
+    loads: Sequence[str]
+    backfill: str
+
+    @classmethod
+    def of(cls, test: Trace, params: Mapping[str, Any]) -> Heldout:
+        """Read what a task says about windows."""
+        return cls(schedulable(test), params["starts"], params["jobs"], params["loads"], params["backfill"])
+
+    def at(self, load: str) -> Trace:
+        """Return the test part with its gaps stretched to a load."""
+        from tracekit.transform import scale_load
+
+        return self.test if load == REAL_LOAD else scale_load(self.test, float(load))
+
+    def tables(self) -> list[tuple[str, int, Table]]:
+        """Return (load, number of the window, jobs) for every window at every load."""
+        from tracekit.sim.jobs import table
+        from tracekit.sim.switches import Switches
+
+        found = []
+        for load in self.loads:
+            whole = table(self.at(load), Switches())
+            found += [(load, k, whole.window(start, self.jobs)) for k, start in enumerate(self.starts)]
+        return found
+
+    def play(self, policy: Any) -> list[Row]:
+        """Schedule every window under one policy; one thread, since tasks themselves run side by side."""
+        from tracekit.sim.many import Task, run_all
+        from tracekit.sim.switches import Switches
+
+        tables = self.tables()
+        results = run_all([Task(part, policy, self.backfill, Switches()) for _, _, part in tables], threads=1)
+        return [row(load, k, result) for (load, k, _), result in zip(tables, results, strict=True)]
+
+
+def row(load: str, window: int, result: SimResult) -> Row:
+    """Return what is recorded of one window."""
+    return {"load": load, "window": window, **{name: float(result.metrics[name]) for name in MEASURED}}

@@ -1,0 +1,233 @@
+"""From the tidy table of an experiment to verdict.json: who is compared with whom, and what is said about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evaluation.base import Score
+from evaluation.build import BASELINE, HELPED, MODEL, OTHER, REAL, SCARCE, UNTRAINED, Maker
+from evaluation.grid import Plan
+from evaluation.noise import Floor
+from evaluation.predictors import predictors
+from evaluation.results import finite, heuristic_scores, log_scores
+from evaluation.score import badness
+from evaluation.verdict import Estimate, Floats, Verdict, bracket, estimate, failed, judge, percent
+
+Logs = dict[int, dict[int, dict[str, Floats]]]  # sample -> agent's seed -> load -> (windows,)
+
+#: What is said of a model that is added to scarce real jobs.
+_HELP = {"better": "helps", "worse": "hurts", "equivalent": "no difference"}
+
+
+class Judge:
+    """Compares every arm with the agents trained on real jobs."""
+
+    def __init__(self, frame: pd.DataFrame, plan: Plan, failures: Sequence[Mapping[str, str]]) -> None:
+        self.frame, self.plan, self.failures = frame, plan, failures
+        self.logs: dict[tuple[str, str], Logs] = log_scores(frame, plan.verdict.metric)
+        self.loads = list(dict.fromkeys(plan.windows.loads))
+        self.differences: list[dict[str, Any]] = []  # rows for the tidy table
+
+    def differences_of(self, arm: str, model: str, base: str, loads: Sequence[str]) -> Floats | None:
+        """Return log scores minus those of the base arm, (samples, seeds, windows), means over loads.
+
+        Only what is whole counts: seeds that the base has, and samples with all of them.
+        """
+        ours, theirs = self.logs.get((arm, model), {}), self.logs.get((base, ""), {}).get(0, {})
+        if not theirs:
+            return None
+        whole = [agents for agents in ours.values() if set(theirs) <= set(agents)]
+        if not whole:
+            return None
+
+        def mean(logs: Mapping[str, Floats]) -> Floats:
+            return np.asarray(np.mean([logs[load] for load in loads], axis=0))
+
+        return np.array([[mean(agents[a]) - mean(theirs[a]) for a in sorted(theirs)] for agents in whole])
+
+    def compare(self, arm: str, model: str, name: str, *, base: str = REAL, against: str = "") -> Verdict:
+        """Return the verdict on one arm."""
+        rules = self.plan.verdict
+        pooled = self.differences_of(arm, model, base, self.loads)
+        if pooled is None:
+            return failed(name, self._reason(arm, model, base))
+        said = {"against": against} if against else {}
+        verdict = judge(name, self._estimate(pooled), margin=rules.margin, alpha=rules.alpha, **said)
+        by_load = []
+        for load in self.loads:
+            part = self.differences_of(arm, model, base, [load])
+            if part is None:
+                continue
+            one = judge(name, self._estimate(part), margin=rules.margin, alpha=rules.alpha)
+            by_load.append({"load": load, **{k: getattr(one, k) for k in ("verdict", "difference", "low", "high")}})
+            for window, value in enumerate(part.mean(axis=(0, 1))):
+                place = {"arm": arm, "model": model, "load": load, "window": window}
+                self.differences.append({"kind": "difference", **place, "key": rules.metric, "value": value})
+        planned = len(self.logs.get((arm, model), {}))
+        lost = max(self._samples(arm, model), planned) - len(pooled)
+        facts = verdict.facts | {"by_load": by_load, "samples_lost": lost}
+        sentence = verdict.sentence + (f" ({lost} of its samples failed)" if lost else "")
+        return Verdict(verdict.model, verdict.verdict, sentence, verdict.difference, verdict.low, verdict.high, facts)
+
+    def heuristics(self) -> list[dict[str, Any]]:
+        """Return what every heuristic reaches on the same windows, and how agents trained on real jobs compare."""
+        theirs = self.logs.get((REAL, ""), {}).get(0, {})
+        found = []
+        for policy, logs in heuristic_scores(self.frame, self.plan.verdict.metric).items():
+            ours = np.mean([logs[load] for load in self.loads], axis=0)
+            row: dict[str, Any] = {"policy": policy, "mean": float(np.exp(ours).mean())}
+            if theirs:
+                gaps = np.array([[ours - np.mean([a[load] for load in self.loads], axis=0) for a in theirs.values()]])
+                made = self._estimate(gaps)
+                low, high = made.interval(self.plan.verdict.alpha)
+                values = zip(("difference", "low", "high"), (made.value, low, high), strict=True)
+                row |= {name: math.expm1(value) for name, value in values}
+            found.append(row)
+        return sorted(found, key=lambda row: float(row["mean"]))
+
+    def _estimate(self, differences: Floats) -> Estimate:
+        return estimate(differences, draws=self.plan.verdict.draws, seed=self.plan.seed)
+
+    def _samples(self, arm: str, model: str) -> int:
+        if arm not in (MODEL, BASELINE, HELPED):
+            return 1
+        return len(self.plan.models.traces.get(model, ())) or self.plan.models.samples
+
+    def _reason(self, arm: str, model: str, base: str) -> str:
+        for wanted in ((arm, model), (base, "")):
+            for failure in self.failures:
+                if (failure["arm"], failure["model"]) == wanted:
+                    return failure["reason"]
+        return "no agent was evaluated"
+
+
+def verdicts(
+    frame: pd.DataFrame, plan: Plan, makers: Sequence[Maker], failures: Sequence[Mapping[str, str]], real: str
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return verdict.json as plain values, and the rows of paired differences for the tidy table."""
+    judge_ = Judge(frame, plan, failures)
+    scores = scores_by_model(frame)
+    floors = _floors(frame)
+    found: dict[str, list[dict[str, Any]]] = {"verdicts": [], "baselines": [], "arms": [], "scarce": []}
+    differences: dict[str, float] = {}
+    for maker in makers:
+        verdict = judge_.compare(BASELINE if maker.baseline else MODEL, maker.name, maker.name)
+        own = scores.get(maker.name, {})
+        extra = {"flags": flags(own), "fidelity": within_noise(own, floors), "copies": maker.copies}
+        found["baselines" if maker.baseline else "verdicts"].append(verdict.to_dict() | extra)
+        if verdict.verdict != "failed":
+            differences[maker.name] = verdict.difference
+    arms = {arm for arm, _ in judge_.logs} | {failure["arm"] for failure in failures}
+    untrained = judge_.compare(UNTRAINED, "", UNTRAINED)
+    found["arms"].append(untrained.to_dict())
+    if OTHER in arms:
+        found["arms"].append(judge_.compare(OTHER, "", OTHER).to_dict())
+    if SCARCE in arms:
+        found["arms"].append(judge_.compare(SCARCE, "", SCARCE).to_dict())
+        against = "agents trained on the scarce real jobs alone"
+        for model in dict.fromkeys(m for arm, m in [*judge_.logs, *_failed_arms(failures)] if arm == HELPED):
+            verdict = judge_.compare(HELPED, model, model, base=SCARCE, against=against)
+            plain = verdict.to_dict()
+            found["scarce"].append(plain | {"verdict": _HELP.get(verdict.verdict, verdict.verdict)})
+    rows, note = predictors(_badness(scores), differences, seed=plan.seed)
+    return {
+        "real": real,
+        "margin": plan.verdict.margin,
+        "metric": plan.verdict.metric,
+        "alpha": plan.verdict.alpha,
+        "confidence": 1 - 2 * plan.verdict.alpha,
+        "learner": plan.agents.learner,
+        **found,
+        "heuristics": judge_.heuristics(),
+        "sensitivity": sensitivity(untrained, plan.verdict.margin),
+        "predictors": rows,
+        "predictors_note": note,
+    }, judge_.differences
+
+
+def _failed_arms(failures: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:
+    return [(failure["arm"], failure["model"]) for failure in failures]
+
+
+def sensitivity(untrained: Verdict, margin: float) -> dict[str, Any]:
+    """Say whether this experiment could notice a bad training trace at all: agents that learnt nothing must look worse.
+
+    The assay sensitivity of equivalence trials (ICH E10): where even no training is equivalent, so is everything.
+    """
+    if untrained.verdict == "failed":
+        return {"sensitive": None, "sentence": f"unknown: agents without training: {untrained.sentence}"}
+    shown = f"{percent(untrained.difference)} {bracket(untrained.low, untrained.high)}"
+    if untrained.low > margin:
+        return {"sensitive": True, "sentence": f"yes: agents that learnt nothing score {shown}, beyond the margin"}
+    return {
+        "sensitive": False,
+        "sentence": f"no: agents that learnt nothing score {shown}, not clearly beyond the margin of "
+        f"±{margin * 100:g} %, so an equivalence says little about the jobs",
+    }
+
+
+def scores_by_model(frame: pd.DataFrame) -> dict[str, dict[str, Score]]:
+    """Return every model's scores, means over its samples."""
+    found: dict[str, dict[str, Score]] = {}
+    chosen = frame[(frame["kind"] == "score") & frame["value"].notna()]
+    for (model, key), part in chosen.groupby(["model", "key"], sort=False):
+        means = part[["value", "real", "low", "high"]].mean()
+        better: Any = str(part["better"].iloc[0])
+        found.setdefault(str(model), {})[str(key)] = Score(
+            float(means["value"]), better, float(means["real"]), float(means["low"]), float(means["high"])
+        )
+    return found
+
+
+def _floors(frame: pd.DataFrame) -> dict[str, Floor]:
+    rows = frame[frame["kind"] == "floor"]
+    columns = zip(rows["key"], rows["value"], rows["low"], rows["high"], strict=True)
+    return {str(key): Floor(float(value), float(low), float(high)) for key, value, low, high in columns}
+
+
+def within_noise(scores: Mapping[str, Score], floors: Mapping[str, Floor]) -> dict[str, list[int]]:
+    """Return for each group of keys how many scores are no worse than the noise floor, and of how many."""
+    found: dict[str, list[int]] = {}
+    for key, score in scores.items():
+        held = floors[key].holds(score) if key in floors else None
+        if held is not None:
+            counts = found.setdefault(key.partition(".")[0], [0, 0])
+            counts[0] += int(held)
+            counts[1] += 1
+    return found
+
+
+def flags(scores: Mapping[str, Score]) -> list[str]:
+    """Return what a person must know before using such a trace: that it gives real jobs or users away."""
+    found = []
+    copies = scores.get("privacy.exact_copies")
+    if copies is not None and copies.value > _or_zero(copies.real) + 0.05:
+        found.append(
+            f"privacy: {copies.value:.0%} of the jobs are exact copies (hold-out: {_or_zero(copies.real):.0%})"
+        )
+    distance = scores.get("privacy.dcr_ratio")
+    if distance is not None and distance.value < 0.5:
+        found.append(f"privacy: jobs lie {distance.value:.2f} times as far from real ones as fresh real jobs do")
+    member = scores.get("privacy.membership_auc")
+    if member is not None and member.value > 0.6:
+        found.append(f"privacy: fitted jobs can be told from others (AUC {member.value:.2f})")
+    linked = scores.get("privacy.user_linkage")
+    if linked is not None and linked.value > _or_zero(linked.real) + 0.2:
+        found.append(f"privacy: {linked.value:.0%} of the users can be linked (hold-out: {_or_zero(linked.real):.0%})")
+    return found
+
+
+def _or_zero(value: float) -> float:
+    return value if math.isfinite(value) else 0.0
+
+
+def _badness(scores: Mapping[str, Mapping[str, Score]]) -> dict[str, dict[str, float]]:
+    return {
+        model: {key: value for key, score in own.items() if finite(value := badness(key, score)) is not None}
+        for model, own in scores.items()
+    }

@@ -1,0 +1,82 @@
+"""The agents of `tracekit train` as a learner of experiments: masked PPO on the task PickJob."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from evaluation.heldout import Heldout, Row
+from tracekit.errors import SchemaError, UnknownName
+from tracekit.trace import Trace
+
+if TYPE_CHECKING:
+    from tracekit.sim.agents import Config
+    from tracekit.sim.pickjob import PickJob
+
+#: Decisions that one core learns from in a second, for estimates.
+_PER_SECOND = 2500.0
+
+
+class PPO:
+    """Settings are those of `tracekit.sim.agents.Config`, with ``init``, ``share`` and a table ``task`` (of PickJob).
+
+    ``share`` of every training trace is learnt from and the rest decides which state of the agent is kept, so that
+    agents of synthetic jobs never see a real one.
+    """
+
+    name: ClassVar[str] = "ppo"
+    extra: ClassVar[dict[str, Any]] = {"init": None, "share": 0.85, "task": {}}
+
+    def check(self, config: Mapping[str, Any]) -> None:
+        """Refuse unknown settings."""
+        self._settings(config)
+
+    def _settings(self, config: Mapping[str, Any]) -> tuple[Config, PickJob, str | None, float]:
+        from tracekit.sim.agents import Config
+        from tracekit.sim.pickjob import PickJob
+
+        known = Config().to_dict()
+        for key in config:
+            if key not in known and key not in self.extra:
+                raise UnknownName(f"setting of {self.name}", key, [*known, *self.extra])
+        extra = {key: config.get(key, default) for key, default in self.extra.items()}
+        own = {key: value for key, value in config.items() if key in known}
+        if not isinstance(extra["task"], Mapping):
+            raise SchemaError(f"setting of {self.name}: task is a table of PickJob's fields, not {extra['task']!r}")
+        try:
+            task = PickJob(**extra["task"])
+        except TypeError as error:
+            raise SchemaError(f"setting of {self.name}: task: {error}") from None
+        settings = Config.from_dict(own, origin=f"settings of {self.name}").replace(threads=1)
+        return settings, task, extra["init"], float(extra["share"])
+
+    def train(self, trace: Trace, folder: Path, *, config: Mapping[str, Any], seed: int, untrained: bool) -> None:
+        """Learn from the first part of a trace and keep the state that is best on the rest."""
+        from tracekit.sim.agents import Split, train
+        from tracekit.sim.windows import spans
+
+        settings, task, init, share = self._settings(config)
+        if untrained:  # weights as they are drawn: one step of no length
+            settings, init = settings.replace(steps=1, windows=1, learning_rate=1e-12, validation_windows=1), None
+        first, second = spans(trace.column("submit_time"), (share, 1 - share))
+        train(trace, task, settings, out=folder, seed=seed, init=init, parts=Split((first,), (second,)))
+
+    def play(self, folder: Path, heldout: Heldout) -> list[Row]:
+        """Schedule with the agent's best choices."""
+        return heldout.play(f"agent:{folder}")
+
+    def curve(self, folder: Path) -> list[tuple[int, str, float]]:
+        """Return the scores on the validation windows, which lie in the training trace itself, and the heuristic's."""
+        from tracekit.sim.agents.checkpoint import read_log
+
+        found = []
+        for line in read_log(folder):
+            for key, name in (("validation_score", "score"), ("validation_heuristic", "heuristic")):
+                if key in line:
+                    found.append((int(line["steps"]), name, float(line[key])))
+        return found
+
+    def seconds(self, config: Mapping[str, Any]) -> float:
+        """Return a guess."""
+        return 5.0 + self._settings(config)[0].steps / _PER_SECOND

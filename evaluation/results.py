@@ -1,0 +1,154 @@
+"""The tidy table of an experiment: one row a number, for people's own plots.
+
+Rows and their order depend on plan, data and seed alone; only those of kind ``cost`` differ between two runs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+
+from evaluation.build import Agent, Grid
+from evaluation.heldout import MEASURED
+from evaluation.tasks import Result, Store
+from tracekit.errors import FormatError
+
+KINDS = ("score", "floor", "agent", "heuristic", "difference", "curve", "cost")
+COLUMNS: dict[str, str] = {
+    "kind": "string",
+    "arm": "string",
+    "model": "string",
+    "seed": "Int64",
+    "agent_seed": "Int64",
+    "load": "string",
+    "window": "Int64",
+    "key": "string",
+    "value": "float64",
+    "real": "float64",
+    "low": "float64",
+    "high": "float64",
+    "better": "string",
+    "note": "string",
+}
+_SORTED = ("kind", "arm", "model", "seed", "agent_seed", "load", "window", "key")
+_HIGHER = ("utilization",)
+
+
+def table_of(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return rows as the tidy table; what a row does not say is empty, NA or NaN."""
+    frame = pd.DataFrame(list(rows), columns=list(COLUMNS))
+    for name, kind in COLUMNS.items():
+        if kind == "string":
+            frame[name] = frame[name].fillna("")
+    frame = frame.astype(COLUMNS)
+    frame["kind"] = pd.Categorical(frame["kind"], KINDS)
+    frame = frame.sort_values(list(_SORTED), kind="stable", na_position="first").reset_index(drop=True)
+    return frame.assign(kind=frame["kind"].astype("string"))
+
+
+def read(path: Path) -> pd.DataFrame:
+    """Read a run's table."""
+    try:
+        return pd.read_parquet(path).astype(COLUMNS)
+    except FileNotFoundError:
+        raise FormatError(path, "no such file", hint="give a folder that tracekit experiment has finished") from None
+    except (OSError, ValueError, KeyError) as error:
+        raise FormatError(path, f"is no table of an experiment: {error}") from None
+
+
+def collected(grid: Grid, store: Store, results: Mapping[str, Result]) -> list[dict[str, Any]]:
+    """Return the rows of everything that came out of the tasks."""
+    rows: list[dict[str, Any]] = []
+    for model, task in grid.scores.items():
+        if results[task.key].ok:
+            rows += _scores(model, _json(store.place(task.key) / "score.json"))
+    for agent in grid.agents:
+        if results[agent.evaluate.key].ok:
+            rows += _agent(agent, _json(store.place(agent.evaluate.key) / "windows.json"))
+    beside = grid.heuristics
+    if beside is not None and results[beside.key].ok:
+        for policy, windows in _json(store.place(beside.key) / "windows.json").items():
+            for window in windows:
+                rows += _measured({"kind": "heuristic", "model": policy}, window)
+    for each in grid.tasks():
+        result = results[each.key]
+        about = {name: each.about.get(name) for name in ("arm", "model", "seed", "agent_seed")}
+        note = each.kind if result.ok else f"{each.kind}: {result.reason}"
+        for key in ("cpu_s", "wall_s", "peak_mb"):
+            rows.append({"kind": "cost", **about, "key": key, "value": getattr(result, key), "note": note})
+    return rows
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _scores(model: str, found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    rows = []
+    for seed, scored in enumerate(found["synthetic"]):
+        for key, score in scored["scores"].items():
+            numbers = {name: _number(score[name]) for name in ("value", "real", "low", "high")}
+            about = {"better": score["better"], "note": score["note"]}
+            rows.append({"kind": "score", "model": model, "seed": seed, "key": key, **numbers, **about})
+    for key, floor in found["noise_floor"].items():
+        numbers = {name: _number(floor[name]) for name in ("value", "low", "high")}
+        rows.append({"kind": "floor", "key": key, **numbers, "note": floor["note"]})
+    return rows
+
+
+def _agent(agent: Agent, found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    about = {"arm": agent.arm, "model": agent.model, "seed": agent.seed, "agent_seed": agent.agent_seed}
+    rows: list[dict[str, Any]] = []
+    for window in found["windows"]:
+        rows += _measured({"kind": "agent", **about}, window)
+    for step, key, value in found["curve"]:
+        rows.append({"kind": "curve", **about, "window": step, "key": key, "value": _number(value)})
+    return rows
+
+
+def _measured(about: Mapping[str, Any], window: Mapping[str, Any]) -> list[dict[str, Any]]:
+    place = {"load": window["load"], "window": window["window"]}
+    return [
+        {**about, **place, "key": key, "value": _number(window[key]), "better": "higher" if key in _HIGHER else "lower"}
+        for key in MEASURED
+    ]
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def log_scores(frame: pd.DataFrame, metric: str) -> dict[tuple[str, str], dict[int, dict[int, dict[str, np.ndarray]]]]:
+    """Return the agents' log scores: (arm, model) → sample → agent's seed → load → (windows,).
+
+    A score of 0 (nobody waited) counts as the smallest positive one would: 1 second; slowdowns are never below 1.
+    """
+    found: dict[tuple[str, str], dict[int, dict[int, dict[str, np.ndarray]]]] = {}
+    chosen = frame[(frame["kind"] == "agent") & (frame["key"] == metric)]
+    by = ["arm", "model", "seed", "agent_seed", "load"]
+    for group, part in chosen.fillna({"seed": 0}).groupby(by, sort=True):
+        arm, model, seed, agent, load = map(str, cast("tuple[Any, ...]", group))
+        logs = np.log(np.maximum(part.sort_values("window")["value"].to_numpy(), 1.0))
+        found.setdefault((arm, model), {}).setdefault(int(seed), {}).setdefault(int(agent), {})[load] = logs
+    return found
+
+
+def heuristic_scores(frame: pd.DataFrame, metric: str) -> dict[str, dict[str, np.ndarray]]:
+    """Return the heuristics' log scores: policy → load → (windows,)."""
+    chosen = frame[(frame["kind"] == "heuristic") & (frame["key"] == metric)]
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for (policy, load), part in chosen.groupby(["model", "load"], sort=True):
+        logs = np.log(np.maximum(part.sort_values("window")["value"].to_numpy(), 1.0))
+        found.setdefault(str(policy), {})[str(load)] = logs
+    return found
+
+
+def finite(value: float) -> float | None:
+    """Return None for what JSON cannot hold."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,184 @@
+"""What the tasks of an experiment do: fit and sample, score, train, evaluate. Each reads files and writes files."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from evaluation.heldout import Heldout, schedulable
+from evaluation.tasks import LOG, Result, Task
+from tracekit import stats
+from tracekit.errors import TracekitError
+from tracekit.registry import imported
+from tracekit.trace import Trace
+
+Inputs = Mapping[str, Path]
+#: Fewer runnable jobs than this share of what was asked for is no trace that one could train on.
+FEWEST_RUNNABLE = 0.5
+
+
+class Interrupted(Exception):
+    """Somebody asked the work to end early; what it would leave is not what it was asked for."""
+
+
+def fit(params: Mapping[str, Any], inputs: Inputs, out: Path) -> None:
+    """Fit a generator on the training jobs alone and draw its samples, each as long as the training trace."""
+    from generators.synth import fit as fit_model
+    from generators.synth import make
+
+    train = Trace.load(inputs["train"])
+    kind = imported(params["target"])
+    fitted = fit_model(train, kind, seed=params["fit_seed"], **params["options"])
+    if fitted.interrupted:
+        raise Interrupted(f"fit of {params['target']}")
+    for number, seed in params["samples"]:
+        made = make(fitted, params["jobs"], seed=seed, load=params["load"])
+        on_the_same_machine(made, train, params["jobs"]).save(out / f"sample-{number}.parquet")
+    (out / "notes.json").write_text(json.dumps(fitted.notes) + "\n")
+
+
+def on_the_same_machine(made: Any, real: Trace, jobs: int | None = None) -> Trace:
+    """Refuse what is no usable trace, and give the rest the real trace's machine: only the jobs are to differ."""
+    if not isinstance(made, Trace):
+        raise TracekitError(f"garbage: returned {type(made).__name__} in place of a Trace")
+    if jobs is not None and len(made) != jobs:
+        raise TracekitError(f"garbage: returned {len(made):,} jobs where {jobs:,} were asked for")
+    sizes = {unit: getattr(real.machine, unit) for unit in ("procs", "nodes", "gpus", "unit")}
+    fitting: Trace = made.replace(machine=made.machine.replace(**sizes))
+    runnable = len(schedulable(fitting)) / max(len(fitting), 1)
+    if runnable < FEWEST_RUNNABLE:
+        raise TracekitError(
+            f"garbage: only {runnable:.0%} of its jobs could run (a submit time, a run time, a size that fits)"
+        )
+    if not stats.span(fitting) > 0:
+        raise TracekitError("garbage: all of its jobs arrive at one instant")
+    return fitting
+
+
+def score(params: Mapping[str, Any], inputs: Inputs, out: Path) -> None:
+    """Score samples against the training jobs; the validation jobs are the hold-out of the privacy scores."""
+    from evaluation.score import score as compare
+
+    samples = [name for name in inputs if name.startswith("sample-")]
+    found = compare(
+        Trace.load(inputs["train"]),
+        [Trace.load(inputs[name]) for name in samples],
+        holdout=Trace.load(inputs["validation"]),
+        quick=params["quick"],
+        families=params["families"],
+        baselines=False,
+        floor=params["floor"],
+        seed=params["seed"],
+        names=[params["real"], *(f"{params['model']} {name.partition('-')[2]}" for name in samples)],
+    )
+    (out / "score.json").write_text(json.dumps(found.to_dict(), allow_nan=False) + "\n", encoding="utf-8")
+
+
+def train(params: Mapping[str, Any], inputs: Inputs, out: Path) -> None:
+    """Train one agent on one trace, or on two of them one after the other."""
+    from evaluation.learners import LEARNERS
+
+    traces = [schedulable(Trace.load(inputs[name])) for name in ("trace", "more") if name in inputs]
+    LEARNERS.get(params["learner"])().train(
+        traces[0] if len(traces) == 1 else one_after_the_other(*traces),
+        out / "agent",
+        config=params["config"],
+        seed=params["seed"],
+        untrained=params["untrained"],
+    )
+
+
+def one_after_the_other(first: Trace, second: Trace) -> Trace:
+    """Return the jobs of both, the second's beginning a mean gap after the first's end; users are not mixed up."""
+    end, gap = float(first.column("submit_time")[-1]), float(np.mean(first.interarrival()))
+    begin = float(second.column("submit_time")[0])
+    moved = second.jobs.assign(
+        submit_time=second.column("submit_time") - begin + end + gap,
+        job_id=np.arange(1, len(second) + 1) + int(first.column("job_id").max()),
+    )
+    columns = [name for name in first.jobs.columns if name in moved.columns]
+    texts = [name for name in columns if isinstance(first.jobs[name].dtype, pd.CategoricalDtype)]
+    parts = [jobs[columns].astype(dict.fromkeys(texts, object)) for jobs in (first.jobs, moved)]
+    return first.replace(jobs=pd.concat(parts, ignore_index=True), step=f"followed by {len(second)} synthetic jobs")
+
+
+def evaluate(params: Mapping[str, Any], inputs: Inputs, out: Path) -> None:
+    """Let one agent schedule the held-out windows."""
+    from evaluation.learners import LEARNERS
+
+    heldout = Heldout.of(Trace.load(inputs["test"]), params["windows"])
+    learner = LEARNERS.get(params["learner"])()
+    found = {"windows": learner.play(inputs["agent"], heldout), "curve": learner.curve(inputs["agent"])}
+    (out / "windows.json").write_text(json.dumps(found) + "\n")
+
+
+def heuristics(params: Mapping[str, Any], inputs: Inputs, out: Path) -> None:
+    """Let every heuristic schedule the held-out windows."""
+    heldout = Heldout.of(Trace.load(inputs["test"]), params["windows"])
+    found = {policy: heldout.play(policy) for policy in params["policies"]}
+    (out / "windows.json").write_text(json.dumps(found) + "\n")
+
+
+STEPS: dict[str, Callable[[Mapping[str, Any], Inputs, Path], None]] = {
+    "fit": fit,
+    "score": score,
+    "train": train,
+    "evaluate": evaluate,
+    "heuristics": heuristics,
+}
+
+
+def perform(task: Task, inputs: Inputs, out: Path) -> Result:
+    """Do a task in this process; whatever goes wrong in it becomes a reason, never an error of the run.
+
+    What libraries print goes to ``log.txt`` in the task's folder.
+    """
+    began, cpu = time.perf_counter(), time.process_time()
+    reason, lost = "", False
+    with _printing_to(out / LOG):
+        try:
+            STEPS[task.kind](task.params, inputs, out)
+        except Interrupted as stop:
+            reason, lost = f"interrupted: {stop}", True
+        except MemoryError:
+            reason = "out of memory"
+        except Exception as error:
+            traceback.print_exc()
+            reason = str(error) if isinstance(error, TracekitError) else f"{type(error).__name__}: {error}"
+    return Result(
+        ok=not reason,
+        reason=" ".join(reason.split())[:500],
+        lost=lost,
+        cpu_s=time.process_time() - cpu,
+        wall_s=time.perf_counter() - began,
+        peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    )
+
+
+@contextlib.contextmanager
+def _printing_to(path: Path) -> Iterator[None]:
+    """Send both standard streams of this process to a file, those of C libraries as well."""
+    import sys
+
+    with path.open("ab") as log:
+        kept = [os.dup(stream) for stream in (1, 2)]
+        try:
+            sys.stdout.flush(), sys.stderr.flush()
+            for stream in (1, 2):
+                os.dup2(log.fileno(), stream)
+            yield
+        finally:
+            sys.stdout.flush(), sys.stderr.flush()
+            for stream, old in zip((1, 2), kept, strict=True):
+                os.dup2(old, stream)
+                os.close(old)

@@ -1,0 +1,165 @@
+"""Pieces of work that are done once: each has an address made of what goes into it, and a folder that holds its result.
+
+The address is a hash of the kind of work, its parameters (seeds among them), the addresses of its inputs and the code
+that does it. Whoever asks for the same work again finds the folder; whoever changes anything that matters does not.
+A folder is written under another name and renamed, and its files are listed with their hashes: what is half there,
+damaged or cut short counts as not there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+RESULT = "result.json"
+LOG = "log.txt"  # what libraries print while the work is done
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file that a task reads: one of the run's own data, or an output of another task."""
+
+    file: str  # name inside the folder of the task, or inside data/
+    task: str = ""  # address of the task that makes it; empty = data/
+    digest: str = ""  # of the content, for data/
+
+    @property
+    def path(self) -> str:
+        """Return the place relative to the run's folder."""
+        return f"tasks/{self.task}/{self.file}" if self.task else f"data/{self.file}"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One piece of work."""
+
+    kind: str  # a name of `evaluation.steps.STEPS`
+    params: Mapping[str, Any]  # plain values
+    inputs: Mapping[str, Input]
+    code: str  # hash of the source that does it
+    about: Mapping[str, Any] = field(default_factory=dict)  # arm, model, seed …: for people, no part of the address
+    heavy: bool = False  # needs much memory: one at a time
+    cost: float = 1.0  # seconds of one core, a guess
+
+    @cached_property
+    def key(self) -> str:
+        """Return the address."""
+        inputs = {name: f"{i.task}/{i.file}" if i.task else i.digest for name, i in self.inputs.items()}
+        return digest({"kind": self.kind, "params": self.params, "inputs": inputs, "code": self.code})
+
+    @property
+    def needs(self) -> set[str]:
+        """Return the addresses of the tasks that must be done before."""
+        return {i.task for i in self.inputs.values() if i.task}
+
+    @property
+    def label(self) -> str:
+        """Return a few words for progress displays."""
+        parts = [self.kind, self.about.get("model") or self.about.get("arm", "")]
+        numbers = [str(self.about[n]) for n in ("seed", "agent_seed") if self.about.get(n) is not None]
+        return " ".join(filter(None, [*parts, "/".join(numbers)]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, from which `of` makes the same task again in another process."""
+        return {
+            "kind": self.kind,
+            "params": dict(self.params),
+            "inputs": {name: [i.file, i.task, i.digest] for name, i in self.inputs.items()},
+            "code": self.code,
+            "about": dict(self.about),
+            "heavy": self.heavy,
+            "cost": self.cost,
+        }
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Task:
+        """Make a task from plain values."""
+        inputs = {name: Input(*parts) for name, parts in values["inputs"].items()}
+        return cls(**{**values, "inputs": inputs})
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a task ended. ``lost``: its process was killed, which says nothing about the work: try again."""
+
+    ok: bool
+    reason: str = ""  # why not
+    lost: bool = False
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    peak_mb: float = 0.0
+
+
+def digest(data: Any) -> str:
+    """Return a short hash of plain values."""
+    text = json.dumps(data, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:20]
+
+
+def file_digest(path: Path) -> str:
+    """Return the hash of a file's content."""
+    with path.open("rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()
+
+
+def code_digest(paths: Iterable[Path]) -> str:
+    """Return the hash of source files: of their contents and names, not of where they lie."""
+    return digest([[path.name, file_digest(path)] for path in sorted(paths)])
+
+
+class Store:
+    """The folders of finished tasks in ``RUN/tasks``."""
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self.folder = run / "tasks"
+
+    def place(self, key: str) -> Path:
+        """Return where the task of an address lives."""
+        return self.folder / key
+
+    def result(self, key: str) -> Result | None:
+        """Return how a task ended; None if it has not been done, or its folder is damaged."""
+        place = self.place(key)
+        try:
+            plain = json.loads((place / RESULT).read_text(encoding="utf-8"))
+            for name, expected in plain["files"].items():
+                if file_digest(place / name) != expected:
+                    return None
+            return Result(**plain["result"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def scratch(self, key: str) -> Path:
+        """Make and return an empty folder to work in."""
+        made = self.folder / f".{key}.{os.getpid()}"
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir(parents=True)
+        return made
+
+    def keep(self, task: Task, scratch: Path, result: Result) -> None:
+        """Make a worked-in folder the task's own: all of it or nothing."""
+        files = {
+            path.relative_to(scratch).as_posix(): file_digest(path)
+            for path in sorted(scratch.rglob("*"))
+            if path.is_file() and path.name != LOG
+        }
+        plain = {"task": task.to_dict(), "result": vars(result), "files": files}
+        text = json.dumps(plain, indent=1, ensure_ascii=False, default=str) + "\n"
+        (scratch / RESULT).write_text(text, encoding="utf-8")
+        place = self.place(task.key)
+        if place.exists():  # damaged, or it would have been used
+            shutil.rmtree(place)
+        scratch.replace(place)
+
+    def sweep(self) -> None:
+        """Remove what an interrupted run left half done."""
+        for left in self.folder.glob(".*"):
+            shutil.rmtree(left, ignore_errors=True)

@@ -1,0 +1,253 @@
+"""Are agents trained on synthetic jobs as good as agents trained on real ones? Statistics only; no trace is read here.
+
+Every agent is scored on the same held-out windows, so all comparisons are paired by window, and on the logarithm of the
+score, so that a difference is a ratio and a window with a long queue does not outweigh all others.
+
+*Two one-sided tests* (Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987): equivalent means that both "worse by the
+margin or more" and "better by the margin or more" are rejected at level α, which is when the 1 − 2α interval lies
+within the margin.
+
+*The interval.* Windows, seeds of agents and synthetic samples are crossed, and all of them vary, so all are drawn anew
+(Owen, "The pigeonhole bootstrap", Ann. Appl. Stat. 1, 2007: a little too wide rather than too narrow). Agents of one
+seed begin alike and see the same windows, so they are compared with each other. Of n units n − 1 are drawn, which makes
+the bootstrap variance of a mean unbiased even for three seeds (Rao & Wu, JASA 83, 1988); t quantiles with
+Satterthwaite's degrees of freedom account for how few there are. A lone seed or sample cannot vary: then the verdict is
+about it alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats as scipy_stats
+
+Floats = NDArray[np.float64]
+Outcome = Literal["equivalent", "worse", "better", "undecided", "failed"]
+
+#: Windows below which no verdict is given.
+FEWEST_WINDOWS = 3
+#: The answer to "how many more windows?" aims at this chance of a decision; beyond so many it is no advice.
+POWER = 0.8
+MOST_WINDOWS = 100_000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A difference of mean logarithms with its standard error and where that comes from."""
+
+    value: float
+    error: float  # standard error, bootstrap
+    freedom: float  # degrees of freedom of the t quantiles
+    seeds: float  # variance due to seeds and samples, which no number of windows takes away
+    units: tuple[int, int]  # samples, and seeds of agents
+    per_window: Floats  # (windows,)
+
+    def interval(self, alpha: float) -> tuple[float, float]:
+        """Return the 1 − 2α interval."""
+        half = self.error * float(scipy_stats.t.ppf(1 - alpha, self.freedom)) if self.error > 0 else 0.0
+        return self.value - half, self.value + half
+
+    def p_above(self, bound: float) -> float:
+        """Return the p-value of the one-sided test that the difference is above ``bound``."""
+        return _tail(bound - self.value, self.error, self.freedom)
+
+    def p_below(self, bound: float) -> float:
+        """Return the p-value of the one-sided test that the difference is below ``bound``."""
+        return _tail(self.value - bound, self.error, self.freedom)
+
+    @property
+    def effect_size(self) -> float:
+        """Return Cohen's d of the paired differences over windows; NaN when they are all the same."""
+        spread = float(self.per_window.std(ddof=1)) if len(self.per_window) > 1 else 0.0
+        return float(self.per_window.mean()) / spread if spread > 0 else float("nan")
+
+    @property
+    def share_worse(self) -> float:
+        """Return the share of windows in which the second side has the higher score; ties count half."""
+        return float(np.mean((self.per_window > 0) + 0.5 * (self.per_window == 0)))
+
+    @property
+    def autocorrelation(self) -> float:
+        """Return the lag-1 autocorrelation of the differences: far from 0, windows are no independent draws."""
+        gaps = self.per_window - self.per_window.mean()
+        total = float((gaps**2).sum())
+        return float((gaps[1:] * gaps[:-1]).sum() / total) if total > 0 else float("nan")
+
+
+def _tail(excess: float, error: float, freedom: float) -> float:
+    if error > 0:
+        return float(scipy_stats.t.cdf(excess / error, freedom))
+    return 0.0 if excess < 0 else 1.0 if excess > 0 else 0.5
+
+
+def estimate(differences: Floats, *, draws: int = 4000, seed: int = 0) -> Estimate:
+    """Return the mean of log score differences, (samples, seeds, windows), all on the same windows."""
+    samples, seeds, windows = differences.shape
+    rng = np.random.default_rng([seed, samples, seeds, windows])
+    drawn = np.einsum(
+        "ds,da,dw,saw->d",
+        _weights(samples, draws, rng),
+        _weights(seeds, draws, rng),
+        _weights(windows, draws, rng),
+        differences,
+        optimize=True,
+    )
+    means = [differences.mean(axis=axes) for axes in ((1, 2), (0, 2), (0, 1))]
+    parts = [_variance_of_mean(values) for values in means]
+    total = sum(parts)
+    spread = sum(part**2 / (len(values) - 1) for part, values in zip(parts, means, strict=True) if part > 0)
+    return Estimate(
+        value=float(differences.mean()),
+        error=float(drawn.std(ddof=1)) if total > 0 else 0.0,
+        freedom=total**2 / spread if spread > 0 else math.inf,
+        seeds=_lasting(differences.mean(axis=1)) + _lasting(differences.mean(axis=0)),
+        units=(samples, seeds),
+        per_window=means[2],
+    )
+
+
+def _weights(units: int, draws: int, rng: np.random.Generator) -> Floats:
+    """Return the weights of ``draws`` resamples, (draws, units), each of n − 1 of the n units; a lone unit stays."""
+    if units == 1:
+        return np.ones((draws, 1))
+    return rng.multinomial(units - 1, np.full(units, 1 / units), size=draws) / (units - 1)
+
+
+def _lasting(table: Floats) -> float:
+    """Return the variance of the mean that units, (units, windows), would leave with endless windows.
+
+    That of their means, less what comes from windows in which units differ by chance (two-way analysis of variance).
+    """
+    units, windows = table.shape
+    if units < 2 or windows < 2:
+        return 0.0
+    rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
+    chance = float((rest**2).sum()) / ((units - 1) * (windows - 1))
+    return max(0.0, _variance_of_mean(table.mean(axis=1)) - chance / (units * windows))
+
+
+def _variance_of_mean(values: Floats) -> float:
+    return float(values.var(ddof=1) / len(values)) if len(values) > 1 else 0.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of one model. Differences are fractions: 0.08 = a score 8 % higher, that is worse."""
+
+    model: str
+    verdict: Outcome
+    sentence: str
+    difference: float = float("nan")
+    low: float = float("nan")
+    high: float = float("nan")
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values as verdict.json has them; what there is not is null."""
+        numbers = {name: getattr(self, name) for name in ("difference", "low", "high")}
+        plain = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+        return {"model": self.model, "verdict": self.verdict, **plain, "sentence": self.sentence, **self.facts}
+
+
+def failed(model: str, reason: str) -> Verdict:
+    """Return the verdict on a model that gave nothing to compare."""
+    return Verdict(model, "failed", f"failed: {reason}")
+
+
+def judge(
+    model: str, found: Estimate, *, margin: float, alpha: float = 0.05, against: str = "agents trained on real jobs"
+) -> Verdict:
+    """Turn an estimate into a verdict. The margin is a ratio: 0.1 means within a factor of 1.1 either way."""
+    bound = math.log1p(margin)
+    low, high = found.interval(alpha)
+    p_equivalent = max(found.p_below(bound), found.p_above(-bound))
+    p_worse, p_better = found.p_above(0.0), found.p_below(0.0)
+    windows = len(found.per_window)
+    shown = tuple(math.expm1(value) for value in (found.value, low, high))
+    more: int | None = None
+    outcome: Outcome
+    if windows < FEWEST_WINDOWS:
+        outcome, more = "undecided", FEWEST_WINDOWS - windows
+        sentence = f"undecided: {windows} windows are too few; at least {FEWEST_WINDOWS} are needed"
+    elif p_equivalent < alpha:
+        outcome = "equivalent"
+        sentence = (
+            f"equivalent to {against} within ±{margin * 100:g} %: {percent(shown[0])} {bracket(shown[1], shown[2])}"
+        )
+    elif p_worse < alpha:
+        outcome, sentence = "worse", f"worse by {plain_percent(shown[0])} {bracket(shown[1], shown[2])} than {against}"
+    elif p_better < alpha:
+        outcome, sentence = (
+            "better",
+            f"better by {plain_percent(-shown[0])} {bracket(shown[1], shown[2])} than {against}",
+        )
+    else:
+        outcome, more = "undecided", more_windows(found, bound, alpha)
+        sentence = f"undecided: {percent(shown[0])} {bracket(shown[1], shown[2])}; {_what_helps(found, more)}"
+    facts = {
+        "p_equivalent": p_equivalent,
+        "p_worse": p_worse,
+        "p_better": p_better,
+        "effect_size": _finite(found.effect_size),
+        "windows_worse": found.share_worse,
+        "windows": windows,
+        "window_autocorrelation": _finite(found.autocorrelation),
+        "more_windows": more,
+        "standard_error": found.error,
+        "share_of_seeds": found.seeds / found.error**2 if found.error > 0 else None,
+        "samples": found.units[0],
+        "agent_seeds": found.units[1],
+    }
+    return Verdict(model, outcome, sentence, shown[0], shown[1], shown[2], facts)
+
+
+def more_windows(found: Estimate, bound: float, alpha: float) -> int | None:
+    """Return how many more windows would decide with a chance of 80 %, if the difference is what it seems.
+
+    None: no number of windows would, because seeds alone leave it open or the difference sits on the margin.
+    """
+    inside = abs(found.value) < bound
+    gap = bound - abs(found.value) if inside else abs(found.value)
+    chance = (1 + POWER) / 2 if inside else POWER  # within the margin, both tests have to reject
+    reach = float(scipy_stats.norm.ppf(1 - alpha) + scipy_stats.norm.ppf(chance))
+    left = (gap / reach) ** 2 - found.seeds
+    have = len(found.per_window)
+    if left <= 0:
+        return None
+    needed = math.ceil(max(found.error**2 - found.seeds, 0.0) * have / left)
+    return None if needed - have > MOST_WINDOWS else max(1, needed - have)
+
+
+def _what_helps(found: Estimate, more: int | None) -> str:
+    if more is not None:
+        return f"about {more:,} more windows needed"
+    if found.seeds >= found.error**2 / 2:
+        return "more windows would not decide it: the seeds differ too much, so more seeds are needed"
+    return "more windows would hardly decide it: the difference is close to the margin"
+
+
+def percent(value: float) -> str:
+    """Return a signed percentage.
+
+    >>> percent(0.0123), percent(-0.4)
+    ('+1.2 %', '−40.0 %')
+    """
+    return ("+" if value >= 0 else "−") + plain_percent(abs(value))
+
+
+def plain_percent(value: float) -> str:
+    """Return a percentage without its sign."""
+    return f"{value * 100:.1f} %"
+
+
+def bracket(low: float, high: float) -> str:
+    """Return an interval of percentages."""
+    return f"[{percent(low)}, {percent(high)}]"
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

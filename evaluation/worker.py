@@ -1,0 +1,44 @@
+"""A process that does tasks for `evaluation.engines.Local`: JSON lines in, JSON lines out. Not for people.
+
+It leads a session of its own, so that Ctrl-C in a terminal reaches only the parent, which decides; and it ends when the
+parent does, however that came about: nobody goes on working for a run that is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+from pathlib import Path
+
+from evaluation.steps import perform
+from evaluation.tasks import Store, Task
+
+
+def main() -> None:
+    """Do one task after another until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what libraries print must not look like an answer
+    waiting: queue.Queue[str] = queue.Queue()
+
+    def listen() -> None:
+        for line in sys.stdin:
+            waiting.put(line)
+        os._exit(0)  # the parent is gone
+
+    threading.Thread(target=listen, daemon=True).start()
+    while True:
+        order = json.loads(waiting.get())
+        task, store = Task.of(order["task"]), Store(Path(order["run"]))
+        scratch = store.scratch(task.key)
+        result = perform(task, {name: store.run / i.path for name, i in task.inputs.items()}, scratch)
+        if not result.lost:
+            store.keep(task, scratch, result)
+        answers.write(json.dumps(vars(result)) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
