@@ -144,6 +144,26 @@ def queue_of(world: World, lane: int) -> Queue:
 @internal
 def begin_lane(world: World, rules: Rules, lane: int, books: Books) -> None:
     """Begin a lane's window, whose jobs have been written into its rows, and run it to the first choice."""
+    _open(world, lane)
+    proceed(world, rules, lane, -1, books)
+
+
+@internal
+def ask_lane(world: World, rules: Rules, lane: int, books: Books) -> None:
+    """Ask for a pick at the moment when a lane's window opens, whether or not anybody could start then."""
+    _open(world, lane)
+    jobs, running, capacity = jobs_of(world, lane), running_of(world, lane), Processors(world.free[lane])
+    clock = Clock(world.time[lane], world.arrived[lane])
+    advance(world.opening[lane], False, jobs, capacity, running, clock, world.ended[lane])
+    admit(0, jobs, clock, queue_of(world, lane), books, False)
+    world.state[lane, PHASE], world.state[lane, MAY_SKIP] = PICKING, 0
+    world.state[lane, ASKED] += 1
+    world.count[lane] = _show(world, rules, lane, jobs, capacity, Processors(world.later[lane]))
+
+
+@internal
+def _open(world: World, lane: int) -> None:
+    """Put a lane to where its window begins."""
     jobs, running = jobs_of(world, lane), running_of(world, lane)
     world.free[lane, 0] = world.total[lane]
     world.tally[lane, 0], world.tally[lane, 1] = 0, 0
@@ -167,7 +187,6 @@ def begin_lane(world: World, rules: Rules, lane: int, books: Books) -> None:
     )
     world.tick[lane, 0] = np.inf
     world.tick[lane, 1] = next_event(jobs, running, Clock(world.time[lane], world.arrived[lane]))
-    proceed(world, rules, lane, -1, books)
 
 
 @internal

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tracekit.sim.books import Books
 from tracekit.sim.compile import compiled, internal
-from tracekit.sim.lanes import ASKED, Rules, World, begin_lane, chosen_job, proceed
+from tracekit.sim.lanes import ASKED, Rules, World, ask_lane, begin_lane, chosen_job, proceed
 from tracekit.sim.observe import observe_lane
 
 
@@ -52,3 +52,10 @@ def begin_lanes(world: World, rules: Rules, books: Books, lanes: NDArray[np.int6
     for lane in lanes:
         begin_lane(world, rules, lane, books)
         observe_lane(world, rules, lane)
+
+
+@compiled
+def ask(world: World, rules: Rules, books: Books) -> None:
+    """Observe the first lane at the moment when its window opens: what an agent sees of a machine that is not ours."""
+    ask_lane(world, rules, 0, books)
+    observe_lane(world, rules, 0)
