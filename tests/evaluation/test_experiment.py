@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -142,7 +143,7 @@ def test_differences_can_be_worked_out_again_from_the_table(finished: Path) -> N
 def test_parts_do_not_overlap_and_generators_see_train_only(finished: Path, real: Trace) -> None:
     parts = [Trace.load(finished / "data" / f"{name}.parquet") for name in ("train", "validation", "test")]
     assert [len(part) for part in parts] == [1500, 500, 500]
-    for early, late in zip(parts, parts[1:], strict=False):
+    for early, late in itertools.pairwise(parts):
         assert early.column("submit_time").max() <= late.column("submit_time").min()
     scarce = Trace.load(finished / "data" / "scarce.parquet")
     assert set(scarce.column("job_id")) == set(parts[0].column("job_id")[-450:])

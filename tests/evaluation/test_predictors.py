@@ -31,7 +31,7 @@ def test_the_interval_covers() -> None:
 
 
 def test_the_right_score_comes_first() -> None:
-    differences = {name: value for name, value in zip("abcdef", [0.0, 0.1, 0.2, 0.4, 0.6, 0.9], strict=True)}
+    differences = dict(zip("abcdef", [0.0, 0.1, 0.2, 0.4, 0.6, 0.9], strict=True))
     badness = {
         name: {"good": value, "opposite": 1 - value, "flat": 1.0, **({"rare": 0.5} if name == "a" else {})}
         for name, value in differences.items()

@@ -93,7 +93,7 @@ DESIGNS = [
 def test_the_interval_covers_and_the_test_keeps_its_level(
     shape: tuple[int, int, int], spreads: tuple[float, ...]
 ) -> None:
-    """Simulated experiments: of the 90 % intervals at least 90 % hold the truth; at the margin at most 5 % are wrong."""
+    """Simulated experiments: 90 % of the 90 % intervals hold the truth; at the margin at most 5 % are wrong."""
     rng = np.random.default_rng([*shape, int(1000 * sum(spreads))])
     samples, seeds, windows = shape
     real, sample, agent, window, rest = spreads
@@ -112,7 +112,7 @@ def test_the_interval_covers_and_the_test_keeps_its_level(
 
 
 def test_drawing_all_n_would_be_too_narrow() -> None:
-    """The check above can fail: with the plain bootstrap of three seeds the variance is two thirds of what it should."""
+    """The check above can fail: the plain bootstrap of three seeds has two thirds of the variance."""
     rng = np.random.default_rng(0)
     seeds = rng.normal(0, 1, 3)
     plain = seeds[rng.integers(0, 3, (100_000, 3))].mean(axis=1).var()

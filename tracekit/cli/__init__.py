@@ -27,6 +27,7 @@ COMMAND_MODULES = (
     "tracekit.cli.synth",
     "tracekit.cli.score",
     "tracekit.cli.simulate",
+    "tracekit.cli.experiment",
 )
 
 for _module in COMMAND_MODULES:

@@ -1,0 +1,262 @@
+"""Commands that train on synthetic traces and judge on real ones: experiment, verdict, compare."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tracekit.cli.app import Force, Json, Settings, app, console, print_json, say, table
+from tracekit.cli.traces import From, Procs
+from tracekit.errors import TracekitError, UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from evaluation.grid import Plan
+    from evaluation.runner import Status
+
+_MARKS = {"equivalent": "=", "better": "+", "worse": "−", "undecided": "?", "failed": "✗"}
+
+
+@app.command()
+def experiment(
+    real: Annotated[
+        str | None, typer.Argument(metavar="REAL", help="The real trace; may stand in the plan instead.")
+    ] = None,
+    out: Annotated[str, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")] = "",
+    models: Annotated[
+        str | None, typer.Option("--models", help="Models by comma: names, or module:Class of your own.")
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="PLAN.toml", help="The plan; see docs/experiments.md.")
+    ] = None,
+    engine: Annotated[str, typer.Option("--engine", help="local (processes) or ray.")] = "local",
+    address: Annotated[
+        str | None, typer.Option("--address", help="Ray cluster to use (default: one of this machine).")
+    ] = None,
+    learner: Annotated[str | None, typer.Option("--learner", help="ppo, or pick-heuristic (seconds).")] = None,
+    samples: Annotated[int | None, typer.Option("--samples", min=1, help="Synthetic traces of each model.")] = None,
+    agents: Annotated[int | None, typer.Option("--agents", min=1, help="Agents trained on each trace.")] = None,
+    other: Annotated[str | None, typer.Option("--other", help="A different real trace to train on as well.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and an estimate; run nothing.")] = False,
+    procs: Procs = None,
+    from_: From = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same result.")] = None,
+    json: Json = False,
+    force: Force = False,
+) -> None:
+    """Find out whether agents trained on synthetic jobs match agents trained on real ones.
+
+    Interrupt it whenever you like: the same command goes on where it was.
+
+    Example: `tracekit experiment sample.swf --models lublin,user-resample --learner pick-heuristic -o run`
+    """
+    from evaluation import experiment as library
+    from evaluation.engines import ENGINES
+
+    if engine not in ENGINES:
+        raise UnknownName("engine", engine, ENGINES)
+    if address is not None and engine != "ray":
+        raise UsageError("--address is for --engine ray")
+    if not out:
+        raise UsageError("where to? name a folder: -o RUN")
+    if not dry_run:
+        library.check_folder(Path(out), force=force)
+    plan = _changed(
+        _plan(config),
+        real={"path": real, "procs": procs, "format": from_},
+        models={"names": _names(models), "samples": samples},
+        agents={"learner": learner, "seeds": agents},
+        other={"path": other},
+        seed=seed,
+    )
+    if dry_run:
+        _show_plan(library.dry_run(plan, out), json)
+        return
+    command = shlex.join(["tracekit", *sys.argv[1:]]) if Path(sys.argv[0]).name == "tracekit" else ""
+    with _Display() as display:
+        try:
+            found = library.run(
+                plan, out, engine=engine, address=address, force=force, progress=display, command=command
+            )
+        except KeyboardInterrupt:
+            say(f"{out}: the same command goes on from here")
+            raise
+    if json:
+        print_json(found)
+    else:
+        show(found)
+        say(f"{out}: report.html, results.parquet, verdict.json")
+    _fail_if_nothing_worked(found)
+
+
+@app.command()
+def verdict(
+    real: Annotated[str, typer.Argument(metavar="REAL", help="The real trace.")],
+    synth: Annotated[str, typer.Argument(metavar="SYNTH", help="The synthetic trace, made anywhere.")],
+    learner: Annotated[str, typer.Option("--learner", help="ppo, or pick-heuristic (seconds).")] = "ppo",
+    margin: Annotated[float, typer.Option("--margin", help="Differences below this ratio do not matter.")] = 0.1,
+    out: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="RUN", help="Keep the run, with a report, in a folder.")
+    ] = None,
+    procs: Procs = None,
+    from_: From = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Same seed, same result.")] = 0,
+    json: Json = False,
+    force: Force = False,
+) -> None:
+    """Judge one synthetic trace in minutes: fidelity, ranking of schedulers, agents trained with a small budget.
+
+    Example: `tracekit verdict sample.swf made.swf --learner pick-heuristic`
+    """
+    from evaluation import short
+
+    with _Display() as display:
+        found = short.verdict(
+            real,
+            synth,
+            learner=learner,
+            margin=margin,
+            folder=out,
+            procs=procs,
+            format=from_,
+            seed=seed,
+            force=force,
+            progress=display,
+        )
+    if json:
+        print_json(found)
+        return
+    show(found)
+    rows = table("fidelity", "synthetic", "real", "best is")
+    for key in short.SHOWN:
+        score = found["scores"].get(key)
+        if score and score["value"] is not None:
+            shown = [f"{score[name]:.3f}" if score[name] is not None else "" for name in ("value", "real")]
+            rows.add_row(key, *shown, short.SHOWN[key])
+    console().print(rows)
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(metavar="RUN1", help="A finished experiment.")],
+    second: Annotated[str, typer.Argument(metavar="RUN2", help="Another one.")],
+    json: Json = False,
+) -> None:
+    """Compare two experiments: what was asked, whether the numbers are the same, and which verdicts differ.
+
+    Example: `tracekit compare run1 run2`
+    """
+    from evaluation.compare import compare as library
+
+    found = library(first, second)
+    if json:
+        print_json(found)
+        return
+    out = console()
+    out.print(found["sentence"])
+    for line in found["plan"]:
+        out.print(f"– plan: {line['key']}: {line['first']} → {line['second']}")
+    rows = table("model", first, second)
+    for row in found["verdicts"]:
+        rows.add_row(row["model"], *((row[side] or {}).get("sentence", "–") for side in ("first", "second")))
+    out.print(rows, soft_wrap=False)
+
+
+def _plan(config: str | None) -> Plan:
+    from evaluation import grid
+
+    return grid.load(config) if config else grid.Plan()
+
+
+def _changed(plan: Plan, **sections: Any) -> Plan:
+    """Put what the flags say into the plan; None changes nothing."""
+    import dataclasses
+
+    for name, given in sections.items():
+        if isinstance(given, dict):
+            changes = {key: value for key, value in given.items() if value is not None}
+            plan = dataclasses.replace(plan, **{name: dataclasses.replace(getattr(plan, name), **changes)})
+        elif given is not None:
+            plan = dataclasses.replace(plan, **{name: given})
+    return plan
+
+
+def _names(models: str | None) -> tuple[str, ...] | None:
+    return tuple(name.strip() for name in models.split(",") if name.strip()) if models is not None else None
+
+
+def _show_plan(rows: list[dict[str, Any]], json: bool) -> None:
+    total = {key: sum(row[key] for row in rows) for key in ("tasks", "done", "seconds")}
+    if json:
+        print_json({"tasks": rows, "total": total})
+        return
+    shown = table("kind", "tasks", "done already", "left, about", right=("tasks", "done already", "left, about"))
+    for row in [*rows, {"kind": "all", **total}]:
+        shown.add_row(row["kind"], str(row["tasks"]), str(row["done"]), clock(row["seconds"]))
+    console().print(shown)
+
+
+def show(found: dict[str, Any]) -> None:
+    """Print verdicts for people."""
+    out = console()
+    shown = table("", "trained on", "verdict")
+    for one in [*found["verdicts"], *found["baselines"], *found["arms"]]:
+        shown.add_row(_MARKS[one["verdict"]], one["model"], one["sentence"])
+    for one in found["scarce"]:
+        shown.add_row("", f"scarce + {one['model']}", f"{one['verdict']}: {one['sentence']}")
+    out.print(shown, soft_wrap=False)
+    out.print(f"would a bad trace be noticed? {found['sensitivity']['sentence']}")
+    for one in found["verdicts"]:
+        for flag in one["flags"]:
+            out.print(f"! {one['model']}: {flag}")
+    if found["predictors"]:
+        out.print(f"which score to trust: {found['predictors_note']}")
+
+
+def _fail_if_nothing_worked(found: dict[str, Any]) -> None:
+    if found["verdicts"] and all(one["verdict"] == "failed" for one in found["verdicts"]):
+        raise TracekitError(f"every model failed; {found['verdicts'][0]['model']}: {found['verdicts'][0]['sentence']}")
+
+
+def clock(seconds: float) -> str:
+    """Return a time as people say it.
+
+    >>> clock(59), clock(3725)
+    ('0:59', '1:02:05')
+    """
+    whole = round(seconds)
+    hours = f"{whole // 3600}:" if whole >= 3600 else ""
+    return f"{hours}{whole % 3600 // 60:02d}:{whole % 60:02d}" if hours else f"{whole // 60}:{whole % 60:02d}"
+
+
+class _Display:
+    """One line for the whole grid: a bar on a terminal, else a remark every half minute; nothing with -q."""
+
+    def __enter__(self) -> _Display:
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        screen = console(stderr=True)
+        self._live = screen.is_terminal and not Settings.quiet
+        self._said = time.monotonic()
+        self._bar = Progress(
+            BarColumn(), TextColumn("{task.description}"), console=screen, transient=True, disable=not self._live
+        )
+        self._task = self._bar.add_task("preparing")
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, status: Status) -> None:
+        failed = f", {status.failed} failed" if status.failed else ""
+        running = f" · {', '.join(status.running)}" if status.running else ""
+        text = f"{status.done}/{status.total} tasks{failed}, {clock(status.left_s)} left{running}"
+        self._bar.update(self._task, completed=status.done, total=status.total, description=text)
+        if not self._live and time.monotonic() - self._said > 30:
+            self._said = time.monotonic()
+            say(text)
