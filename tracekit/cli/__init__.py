@@ -28,6 +28,7 @@ COMMAND_MODULES = (
     "tracekit.cli.score",
     "tracekit.cli.simulate",
     "tracekit.cli.experiment",
+    "tracekit.cli.learn",
 )
 
 for _module in COMMAND_MODULES:

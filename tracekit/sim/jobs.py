@@ -35,6 +35,7 @@ class Table:
     resource: Unit
     total: int  # size of the machine
     dropped: int = 0  # left out by the compatibility mode before anything else
+    trace: Trace | None = None  # where it all comes from, for agents that look at more than this
 
     def __len__(self) -> int:
         return len(self.submit)
@@ -42,7 +43,14 @@ class Table:
     def take(self, rows: NDArray[np.intp] | slice) -> Table:
         """Return some rows."""
         columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
-        return Table(**columns, users=self.users, resource=self.resource, total=self.total, dropped=self.dropped)
+        return Table(
+            **columns,
+            users=self.users,
+            resource=self.resource,
+            total=self.total,
+            dropped=self.dropped,
+            trace=self.trace,
+        )
 
     def window(self, start: int, count: int) -> Table:
         """Return ``count`` consecutive jobs from position ``start``."""
@@ -87,6 +95,7 @@ def table(trace: Trace, switches: Switches) -> Table:
         resource=resource,
         total=total,
         dropped=dropped,
+        trace=trace,
     )
     return made.take(keep)
 

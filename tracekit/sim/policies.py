@@ -144,9 +144,9 @@ def find(policy: str | Policy) -> BuiltIn | Policy:
             return policy
         raise UsageError(f"{policy!r} is no policy: it needs a name and a method priority(queue, state)")
     if policy.startswith("agent:"):
-        raise UsageError(
-            f"policy '{policy}': trained agents cannot be simulated yet; 'tracekit policies' lists what can"
-        )
+        from tracekit.sim.agents.policy import AgentPolicy  # numba is slow to import: only for agents
+
+        return AgentPolicy(policy.removeprefix("agent:"))
     found = POLICIES.get(policy)
     made = found() if isinstance(found, type) else found
     if not isinstance(made, (BuiltIn, Policy)):

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tracekit.errors import TracekitError
+from tracekit.errors import TracekitError, UsageError
 from tracekit.sim import formulas, metrics
 from tracekit.sim.jobs import Prepared, Table, prepare, table
 from tracekit.sim.policies import BuiltIn, Policy, find
@@ -176,6 +176,11 @@ def starts(
 
     if not len(ready.table):
         return np.empty(0)
+    if hasattr(policy, "schedule"):  # an agent: asked job by job, by the environment that it was trained in
+        if on_interval is not None:
+            raise UsageError(f"{policy.name} cannot be watched interval by interval; take its schedule")
+        decided: Floats = policy.schedule(ready, backfill, switches, begun, clock)
+        return decided
     run = session.Session(ready, backfill, switches, start=begun, clock=clock)
     if isinstance(policy, BuiltIn):
         code, given = values_for(policy.name, ready, switches)

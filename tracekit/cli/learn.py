@@ -1,0 +1,313 @@
+"""Commands around agents: train makes one, evaluate says how good it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from tracekit.cli.app import Force, Json, Seed, Settings, app, console, print_json, say, table
+from tracekit.errors import OutputError, UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from tracekit.machine import Unit
+    from tracekit.sim.agents import Evaluation, Status
+    from tracekit.trace import SizeFrom, Trace
+
+In = Annotated[
+    str, typer.Argument(metavar="TRACE", help="Trace to read: any known format, plain or compressed; - is stdin.")
+]
+From = Annotated[str | None, typer.Option("--from", help="Format of the trace (default: found by content).")]
+Procs = Annotated[int | None, typer.Option("--procs", help="Size of the machine, in place of what the trace says.")]
+Resource = Annotated[str | None, typer.Option("--resource", help="What is scheduled: procs, nodes or gpus.")]
+MachineFile = Annotated[str | None, typer.Option("--machine", help="TOML file that describes the machine.")]
+
+TASKS = ("pick-job",)
+
+
+@app.command()
+def train(
+    trace: In,
+    out: Annotated[str, typer.Option("--output", "-o", metavar="AGENT", help="Folder for the agent.")],
+    task: Annotated[str, typer.Option("--task", help="What the agent decides: pick-job.")] = "pick-job",
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="FILE.toml", help="Settings of the training; see docs/agents.md.")
+    ] = None,
+    objective: Annotated[
+        str,
+        typer.Option(
+            "--objective",
+            help="bsld, slowdown, wait, response, utilization, fair-mean or fair-max; with weights: bsld:0.7,wait:0.3.",
+        ),
+    ] = "bsld",
+    network: Annotated[
+        str | None, typer.Option("--network", help="kernel, attention or mlp. [default: kernel]")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help="Decisions to learn from. [default: 500000]")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Jobs of a window. [default: 256]")] = None,
+    learning_rate: Annotated[
+        float | None, typer.Option("--learning-rate", help="Of the optimiser. [default: 0.001]")
+    ] = None,
+    backfill: Annotated[str, typer.Option("--backfill", help="none, easy, easy-sjf or rlscheduler.")] = "easy",
+    commit: Annotated[bool, typer.Option("--commit", help="A picked job blocks until it starts.")] = False,
+    skip: Annotated[bool, typer.Option("--skip", help="The agent may also do nothing until the next event.")] = False,
+    observer: Annotated[
+        str, typer.Option("--observer", help="What the agent sees: default, fair, rlscheduler, rlscheduler-fair.")
+    ] = "default",
+    visible: Annotated[
+        str, typer.Option("--visible", help="Who is shown where more than 128 wait: fcfs, sjf, sjf-smallest …")
+    ] = "fcfs",
+    warm: Annotated[int, typer.Option("--warm", min=0, help="Jobs before a window that warm the machine up.")] = 0,
+    split: Annotated[
+        float, typer.Option("--split", help="Share of the trace, in time, to learn from; half of the rest validates.")
+    ] = 0.7,
+    overlap: Annotated[
+        bool, typer.Option("--overlap", help="Learn from, validate and test on the whole trace; scores will flatter.")
+    ] = False,
+    init: Annotated[
+        str | None, typer.Option("--init", help="Start: imitate:f1 (a heuristic), imitate:best, or agent:DIR.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
+    estimates: Annotated[
+        str, typer.Option("--estimates", help="requested, actual, factor:F or noisy:SIGMA.")
+    ] = "requested",
+    procs_from: Annotated[str, typer.Option("--procs-from", help="requested, allocated or max.")] = "requested",
+    procs: Procs = None,
+    resource: Resource = None,
+    compat: Annotated[
+        str | None, typer.Option("--compat", help="rlscheduler: that system's meanings, all at once.")
+    ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write event files into AGENT/tensorboard as well.")
+    ] = False,
+    threads: Annotated[
+        int | None, typer.Option("--threads", min=1, help="Threads that play windows (default: one per core).")
+    ] = None,
+    machine: MachineFile = None,
+    from_: From = None,
+    seed: Seed = 0,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Train an agent that picks the next job, by reinforcement learning on windows of a trace.
+
+    The agent of the best validation is kept. A training that was interrupted goes on with --resume and ends with the
+    same bytes as one that was not.
+
+    Example: `tracekit train sample.swf -o agent --steps 2000 --jobs 64 --init imitate:sjf --seed 1`
+    """
+    from tracekit.sim.agents import Config
+    from tracekit.sim.agents import train as learn
+    from tracekit.sim.pickjob import PickJob
+    from tracekit.sim.switches import Switches
+
+    if task not in TASKS:
+        raise UnknownName("task", task, TASKS)
+    if resume and force:
+        raise UsageError("--resume goes on with what is there, --force replaces it: give one of them")
+    settings = (Config.load(config) if config is not None else Config()).replace(
+        network=network, steps=steps, jobs=jobs, learning_rate=learning_rate, threads=threads
+    )
+    chosen = PickJob(
+        observer=observer,
+        visible=visible,
+        backfill=backfill,
+        commit=commit,
+        skip=skip,
+        objective=objective,
+        warm=warm,
+        switches=Switches(
+            estimates=estimates,
+            procs_from=cast("SizeFrom", procs_from),
+            procs=procs,
+            resource=cast("Unit | None", resource),
+            compat=compat,
+        ),
+    )
+    _check_out(Path(out), resume=resume, force=force)
+    agent = learn(
+        _load(trace, from_, machine),
+        chosen,
+        settings,
+        out=out,
+        seed=seed,
+        init=init,
+        share=split,
+        overlap=overlap,
+        resume=resume,
+        force=force,
+        source=_source(trace),
+        report=None if Settings.quiet else _Progress(),
+        say=say,
+        tensorboard=tensorboard,
+    )
+    metrics = agent.facts["metrics"]
+    if json:
+        print_json({"agent": out, "trace": trace, **metrics})
+        return
+    console().print(
+        f"{out}: {metrics['objective']} {metrics['validation_score']:,.4g} on {metrics['validation_windows']} "
+        f"validation windows; best heuristic there: {metrics['best_heuristic']} {metrics['best_heuristic_score']:,.4g}"
+    )
+    say(f"{metrics['steps']:,} decisions in {metrics['iterations']} iterations; best after {metrics['best_iteration']}")
+
+
+def _check_out(out: Path, *, resume: bool, force: bool) -> None:
+    """Refuse early, before the trace is read."""
+    from tracekit.sim.agents.saved import CHECKPOINT, FACTS
+
+    if out.is_file():
+        raise OutputError(f"{out}: is a file; an agent is a folder")
+    if not (resume or force):
+        for name in (FACTS, CHECKPOINT):
+            if (out / name).exists():
+                raise OutputError(f"{out}: holds {name} already; --resume goes on with it, --force replaces it")
+
+
+def _load(file: str, format: str | None, machine: str | None) -> Trace:
+    from tracekit.api import read
+
+    return read(file, format, machine=machine)
+
+
+def _source(file: str) -> dict[str, Any]:
+    """Say where a trace came from, with a hash of the file where it is one."""
+    import hashlib
+
+    path = Path(file)
+    if not path.is_file():
+        return {"file": path.name}
+    with path.open("rb") as data:
+        return {"file": path.name, "sha256": hashlib.file_digest(data, "sha256").hexdigest()}
+
+
+class _Progress:
+    """Shows on stderr how far a training is, and its score beside the best heuristic's."""
+
+    def __init__(self) -> None:
+        import sys
+        import time
+
+        self._clock, self._out = time.monotonic, sys.stderr
+        self._live = sys.stderr.isatty()
+        self._began = self._said = self._clock()
+        self._first: int | None = None
+
+    def __call__(self, status: Status) -> None:
+        """Report, unless the last report is too fresh."""
+        now, last = self._clock(), status.steps >= status.total
+        if self._first is None:
+            self._first = status.steps
+        if not last and now - self._said < (1.0 if self._live else 10.0):
+            return
+        self._said = now
+        pace = (status.steps - self._first) / max(now - self._began, 1e-9)
+        left = int((status.total - status.steps) / pace) if pace > 0 else 0
+        text = (
+            f"train: {min(status.steps, status.total):,} of {status.total:,} decisions, score {status.score:,.4g} "
+            f"(best {status.best:,.4g}; {status.heuristic} {status.heuristic_score:,.4g}), "
+            f"{max(left, 0) // 60}:{max(left, 0) % 60:02d} left"
+        )
+        end = "\n" if last or not self._live else ""
+        self._out.write(f"\r{text:<110}{end}" if self._live else text + end)
+        self._out.flush()
+
+
+@app.command()
+def evaluate(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Folder of an agent; default is the packaged one.")],
+    trace: In,
+    window: Annotated[
+        list[str] | None, typer.Option("--window", help="START:COUNT, jobs on an empty machine; may be given again.")
+    ] = None,
+    windows: Annotated[int | None, typer.Option("--windows", min=1, help="So many random windows.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Jobs of a window (default: as in training).")
+    ] = None,
+    sample: Annotated[
+        int, typer.Option("--sample", min=0, help="Draw the agent's choices, so many times; 0 = its best choice.")
+    ] = 0,
+    backfill: Annotated[
+        str | None, typer.Option("--backfill", help="Another backfilling than the agent was trained with.")
+    ] = None,
+    procs: Procs = None,
+    resource: Resource = None,
+    plot: Annotated[str | None, typer.Option("--plot", metavar="FILE.png", help="Draw a box plot.")] = None,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: one per core.")] = None,
+    machine: MachineFile = None,
+    from_: From = None,
+    seed: Seed = 0,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Compare an agent with every heuristic, with chance and with the best heuristic of each window, window by window.
+
+    Without windows: those of the agent's own test part if this is the trace it was trained on, else twenty at random.
+
+    Example: `tracekit evaluate default sample.swf --windows 4 --jobs 128 --seed 1`
+    """
+    import dataclasses
+
+    from tracekit.files import check_writable
+    from tracekit.sim.agents import Agent
+    from tracekit.sim.agents import evaluate as judge
+    from tracekit.sim.agents.judging import agent_task, chosen_windows
+    from tracekit.sim.cutting import Cutter
+    from tracekit.sim.many import parse_window
+
+    if window and windows:
+        raise UsageError("give --window START:COUNT or --windows K, not both")
+    parts = [parse_window(text) for text in window or []]
+    if plot is not None:
+        check_writable(plot, force=force)
+    found = Agent.load(agent)
+    trained = agent_task(found)
+    switches = dataclasses.replace(
+        trained.switches,
+        procs=procs if procs is not None else None,
+        resource=cast("Unit | None", resource) if resource is not None else None,
+    )
+    task = dataclasses.replace(trained, backfill=backfill or trained.backfill, switches=switches)
+    cutter = Cutter(_load(trace, from_, machine), task)
+    chosen, remark = chosen_windows(found, cutter, parts, windows, jobs, seed)
+    result = judge(found, cutter, chosen, sample=sample, seed=seed, threads=threads)
+    if plot is not None:
+        from tracekit.plots.agents import scores
+        from tracekit.plots.style import save
+
+        values = {found.name: result.score, **result.baselines}
+        save(scores(values, label=result.objective, agent=found.name), plot, force=force)
+    if json:
+        print_json({"agent": agent, "trace": trace, **result.to_dict()})
+        return
+    _print(result, trace)
+    for note in (remark, *result.notes):
+        if note:
+            say(note)
+
+
+def _print(result: Evaluation, trace: str) -> None:
+    told = result.to_dict()
+    titles = ["policy", "mean", "agent − policy", "95 % interval", "p", "effect", "agent better"]
+    drawn = f", mean of {told['samples']} draws" if told["samples"] > 1 else ""
+    made = table(
+        *titles,
+        title=f"{trace}: {result.objective}, {len(result.windows)} windows of {result.windows[0][1]:,} jobs{drawn}",
+        right=titles[1:],
+    )
+    interval = f"{told['low']:,.4g} … {told['high']:,.4g}"
+    made.add_row(result.agent, f"{told['mean']:,.4g}", "", interval, "", "", "")
+    for name, row in sorted(told["baselines"].items(), key=lambda item: item[1]["mean"]):
+        made.add_row(
+            name,
+            f"{row['mean']:,.4g}",
+            f"{row['paired_difference']:+,.4g}",
+            f"{row['low']:+,.4g} … {row['high']:+,.4g}",
+            f"{row['p']:.3g}",
+            f"{row['effect_size']:+.2f}",
+            f"{row['windows_smaller']} of {len(result.windows)}",
+        )
+    console().print(made)

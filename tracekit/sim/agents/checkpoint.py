@@ -1,0 +1,98 @@
+"""A training on disk: one file that holds all that the next iteration depends on, replaced whole at iteration ends.
+
+A training that is killed at any moment finds either the old file or the new one. The log is written before it and cut
+back to it on resuming, so that both tell the same story.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import FormatError, OutputError, UsageError
+from tracekit.files import write_text, writing
+from tracekit.sim.agents.saved import CHECKPOINT, FACTS, LOG, WEIGHTS, make_folder
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def begin(folder: Path, *, force: bool) -> None:
+    """Make the folder for a new training; an agent or a training that is there stays unless ``force``."""
+    there = [name for name in (FACTS, WEIGHTS, CHECKPOINT) if (folder / name).exists()]
+    if there and not force:
+        raise OutputError(f"{folder}: holds {there[0]} already; use --resume to go on with it or --force to replace it")
+    if folder.is_file():
+        raise OutputError(f"{folder}: is a file; an agent is a folder")
+    make_folder(folder)
+    for name in (FACTS, WEIGHTS, CHECKPOINT, LOG):
+        (folder / name).unlink(missing_ok=True)
+
+
+def write(folder: Path, arrays: Arrays, facts: dict[str, Any]) -> None:
+    """Replace the checkpoint."""
+    from safetensors.numpy import save
+
+    plain = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+    with writing(folder / CHECKPOINT, force=True) as out:
+        out.write(save(plain, metadata={"facts": json.dumps(facts)}))
+
+
+def read(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
+    """Return what the last checkpoint holds, or None where there is none."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    path = folder / CHECKPOINT
+    if not path.is_file():
+        return None
+    data = path.read_bytes()
+    try:
+        arrays = {name: value.copy() for name, value in load(data).items()}
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        return arrays, json.loads(header["__metadata__"]["facts"])
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise FormatError(path, f"damaged, cannot be resumed: {error}") from None
+
+
+def check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuse to resume with other settings than the training began with: it would be neither the one nor the other.
+
+    ``steps`` may grow: a longer training with a constant schedule goes on where the shorter one ended.
+    """
+    for name, value in now.items():
+        if before.get(name) != value:
+            raise UsageError(
+                f"{folder}: was begun with {name} = {before.get(name)!r}, not {value!r}; resume with the same "
+                "settings, or begin another one"
+            )
+
+
+def cut_log(folder: Path, iteration: int) -> None:
+    """Drop the lines of iterations that the checkpoint does not know."""
+    path = folder / LOG
+    if not path.is_file():
+        return
+    kept = []
+    for line in path.read_text().splitlines():
+        try:
+            if json.loads(line)["iteration"] <= iteration:
+                kept.append(line)
+        except (ValueError, KeyError):  # the line that was being written
+            break
+    write_text(path, "".join(line + "\n" for line in kept), force=True)
+
+
+def log(folder: Path, line: dict[str, Any]) -> None:
+    """Add a line to the log."""
+    with (folder / LOG).open("a") as out:
+        out.write(json.dumps(line) + "\n")
+
+
+def read_log(folder: str | Path) -> list[dict[str, Any]]:
+    """Return the log of an agent or of a training, line by line."""
+    path = Path(folder) / LOG
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []

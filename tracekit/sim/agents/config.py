@@ -1,0 +1,134 @@
+"""How an agent is trained: every choice a field with a default, from the command line or a TOML file."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from tracekit.errors import UnknownName, UsageError
+from tracekit.files import read_toml
+
+NETWORKS = ("kernel", "attention", "mlp")
+SCHEDULES = ("constant", "linear", "exponential", "cosine")
+
+
+@dataclass(frozen=True)
+class Config:
+    """The settings of one training. Budgets are counts of decisions and windows, never seconds."""
+
+    network: str = (
+        "kernel"  # kernel: one small network for every job; attention: jobs look at each other; mlp: all slots
+    )
+    hidden: tuple[int, ...] = (32, 16, 8)  # widths of the layers between a job's features and its score
+
+    steps: int = 500_000  # decisions to learn from, all iterations together
+    windows: int = 64  # windows played in each iteration
+    jobs: int = 256  # jobs of a window
+    keep: float = 1.0  # share of the decisions, drawn at random, that an update looks at
+
+    epochs: int = 4  # passes over the decisions of an iteration
+    minibatch: int = 4096  # decisions of a gradient step
+    clip: float = 0.2  # of the ratio of probabilities, new to old
+    gamma: float = 1.0  # discount; 1 = the window's whole score counts
+    lam: float = 0.97  # of generalised advantage estimation
+    dense: bool = True  # spread the score over the decisions after which it accrued, where the objective allows it
+
+    learning_rate: float = 1e-3
+    schedule: str = "constant"  # of the learning rate: constant, linear, exponential or cosine
+    final_learning_rate: float = 1e-5  # where the schedule ends
+    warmup: float = 0.0  # share of the steps in which the learning rate rises from zero
+    kl_adaptive: bool = False  # halve or raise the learning rate when the policy changes too fast or too slowly
+    entropy: float = 0.001  # weight of the entropy bonus
+    entropy_schedule: str = "linear"
+    final_entropy: float = 0.0
+    value_coefficient: float = 0.5
+    value_norm: bool = True  # learn values in units of their running mean and deviation
+    advantage_norm: bool = True
+    target_kl: float = (
+        0.03  # an iteration's updates end when the policy has moved further than 1.5 times this; 0 = never
+    )
+    max_grad_norm: float = 0.5
+
+    validation_windows: int = 16  # windows of the validation slice, played greedily
+    validate_every: int = 5  # iterations
+    patience: int = 0  # validations without a better score before training ends; 0 = never
+    teacher_windows: int = 64  # windows that an imitated heuristic is watched on
+    teacher_epochs: int = 20
+    threads: int = 0  # threads that play windows; 0 = one per core. The result does not depend on it.
+
+    def __post_init__(self) -> None:
+        _one_of("network", self.network, NETWORKS)
+        _one_of("schedule", self.schedule, SCHEDULES)
+        _one_of("schedule", self.entropy_schedule, SCHEDULES)
+        for name in ("steps", "windows", "jobs", "epochs", "minibatch", "validate_every", "validation_windows"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("patience", "teacher_windows", "teacher_epochs", "threads"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name} must be 0 or more, not {getattr(self, name)}")
+        for name in ("learning_rate", "clip", "keep", "max_grad_norm"):
+            _check(name, getattr(self, name), getattr(self, name) > 0)
+        for name in ("gamma", "lam", "warmup"):
+            _check(name, getattr(self, name), 0 <= getattr(self, name) <= 1)
+        for name in ("entropy", "final_entropy", "value_coefficient", "target_kl", "final_learning_rate"):
+            _check(name, getattr(self, name), getattr(self, name) >= 0)
+        _check("keep", self.keep, self.keep <= 1)
+        if not self.hidden or min(self.hidden) < 1 or max(self.hidden) > 1024:
+            raise UsageError(f"hidden widths must lie between 1 and 1024, not {list(self.hidden)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return dataclasses.asdict(self) | {"hidden": list(self.hidden)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], *, origin: str = "configuration") -> Config:
+        """Read plain values; an unknown name or a value of the wrong kind is an error that says which."""
+        kinds = get_type_hints(cls)
+        chosen: dict[str, Any] = {}
+        for name, value in values.items():
+            if name not in kinds:
+                raise UnknownName(f"setting in {origin}", name, kinds)
+            chosen[name] = _convert(name, value, kinds[name], origin)
+        return cls(**chosen)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Config:
+        """Read a TOML file: the fields above, at the top level or in a table ``[train]``."""
+        data = read_toml(path)
+        inner = data.get("train", data)
+        if not isinstance(inner, dict):
+            raise UsageError(f"{path}: [train] must be a table of settings")
+        if inner is not data and len(data) > 1:
+            raise UnknownName(f"table in {path}", next(name for name in data if name != "train"), ["train"])
+        return cls.from_dict(inner, origin=str(path))
+
+    def replace(self, **changes: Any) -> Config:
+        """Return these settings with some changed; None changes nothing."""
+        return Config.from_dict(self.to_dict() | {name: v for name, v in changes.items() if v is not None})
+
+
+def _convert(name: str, value: Any, kind: Any, origin: str) -> Any:
+    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if kind is int and isinstance(value, (int, float)) and not isinstance(value, bool) and value == int(value):
+        return int(value)
+    if kind in (bool, str) and isinstance(value, kind):
+        return value
+    if kind == tuple[int, ...] and isinstance(value, (list, tuple)) and all(type(item) is int for item in value):
+        return tuple(value)
+    wanted = "a list of integers" if kind == tuple[int, ...] else {float: "a number", int: "a whole number"}.get(kind)
+    raise UsageError(f"{origin}: {name} must be {wanted or kind.__name__}, not {value!r}")
+
+
+def _one_of(kind: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise UnknownName(kind, value, known)
+
+
+def _check(name: str, value: float, good: bool) -> None:
+    if not (math.isfinite(value) and good):
+        raise UsageError(f"{name} cannot be {value}")

@@ -1,0 +1,256 @@
+"""Proximal policy optimisation with invalid choices left out: what happens between playing windows and a better policy.
+
+Schulman, Wolski, Dhariwal, Radford & Klimov, "Proximal policy optimization algorithms", 2017; advantages: Schulman et
+al., "High-dimensional continuous control using generalized advantage estimation", ICLR 2016; what is not there is
+masked: Huang & Ontañón, "A closer look at invalid action masking in policy gradient algorithms", FLAIRS 2022 (here it
+is not even computed). Every draw is keyed by (seed, iteration), so that a resumed training goes on as if nothing had
+happened and no generator's state has to be kept.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tracekit.errors import TracekitError
+from tracekit.sim.agents.config import Config
+from tracekit.sim.agents.networks import ActorCritic, Decisions, entropy, log_softmax
+from tracekit.sim.agents.rollout import Played
+from tracekit.sim.agents.schedules import adapted, scheduled
+from tracekit.sim.compile import compiled
+
+Floats = NDArray[np.float64]
+
+#: A policy that moved by so many nats in one iteration has jumped, not learnt.
+_JUMP = 20.0
+
+
+class Diverged(TracekitError):
+    """Training left the finite numbers, or the policy jumped away from what it was."""
+
+
+@compiled
+def generalised_advantages(
+    reward: Floats, value: Floats, last: NDArray[np.bool_], gamma: float, lam: float, advantage: Floats
+) -> None:
+    """Write A(t) = Σ (γλ)^k δ(t+k) with δ(t) = r(t) + γ V(t+1) − V(t) within each window; all (decisions,).
+
+    ``last`` marks the last decision of a window, behind which nothing is left to gain or lose.
+    """
+    following, carried = 0.0, 0.0
+    for t in range(len(reward) - 1, -1, -1):
+        if last[t]:
+            following, carried = 0.0, 0.0
+        carried = reward[t] + gamma * following - value[t] + gamma * lam * carried
+        advantage[t] = carried
+        following = value[t]
+
+
+@dataclass
+class ValueScale:
+    """The running mean and deviation of returns: the unit in which the critic learns."""
+
+    mean: float = 0.0
+    square: float = 1.0
+    seen: float = 0.0  # iterations
+
+    def see(self, returns: Floats) -> None:
+        """Take the returns of an iteration into account: a plain mean over the first ones, then one that forgets."""
+        part = max(1 / (self.seen + 1), 0.05)
+        self.mean += part * (float(returns.mean()) - self.mean)
+        self.square += part * (float((returns**2).mean()) - self.square)
+        self.seen += 1
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation, never zero."""
+        return math.sqrt(max(self.square - self.mean**2, 1e-8))
+
+
+class PPO:
+    """An actor, a critic, their optimiser, and the update that makes the actor better."""
+
+    def __init__(self, config: Config, features: int, slots: int, seed: int) -> None:
+        torch.manual_seed(seed)
+        self.config, self.seed = config, seed
+        self.model = ActorCritic(config, features, slots)
+        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=config.learning_rate, eps=1e-5)
+        self.scale = ValueScale()
+        self.speed = 1.0  # factor of the KL-adaptive learning rate
+
+    def update(
+        self, played: Played, reward: Floats, extra: NDArray[np.float32], iteration: int, progress: float
+    ) -> dict[str, float]:
+        """Learn from the windows of an iteration; ``progress`` is the share of the budget spent before it.
+
+        ``reward`` (decisions,) and ``extra`` (decisions, EXTRAS) are those of `tracekit.sim.agents.rewards`.
+        """
+        config, rng = self.config, np.random.default_rng([self.seed, iteration, 1])
+        rate = self.speed * scheduled(
+            config.schedule, config.learning_rate, config.final_learning_rate, progress, config.warmup
+        )
+        bonus = scheduled(config.entropy_schedule, config.entropy, config.final_entropy, progress)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+
+        advantage, returns, old = self._advantages(played, reward, extra)
+        if config.value_norm:
+            self.scale.see(returns)
+        chosen = rng.permutation(len(played))[: max(1, math.ceil(config.keep * len(played)))]
+        parts = [
+            self._part(played, extra, np.sort(chosen[i : i + config.minibatch]), advantage, returns, old)
+            for i in range(0, len(chosen), config.minibatch)
+        ]
+        sums: dict[str, float] = {}
+        steps, stopped = 0, False
+        for _ in range(config.epochs):
+            moved = []
+            for number in rng.permutation(len(parts)):
+                told = self._step(parts[number], bonus)
+                moved.append(told["kl"])
+                steps += 1
+                for name, value in told.items():
+                    sums[name] = sums.get(name, 0.0) + value
+            kl = float(np.mean(moved))
+            if kl > _JUMP:
+                raise Diverged(f"the policy jumped (KL {kl:.3g})")
+            if config.target_kl and kl > 1.5 * config.target_kl:
+                stopped = True
+                break
+        if config.kl_adaptive and config.target_kl:
+            self.speed = adapted(self.speed, kl, config.target_kl)
+        spread = float(np.var(returns))
+        return {
+            **{name: value / steps for name, value in sums.items()},
+            "kl": kl,
+            "gradient_steps": steps,
+            "kl_stop": float(stopped),
+            "learning_rate": rate,
+            "entropy_weight": bonus,
+            "explained_variance": 1 - float(np.var(advantage)) / spread if spread > 0 else 0.0,
+        }
+
+    # ---- parts of an update ------------------------------------------------------------------------------------------
+
+    def _advantages(self, played: Played, reward: Floats, extra: NDArray[np.float32]) -> tuple[Floats, Floats, Floats]:
+        """Return advantages, returns and the log-probabilities of what was chosen, by the policy that chose it."""
+        config = self.config
+        value, old = np.empty(len(played)), np.empty(len(played))
+        with torch.no_grad():
+            for begin in range(0, len(played), 8192):
+                part = np.arange(begin, min(begin + 8192, len(played)))
+                decisions, picked = gathered(played, extra, part)
+                old[part] = log_softmax(self.model.actor(decisions), decisions)[picked].numpy()
+                value[part] = self.model.critic(decisions).numpy()
+        if config.value_norm:
+            value = value * self.scale.deviation + self.scale.mean
+        advantage = np.empty(len(played))
+        generalised_advantages(reward, value, played.last, config.gamma, config.lam, advantage)
+        returns = advantage + value
+        if not (np.isfinite(returns).all() and np.isfinite(old).all()):
+            raise Diverged("the critic's values or the policy's probabilities are not finite")
+        return advantage, returns, old
+
+    def _part(
+        self,
+        played: Played,
+        extra: NDArray[np.float32],
+        which: NDArray[np.int64],
+        advantage: Floats,
+        returns: Floats,
+        old: Floats,
+    ) -> tuple[Decisions, Tensor, Tensor, Tensor, Tensor]:
+        """Return a minibatch: decisions, the rows that were chosen, advantages, returns and old log-probabilities."""
+        decisions, picked = gathered(played, extra, which)
+        target = returns[which]
+        if self.config.value_norm:
+            target = (target - self.scale.mean) / self.scale.deviation
+        gain = advantage[which]
+        if self.config.advantage_norm:
+            gain = (gain - advantage.mean()) / (advantage.std() + 1e-8)
+        singles = [torch.from_numpy(x.astype(np.float32)) for x in (gain, target, old[which])]
+        return decisions, picked, singles[0], singles[1], singles[2]
+
+    def _step(self, part: tuple[Decisions, Tensor, Tensor, Tensor, Tensor], bonus: float) -> dict[str, float]:
+        """Take one gradient step on a minibatch."""
+        decisions, picked, advantage, target, old = part
+        config = self.config
+        every = log_softmax(self.model.actor(decisions), decisions)
+        change = every[picked] - old
+        ratio = change.exp()
+        clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
+        policy_loss = -torch.min(ratio * advantage, clipped * advantage).mean()
+        spread = entropy(every, decisions).mean()
+        value_loss = (self.model.critic(decisions) - target).square().mean()
+        loss = policy_loss - bonus * spread + config.value_coefficient * value_loss
+        self.optimiser.zero_grad()
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.max_grad_norm)
+        if not (torch.isfinite(loss) and torch.isfinite(norm)):
+            raise Diverged("the loss or its gradient is not finite")
+        self.optimiser.step()
+        return {
+            "policy_loss": policy_loss.item(),
+            "value_loss": value_loss.item(),
+            "entropy": spread.item(),
+            "kl": (ratio - 1 - change).mean().item(),
+            "clipped": ((ratio - 1).abs() > config.clip).float().mean().item(),
+        }
+
+    # ---- what a checkpoint holds -------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, float]]:
+        """Return everything that the next update depends on: arrays by name, and a few numbers."""
+        arrays = {f"model.{name}": value.numpy() for name, value in self.model.state_dict().items()}
+        for number, slot in self.optimiser.state_dict()["state"].items():
+            arrays |= {f"adam.{number}.{name}": value.numpy() for name, value in slot.items()}
+        numbers = {
+            "speed": self.speed,
+            "mean": self.scale.mean,
+            "square": self.scale.square,
+            "seen": self.scale.seen,
+        }
+        return arrays, numbers
+
+    def restore(self, arrays: dict[str, NDArray[Any]], numbers: dict[str, float]) -> None:
+        """Continue from a `state`."""
+        tensors = {name: torch.from_numpy(value.copy()) for name, value in arrays.items()}
+        self.model.load_state_dict(
+            {name.removeprefix("model."): value for name, value in tensors.items() if name.startswith("model.")}
+        )
+        slots: dict[int, dict[str, Tensor]] = {}
+        for name, value in tensors.items():
+            if name.startswith("adam."):
+                _, number, field = name.split(".")
+                slots.setdefault(int(number), {})[field] = value
+        groups = self.optimiser.state_dict()["param_groups"]
+        self.optimiser.load_state_dict({"state": slots, "param_groups": groups})
+        self.speed = numbers["speed"]
+        self.scale = ValueScale(numbers["mean"], numbers["square"], numbers["seen"])
+
+
+def gathered(played: Played, extra: NDArray[np.float32], which: NDArray[np.int64]) -> tuple[Decisions, Tensor]:
+    """Return some decisions as tensors, and the rows among them that were chosen, (decisions,)."""
+    count = played.count[which]
+    first = np.cumsum(count) - count
+    place = np.arange(count.sum()) - np.repeat(first, count)
+    rows = played.rows[np.repeat(played.first[which], count) + place]
+    slot = place
+    skips = played.skips[which]
+    if skips.any():
+        slot = place.copy()
+        slot[(first + count - 1)[skips]] = played.slots
+    decisions = Decisions(
+        torch.from_numpy(rows),
+        torch.from_numpy(np.repeat(np.arange(len(which)), count)),
+        torch.from_numpy(slot),
+        torch.from_numpy(count),
+        torch.from_numpy(extra[which]),
+    )
+    return decisions, torch.from_numpy(first + played.chosen[which])

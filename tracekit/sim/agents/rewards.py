@@ -1,0 +1,75 @@
+"""What each decision earned: against a base policy on the same window, at the same time.
+
+The base policy meets the same arrivals, so what is easy or hard about a window cancels out of the difference. Where
+the objective is a mean over jobs, the difference is told as it grows: the sum of rewards from a decision on is what the
+base policy still had to pay from that moment on, less what the agent still had to pay, in units of the base policy's
+whole cost. All else is earned at the end of the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.sim.agents.rollout import Played, cost_to_go
+from tracekit.sim.cutting import Cutter
+from tracekit.sim.windows import Window
+
+Floats = NDArray[np.float64]
+
+#: What the critic, and only the critic, is told of a decision besides its jobs: which part of the window's decisions
+#: lies behind it, how many jobs it is about, what the base policy still had to pay, how many jobs waited there.
+EXTRAS = 4
+
+
+class Baseline:
+    """A heuristic's schedules of windows, each worked out once."""
+
+    def __init__(self, cutter: Cutter, policy: str) -> None:
+        self.cutter, self.policy = cutter, policy
+        self._starts: dict[Window, Floats] = {}
+
+    def starts(self, window: Window) -> Floats:
+        """Return the starts of the window's jobs under the policy."""
+        if window not in self._starts:
+            if len(self._starts) > 4096:
+                self._starts.clear()
+            self._starts[window] = self.cutter.schedule(window, self.policy)
+        return self._starts[window]
+
+    def cost(self, window: Window) -> float:
+        """Return what that schedule costs."""
+        return self.cutter.cost(window, self.starts(window))
+
+
+def rewards(
+    played: Played, windows: Sequence[Window], baseline: Baseline, *, dense: bool
+) -> tuple[Floats, NDArray[np.float32]]:
+    """Return the reward of each decision, (decisions,), and what the critic may know of it, (decisions, EXTRAS)."""
+    reward, extra = np.zeros(len(played)), np.zeros((len(played), EXTRAS), np.float32)
+    dense = dense and len(played.left) == len(played)
+    edges = np.searchsorted(played.window, np.arange(len(windows) + 1))
+    extra[:, 1] = np.log1p(played.count) / 5
+    for number, window in enumerate(windows):
+        part = slice(edges[number], edges[number + 1])
+        if part.start == part.stop:
+            continue
+        base = baseline.cost(window)
+        unit = max(abs(base), 1e-9)
+        extra[part, 0] = np.linspace(0, 1, part.stop - part.start)
+        if dense:
+            cut, start = baseline.cutter.cut(window), baseline.starts(window)
+            submit, times = cut.ready.table.submit, played.time[part]
+            theirs = cost_to_go(baseline.cutter.task, submit, cut.ready.run, start, times) / cut.counted.sum()
+            waiting = np.searchsorted(submit, times, side="right") - np.searchsorted(
+                np.sort(start), times, side="right"
+            )
+            ahead = (theirs - played.left[part]) / unit
+            reward[part] = ahead - np.append(ahead[1:], 0.0)
+            extra[part, 2] = theirs / unit
+            extra[part, 3] = np.log1p(np.maximum(waiting, 0)) / 5
+        else:
+            reward[part.stop - 1] = (base - played.score[number]) / unit
+    return reward, extra

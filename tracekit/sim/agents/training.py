@@ -1,0 +1,355 @@
+"""Training an agent: draw windows, play them, learn from them, look how good it is by now, write it down."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import MissingExtra, TracekitError, UsageError
+from tracekit.sim.agents import checkpoint
+from tracekit.sim.agents.config import Config
+from tracekit.sim.agents.judging import HEURISTICS, best_of
+from tracekit.sim.agents.rewards import Baseline, rewards
+from tracekit.sim.agents.rollout import play
+from tracekit.sim.agents.saved import Agent
+from tracekit.sim.agents.splits import Split, longest, split, windows_from
+from tracekit.sim.cutting import Cutter
+from tracekit.sim.pickjob import Batch, PickJob
+from tracekit.trace import Trace
+
+#: What a draw is for: the second number of every key of randomness, after the seed.
+_WINDOWS, _CHOICES, _VALIDATION, _LESSONS, _WEIGHTS = range(10, 15)
+
+
+@dataclass
+class Status:
+    """How far a training is; what progress lines are made of."""
+
+    steps: int  # decisions learnt from
+    total: int
+    iteration: int
+    score: float  # on the validation windows
+    best: float  # the best one so far
+    heuristic: str  # the best heuristic there …
+    heuristic_score: float  # … and its score
+
+
+Report = Callable[[Status], None]
+Say = Callable[[str], None]
+
+
+def train(
+    trace: Trace,
+    task: PickJob | None = None,
+    config: Config | None = None,
+    *,
+    out: str | Path,
+    seed: int = 0,
+    init: str | None = None,
+    share: float = 0.7,
+    parts: Split | None = None,
+    overlap: bool = False,
+    resume: bool = False,
+    force: bool = False,
+    source: dict[str, Any] | None = None,
+    report: Report | None = None,
+    say: Say | None = None,
+    tensorboard: bool = False,
+) -> Agent:
+    """Train an agent on a trace and write it into the folder ``out``; the same seed gives the same bytes.
+
+    ``init``: None = from scratch, ``imitate:NAME`` = like a heuristic (``imitate:best`` = like the best one on each
+    window), ``agent:DIR`` = from another agent. ``share`` of the trace, in time, is learnt from, half of the rest
+    validates; or ``parts`` says which jobs do. ``resume`` goes on with a training that was interrupted. ``source``
+    tells where the trace comes from (file, sha256). The agent of the best validation is the one that is kept.
+    """
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError:
+        raise MissingExtra("torch", "rl") from None
+    run = _Training(
+        Cutter(trace, task or PickJob()), config or Config(), Path(out), seed, init, share, parts, overlap, source, say
+    )
+    return run.go(resume=resume, force=force, report=report, tensorboard=tensorboard)
+
+
+class _Training:
+    """One training: what it is made of, and its state between two iterations."""
+
+    def __init__(
+        self,
+        cutter: Cutter,
+        config: Config,
+        out: Path,
+        seed: int,
+        init: str | None,
+        share: float,
+        parts: Split | None,
+        overlap: bool,
+        source: dict[str, Any] | None,
+        say: Say | None,
+    ) -> None:
+        self.cutter, self.config, self.out, self.seed, self.init = cutter, config, out, seed, init
+        self.say = say or (lambda text: None)
+        self.parts = parts or split(cutter, share, overlap=overlap)
+        if self.parts.overlap:
+            self.say("training, validation and test windows overlap in time, as asked: scores will flatter the agent")
+        if longest(self.parts.train) - cutter.task.warm < config.jobs:
+            self.say(
+                f"windows have {longest(self.parts.train) - cutter.task.warm:,} jobs: the part to learn from is short"
+            )
+        self.source = {"jobs": len(cutter), "jobs_sha256": fingerprint(cutter), **(source or {})}
+        self.batch = Batch(cutter, lanes=min(config.windows, 256), threads=config.threads or None)
+        self.iteration = self.steps = self.waited = 0
+        self.best_iteration, self.best_score = 0, np.inf
+        self.best: NDArray[np.float32] | None = None
+
+    # ---- the course of a training ------------------------------------------------------------------------------------
+
+    def go(self, *, resume: bool, force: bool, report: Report | None, tensorboard: bool) -> Agent:
+        """Train to the end of the budget, or until validation stops improving."""
+        import torch
+
+        from tracekit.sim.agents.ppo import PPO, Diverged
+
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # sums in another order would be other sums: same seed, same bytes, on any machine
+        try:
+            self.ppo = PPO(self.config, len(self.cutter.task.feature_names), self.cutter.task.slots + 1, self.seed)
+            self._look_around()
+            if not self._resumed(resume, force):
+                self._begin()
+            writer = _writer(self.out) if tensorboard else None
+            while self.steps < self.config.steps and not self._exhausted():
+                try:
+                    line = self._iterate()
+                except Diverged as error:
+                    raise TracekitError(
+                        f"training diverged in iteration {self.iteration + 1}: {error}; {self.out} keeps the state "
+                        f"before it. Try a smaller learning rate than {self.config.learning_rate:g}"
+                    ) from None
+                self._write(line)
+                if writer is not None:
+                    for name, value in line.items():
+                        writer.add_scalar(name, value, self.steps)
+                if report is not None:
+                    report(self._status(line))
+            if writer is not None:
+                writer.close()
+            return self._finish()
+        finally:
+            torch.set_num_threads(threads)
+
+    def _look_around(self) -> None:
+        """Draw the validation windows and see what heuristics make of them, and of some to learn from."""
+        config, cutter = self.config, self.cutter
+        self.validation = windows_from(
+            cutter, self.parts.validation, config.validation_windows, config.jobs, [self.seed, _VALIDATION]
+        )
+        costs = cutter.policy_costs(self.validation, HEURISTICS).mean(0)
+        self.heuristic, self.heuristic_score = HEURISTICS[int(costs.argmin())], float(costs.min())
+        sample = windows_from(cutter, self.parts.train, config.validation_windows, config.jobs, [self.seed, _LESSONS])
+        kind, _, name = (self.init or "").partition(":")
+        base = name if kind == "imitate" and name in HEURISTICS else best_of(cutter, sample)
+        self.baseline = Baseline(cutter, base)
+
+    def _begin(self) -> None:
+        """Set the weights that training starts from, and validate them: what is learnt must be better."""
+        told: dict[str, float] = {}
+        kind, _, name = (self.init or "").partition(":")
+        if kind == "imitate":
+            from tracekit.sim.agents.imitation import clone, lessons
+
+            windows = windows_from(
+                self.cutter, self.parts.train, self.config.teacher_windows, self.config.jobs, [self.seed, _LESSONS, 1]
+            )
+            played = lessons(self.batch, windows, name)
+            if not len(played):
+                raise TracekitError(_NOTHING)
+            told = {
+                f"imitation_{key}": value
+                for key, value in clone(self.ppo.model, played, self.config, self.seed).items()
+            }
+        elif kind == "agent":
+            self.ppo.model.load_flat(_matching(Agent.load(name), self.ppo.model.net(), self.cutter.task))
+        elif self.init:
+            raise UsageError(f"--init {self.init}: write imitate:NAME, imitate:best or agent:DIR")
+        self._validate()
+        self._write({"iteration": 0, "steps": 0, **told, **self._validated()})
+
+    def _iterate(self) -> dict[str, float]:
+        """Play windows with the policy as it is, learn from them, and return the line of the log."""
+        config, number = self.config, self.iteration + 1
+        windows = windows_from(
+            self.cutter, self.parts.train, config.windows, config.jobs, [self.seed, _WINDOWS, number]
+        )
+        keys = np.random.default_rng([self.seed, _CHOICES, number]).integers(0, 2**64, len(windows), dtype=np.uint64)
+        played = play(self.batch, windows, self.ppo.model.net(), keys=keys)
+        if not len(played):
+            raise TracekitError(_NOTHING)
+        reward, extra = rewards(played, windows, self.baseline, dense=config.dense)
+        told = self.ppo.update(played, reward, extra, number, self.steps / config.steps)
+        self.iteration, self.steps = number, self.steps + len(played)
+        base = np.array([self.baseline.cost(window) for window in windows])
+        line = {
+            "iteration": number,
+            "steps": self.steps,
+            "train_score": float(played.score.mean()),
+            "train_base": float(base.mean()),
+            "train_gain": float(np.mean((base - played.score) / np.maximum(np.abs(base), 1e-9))),
+            **told,
+        }
+        if number % config.validate_every == 0 or self.steps >= config.steps:
+            self._validate()
+            line |= self._validated()
+        return line
+
+    def _validate(self) -> None:
+        """Play the validation windows greedily; remember the weights if they are the best so far."""
+        played = play(self.batch, self.validation, self.ppo.model.net(), keep=False)
+        self.score = float(played.score.mean())
+        self.waited += 1
+        if self.score < self.best_score:
+            self.best_score, self.best_iteration, self.waited = self.score, self.iteration, 0
+            self.best = self.ppo.model.flat()
+
+    def _validated(self) -> dict[str, float]:
+        return {
+            "validation_score": self.score,
+            "validation_best": self.best_score,
+            "validation_heuristic": self.heuristic_score,
+        }
+
+    def _exhausted(self) -> bool:
+        return 0 < self.config.patience <= self.waited
+
+    def _status(self, line: dict[str, float]) -> Status:
+        return Status(
+            self.steps,
+            self.config.steps,
+            self.iteration,
+            self.score,
+            self.best_score,
+            self.heuristic,
+            self.heuristic_score,
+        )
+
+    # ---- on disk -----------------------------------------------------------------------------------------------------
+
+    def _identity(self) -> dict[str, Any]:
+        """Return what must not change between the parts of one training."""
+        config = {name: v for name, v in self.config.to_dict().items() if name not in ("threads", "steps")}
+        return {
+            **config,
+            "seed": self.seed,
+            "init": self.init,
+            "task": self.cutter.task.to_dict(),
+            "split": self.parts.to_dict(),
+            "trace": self.source["jobs_sha256"],
+        }
+
+    def _write(self, line: dict[str, Any]) -> None:
+        arrays, numbers = self.ppo.state()
+        assert self.best is not None  # the first validation sets it
+        facts = {
+            "iteration": self.iteration,
+            "steps": self.steps,
+            "waited": self.waited,
+            "score": self.score,
+            "best_score": self.best_score,
+            "best_iteration": self.best_iteration,
+            "numbers": numbers,
+            "identity": self._identity(),
+        }
+        checkpoint.log(self.out, line)
+        checkpoint.write(self.out, arrays | {"best": self.best}, facts)
+
+    def _resumed(self, resume: bool, force: bool) -> bool:
+        """Take up the last checkpoint, if that is wanted and there is one."""
+        found = checkpoint.read(self.out) if resume else None
+        if found is None:
+            checkpoint.begin(self.out, force=force or resume)
+            return False
+        arrays, facts = found
+        checkpoint.check_same(self.out, facts["identity"], self._identity())
+        self.best = arrays.pop("best")
+        self.ppo.restore(arrays, facts["numbers"])
+        for name in ("iteration", "steps", "waited", "score", "best_score", "best_iteration"):
+            setattr(self, name, facts[name])
+        checkpoint.cut_log(self.out, self.iteration)
+        return True
+
+    def _finish(self) -> Agent:
+        net = self.ppo.model.net()
+        assert self.best is not None
+        facts = {
+            "config": {name: v for name, v in self.config.to_dict().items() if name != "threads"},
+            "seed": self.seed,
+            "init": self.init,
+            "trace": self.source,
+            "split": self.parts.to_dict(),
+            "metrics": {
+                "objective": self.cutter.task.objective,
+                "validation_score": self.best_score,
+                "validation_windows": len(self.validation),
+                "best_heuristic": self.heuristic,
+                "best_heuristic_score": self.heuristic_score,
+                "base_policy": self.baseline.policy,
+                "iterations": self.iteration,
+                "best_iteration": self.best_iteration,
+                "steps": self.steps,
+            },
+            "versions": versions(),
+        }
+        sizes = tuple(int(size) for size in net.sizes)
+        task = self.cutter.task
+        agent = Agent(self.config.network, sizes, self.best, task.feature_names, task.to_dict(), facts)
+        return agent.save(self.out)
+
+
+_NOTHING = (
+    "in none of the windows did two jobs wait at once, so there is nothing to learn; take longer windows (jobs), or "
+    "raise the load (tracekit scale --load)"
+)
+
+
+def _matching(agent: Agent, net: Any, task: PickJob) -> NDArray[np.float32]:
+    """Return the weights of an agent to start from, if its network and what it sees are the same."""
+    if tuple(agent.sizes) != tuple(int(size) for size in net.sizes) or agent.features != task.feature_names:
+        raise UsageError(
+            f"{agent.name} has the network {agent.network} {list(agent.sizes)} on {', '.join(agent.features)}; "
+            "train with the same --network, widths and observer to start from it"
+        )
+    return agent.flat
+
+
+def fingerprint(cutter: Cutter) -> str:
+    """Return the SHA-256 of the jobs as the simulator sees them, whatever file they came from."""
+    digest = hashlib.sha256(f"{cutter.table.resource} {cutter.table.total}".encode())
+    for name in ("submit", "run", "limit", "procs", "user"):
+        digest.update(np.ascontiguousarray(getattr(cutter.table, name)).tobytes())
+    return digest.hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a result depends on."""
+    found = {"python": platform.python_version()}
+    for name in ("tracekit", "numpy", "numba", "torch"):
+        found[name] = importlib.metadata.version(name)
+    return found
+
+
+def _writer(out: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ModuleNotFoundError:
+        raise MissingExtra("tensorboard", "rl") from None
+    return SummaryWriter(str(out / "tensorboard"))
