@@ -17,7 +17,7 @@ from evaluation.report.markup import Html, details, inline, joined, paragraph, t
 from evaluation.report.overview import overview
 from evaluation.report.tables import cost_table, definitions, privacy_table, provenance, score_tables
 from tracekit.errors import OutputError
-from tracekit.files import check_writable, write_text
+from tracekit.files import check_writable, is_stream, write_text
 
 #: Called as work goes on with (steps done, steps in all, what is being done).
 Progress = Callable[[int, int, str], None]
@@ -31,15 +31,22 @@ _FIGURES_A_MODEL = 15  # about: only the progress bar counts on it
 
 def write(content: Content, path: str | Path, *, force: bool = False, progress: Progress | None = None) -> None:
     """Write the page to ``path`` and the scores as JSON beside it, each whole or not at all."""
-    path = Path(path)
-    beside = path.with_suffix(".json")
-    if path == beside:
-        raise OutputError(f"{path}: a report is HTML; the scores go into a .json beside it")
-    for target in (path, beside):
-        check_writable(target, force=force)
+    path, beside = targets(path, force=force)
     text = page(content, progress)
     write_text(beside, json.dumps(content.scores.to_dict(), indent=2, ensure_ascii=False) + "\n", force=force)
     write_text(path, text, force=force)
+
+
+def targets(path: str | Path, *, force: bool = False) -> tuple[Path, Path]:
+    """Return the two files that a report consists of, after making sure that they may be written."""
+    if is_stream(path):
+        raise OutputError("a report is two files, FILE.html and FILE.json: it cannot go to standard output")
+    page, beside = Path(path), Path(path).with_suffix(".json")
+    if page == beside:
+        raise OutputError(f"{path}: a report is HTML; the scores go into a .json beside it")
+    for target in (page, beside):
+        check_writable(target, force=force)
+    return page, beside
 
 
 def page(content: Content, progress: Progress | None = None) -> str:

@@ -161,12 +161,12 @@ def _agent_seeds(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _notes(about: Mapping[str, Any], verdict: Mapping[str, Any]) -> list[str]:
-    windows, loads = about["windows"], about["loads"]
+    windows, loads = about["windows"], ", ".join(map(str, about["loads"]))
     notes = []
     if windows:
         notes.append(
-            f"agents ({verdict.get('learner', 'all alike')}) were trained in the same way on every trace and judged on "
-            f"{len(windows)} held-out windows of {windows[0]['jobs']} jobs, at offered loads: {', '.join(map(str, loads))}"
+            f"agents ({verdict.get('learner', 'all alike')}) were trained in the same way on every trace and judged "
+            f"on {len(windows)} held-out windows of {windows[0]['jobs']} jobs at these offered loads: {loads}"
         )
     if verdict.get("predictors_note"):
         notes.append(str(verdict["predictors_note"]))

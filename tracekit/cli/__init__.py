@@ -26,6 +26,7 @@ COMMAND_MODULES = (
     "tracekit.cli.sacct",
     "tracekit.cli.synth",
     "tracekit.cli.score",
+    "tracekit.cli.report",
     "tracekit.cli.simulate",
     "tracekit.cli.experiment",
     "tracekit.cli.learn",

@@ -50,7 +50,7 @@ def score(
     chosen_metrics(preset, wanted)  # a wrong name shows before files are read
     traces = [load(path, format=from_, procs=procs if path == real else None)[0] for path in (real, *synth)]
     aside = load(holdout, format=from_)[0] if holdout else None
-    with _Bar() as bar:
+    with Bar() as bar:
         scores = compare(
             traces[0],
             traces[1:],
@@ -59,7 +59,7 @@ def score(
             quick=quick,
             families=wanted,
             seed=seed,
-            names=_names([real, *synth]),
+            names=file_names([real, *synth]),
             progress=bar,
         )
     if json:
@@ -75,10 +75,10 @@ def score(
         out.print(f"– {line}", soft_wrap=False, markup=False)
 
 
-class _Bar:
+class Bar:
     """A progress bar on stderr; none with -q, and none where nobody watches."""
 
-    def __enter__(self) -> _Bar:
+    def __enter__(self) -> Bar:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         screen = console(stderr=True)
@@ -99,10 +99,11 @@ class _Bar:
         self._bar.stop()
 
     def __call__(self, done: int, total: int, label: str) -> None:
+        """Show how far the work has come."""
         self._bar.update(self._task, completed=done, total=total, description=label)
 
 
-def _names(paths: list[str]) -> list[str]:
+def file_names(paths: list[str]) -> list[str]:
     """Return the files' names without folders and endings; with them, where two would be the same."""
     short = [Path(path).name.split(".")[0] for path in paths]
     return short if len(set(short)) == len(short) else paths
