@@ -29,6 +29,7 @@ COMMAND_MODULES = (
     "tracekit.cli.report",
     "tracekit.cli.simulate",
     "tracekit.cli.experiment",
+    "tracekit.cli.serve",
     "tracekit.cli.learn",
 )
 

@@ -1,0 +1,86 @@
+"""How fast the service answers over loopback, for 128 waiting jobs: percentiles of one caller and of eight at once.
+
+The named alternative is the same connection asked for /health, which decides nothing: what is left is the decision.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+import tracekit
+from tracekit.service.decide import Decider
+from tracekit.service.http import Service
+from tracekit.sim.agents.forward import weights_in
+from tracekit.sim.agents.saved import Agent
+from tracekit.sim.pickjob import Batch, PickJob
+
+
+def request(jobs: int) -> bytes:
+    rng = np.random.default_rng(1)
+    running = [{"procs": 2, "ends": 5000.0 + 60 * i} for i in range(100)]
+    waiting = [
+        {
+            "id": i,
+            "submit_time": float(4000 - i),
+            "procs": int(rng.integers(1, 100)),
+            "req_time": float(rng.integers(60, 9000)),
+            "user": f"u{i % 7}",
+        }
+        for i in range(jobs)
+    ]
+    state = {"version": 1, "kind": "pick-job", "now": 5000, "cluster": {"procs": 256, "running": running}}
+    return json.dumps(state | {"jobs": waiting}).encode()
+
+
+def times(service: Service, method: str, path: str, body: bytes | None, rounds: int) -> list[float]:
+    host, port = str(service.server_address[0]), service.server_address[1]
+    connection = http.client.HTTPConnection(host, port)
+    found = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        connection.request(method, path, body=body)
+        answer = connection.getresponse()
+        assert answer.status == 200
+        answer.read()
+        found.append(time.perf_counter() - begin)
+    connection.close()
+    return found[rounds // 10 :]
+
+
+def show(what: str, found: list[float]) -> float:
+    middle, late = np.percentile(found, [50, 99]) * 1e3
+    print(f"{what:34s} p50 {middle:6.2f} ms   p99 {late:6.2f} ms   {len(found) / sum(found):8,.0f} /s per caller")
+    return float(middle)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3000)
+    rounds = parser.parse_args().rounds
+    task = Batch(tracekit.sample().head(200), PickJob(), lanes=1).task
+    sizes = (len(task.feature_names), 32, 16, 8, 1)
+    flat = np.random.default_rng(0).normal(0, 0.3, weights_in("kernel", np.array(sizes))).astype(np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        Agent("kernel", sizes, flat, task.feature_names, task.to_dict()).save(folder)
+        decider = Decider.load(folder)
+    with Service(decider) as service:
+        threading.Thread(target=service.serve_forever, daemon=True).start()
+        bare = show("health (nothing decided)", times(service, "GET", "/health", None, rounds))
+        full = show("decide, 128 jobs, one caller", times(service, "POST", "/v1/decide", request(128), rounds))
+        print(f"ratio of a decision to an empty answer: {full / bare:.1f}")
+        with ThreadPoolExecutor(8) as pool:
+            parts = pool.map(lambda _: times(service, "POST", "/v1/decide", request(128), rounds // 8), range(8))
+            show("decide, 128 jobs, eight callers", [one for part in parts for one in part])
+        service.shutdown()
+
+
+if __name__ == "__main__":
+    main()

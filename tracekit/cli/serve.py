@@ -1,0 +1,65 @@
+"""`tracekit serve`: an agent's decisions for a scheduler that asks over HTTP or over a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracekit.cli.app import app, say
+from tracekit.errors import TracekitError, UsageError
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@app.command()
+def serve(
+    agent: Annotated[str, typer.Argument(help="An agent's folder, or 'default' for the packaged one.")],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one and says which.")] = 8765,
+    host: Annotated[str, typer.Option(help="Address to listen on; all but loopback need a token.")] = "127.0.0.1",
+    token_file: Annotated[
+        Path | None, typer.Option(help="File with the token that callers must send; or set TRACEKIT_TOKEN.")
+    ] = None,
+    stdio: Annotated[
+        bool, typer.Option("--stdio", help="One JSON request per line on stdin, one answer on stdout.")
+    ] = False,
+) -> None:
+    """Answer scheduling requests: the state of a machine in, its waiting jobs in order out.
+
+    POST /v1/decide takes a request, GET /v1/agent tells who answers, GET /health whether anybody does. The fields of
+    a request are in docs/serve.md. Ctrl-C ends it.
+
+    Example: `tracekit serve default --port 8765`
+    """
+    from tracekit.service.decide import Decider
+
+    token = _token(token_file)
+    if host not in _LOOPBACK and token is None and not stdio:
+        raise UsageError(
+            f"--host {host} can be reached by others, so a token is needed: --token-file or TRACEKIT_TOKEN"
+        )
+    decider = Decider.load(agent)
+    if stdio:
+        from tracekit.service.http import serve_lines
+
+        serve_lines(decider, sys.stdin.buffer, sys.stdout.buffer)
+        return
+    from tracekit.service.http import Service
+
+    try:
+        service = Service(decider, host, port, token=token)
+    except OSError as error:
+        raise TracekitError(f"cannot listen on {host} port {port}: {error.strerror or error}; try --port 0") from None
+    say(f"{agent} answers at {service.url}/v1/decide; Ctrl-C ends it")
+    with service:
+        service.serve_forever(poll_interval=0.2)
+
+
+def _token(path: Path | None) -> str | None:
+    token = path.read_text().strip() if path is not None else os.environ.get("TRACEKIT_TOKEN", "").strip()
+    if path is not None and not token:
+        raise TracekitError(f"{path}: is empty; a token is a long random word, such as 'openssl rand -hex 32' makes")
+    return token or None

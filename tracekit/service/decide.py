@@ -1,0 +1,176 @@
+"""An agent and the state of a machine in, the waiting jobs in order out.
+
+The state is written into one lane of the arrays that environments run on, so an agent sees here what it saw when it
+was trained (`tracekit.sim.observe`).
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.service.protocol import VERSION, Refused, Request, parse
+from tracekit.sim.agents.forward import room, score
+from tracekit.sim.agents.saved import Agent
+from tracekit.sim.books import no_books
+from tracekit.sim.cutting import Cut, visible_orders
+from tracekit.sim.jobs import Prepared, Table
+from tracekit.sim.lanes import Rules, World
+from tracekit.sim.observe import Facts, fixed_columns
+from tracekit.sim.pickjob import PickJob, allocate, rules_of, write
+from tracekit.sim.stepping import ask
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_SMALLEST = b"""{"version": 1, "kind": "pick-job", "now": 0, "cluster": {"procs": 2},
+"jobs": [{"id": 1, "submit_time": 0, "procs": 1}, {"id": 2, "submit_time": 0, "procs": 1}]}"""
+
+
+class Decider:
+    """Answers requests, one at a time: an answer takes well under a millisecond, more threads would only queue."""
+
+    def __init__(self, agent: Agent, name: str) -> None:
+        self.agent, self.name = agent, name
+        self.task = PickJob.from_dict(agent.task)
+        self._rules: Rules = rules_of(self.task)
+        self._net, self._scratch = agent.net(), room(agent.net(), self.task.slots + 1)
+        self._world: World = allocate(self.task, 1, jobs=256, units=256)
+        self._lock = threading.Lock()
+        self.answer(parse(_SMALLEST))  # compiles, or finds compiled, everything before the first caller waits
+
+    @classmethod
+    def load(cls, name: str) -> Decider:
+        """Load an agent's folder, or a packaged agent by name."""
+        return cls(Agent.load(name), name)
+
+    def about(self) -> dict[str, Any]:
+        """Return who answers, and what it was made for."""
+        task = self.task
+        return {
+            "version": VERSION,
+            "kind": "pick-job",
+            "agent": self.name,
+            "network": self.agent.network,
+            "features": list(self.agent.features),
+            "slots": task.slots,
+            "objective": task.objective,
+            "backfill": task.backfill,
+        }
+
+    def answer(self, request: Request) -> dict[str, Any]:
+        """Return the jobs, best first, with their scores.
+
+        Jobs beyond those that the agent is shown follow by submit time, and jobs that could never run stand last;
+        both without a score.
+        """
+        jobs = request.jobs
+        possible = jobs.procs <= request.procs
+        rows = np.flatnonzero(possible)
+        shown, scores = self._scores(request, rows) if len(rows) else (rows, np.empty(0))
+        best = np.argsort(-scores, kind="stable")
+        unseen = np.setdiff1d(rows, shown, assume_unique=True) if len(shown) < len(rows) else rows[:0]
+        unseen = unseen[np.argsort(jobs.submit_time[unseen], kind="stable")]
+        too_large = np.flatnonzero(~possible)
+        starts_now = (jobs.procs <= request.procs - request.running_procs.sum()).tolist()
+        order: list[dict[str, Any]] = [
+            {"id": jobs.id[i], "score": value, "starts_now": starts_now[i]}
+            for i, value in zip(shown[best].tolist(), scores[best].tolist(), strict=True)
+        ]
+        order += [
+            {"id": jobs.id[i], "score": None, "starts_now": starts_now[i]}
+            for i in [*unseen.tolist(), *too_large.tolist()]
+        ]
+        notes = []
+        if request.hosts:
+            notes.append("hosts were sent; this agent only counts processors")
+        if len(unseen):
+            notes.append(f"{len(unseen)} jobs more wait than the agent is shown ({self.task.slots}): by submit time")
+        if len(too_large):
+            notes.append(f"{len(too_large)} jobs are larger than the machine and can never start; they stand last")
+        if unlimited := int(np.isnan(jobs.req_time[rows]).sum()):
+            notes.append(f"{unlimited} jobs without req_time count as if they had asked for a day")
+        return {"version": VERSION, "kind": "pick-job", "agent": self.name, "order": order, "notes": notes}
+
+    def _scores(self, request: Request, rows: Ints) -> tuple[Ints, Floats]:
+        """Return which of the jobs ``rows`` were shown and their scores, larger is better."""
+        cut, place = _cut(request, rows, self.task)
+        with self._lock:
+            if (size := len(place)) > self._world.submit.shape[1]:
+                self._world = allocate(self.task, 1, jobs=2 * size, units=2 * size)
+            world = self._world
+            write(world, 0, cut)
+            ask(world, self._rules, _BOOKS)
+            count = int(world.count[0])
+            score(self._net, world.features[0], count, False, self._scratch)
+            scores = self._scratch.score[:count].astype(np.float64)
+            shown = place[world.visible[0, :count]]
+        if not np.isfinite(scores).all():
+            raise Refused(422, "the agent has no finite score for these jobs; are times and sizes plausible?")
+        return shown, scores
+
+
+_BOOKS = no_books()
+_A_DAY = 86400.0
+
+
+def _cut(request: Request, rows: Ints, task: PickJob) -> tuple[Cut, Ints]:
+    """Write the machine's state as a window that opens now: who runs has begun, who waits has not.
+
+    Also returns, for every row of the window, the number of the waiting job; −1: it runs.
+    """
+    jobs, now, others = request.jobs, request.now, len(request.running_procs)
+    submit = np.concatenate([jobs.submit_time[rows], np.full(others, now)])
+    by_submit = np.argsort(submit, kind="stable")
+
+    def joined(waiting: Floats, running: Floats) -> Floats:
+        return np.concatenate([waiting, running])[by_submit]
+
+    req_time = np.where(np.isnan(jobs.req_time), _A_DAY, jobs.req_time)[rows]
+    estimate = joined(req_time, np.maximum(request.running_ends - now, 0.0))
+    procs = joined(jobs.procs[rows], request.running_procs)
+    unknown = np.full(others, np.nan)
+    facts = Facts(
+        joined(jobs.req_mem[rows], unknown),
+        *(joined(_label_numbers(labels)[rows], unknown) for labels in (jobs.user, jobs.group, jobs.app)),
+    )
+    users = {label: i for i, label in enumerate(dict.fromkeys(jobs.user))}
+    user = np.concatenate([np.array([users[label] for label in jobs.user])[rows], np.full(others, len(users))])[
+        by_submit
+    ]
+    count = len(by_submit)
+    table = Table(
+        position=np.arange(count),
+        job_id=np.arange(count),
+        submit=submit[by_submit],
+        run=np.maximum(estimate, 1.0),  # a running job past its limit is expected to end any moment
+        limit=estimate,
+        procs=procs,
+        wait=np.full(count, np.nan),
+        user=user,
+        queue=np.zeros(count),
+        users=len(users),
+        resource="procs",
+        total=request.procs,
+    )
+    ready = Prepared(table, table.run, estimate, procs.astype(np.int64), 1)
+    fixed = fixed_columns(task.feature_names, ready, facts, task.constants)
+    begun = joined(np.full(len(rows), np.nan), np.full(others, now))
+    place = np.concatenate([rows, np.full(others, -1)])[by_submit]
+    return Cut((0, count), ready, fixed, visible_orders(ready, task), user, begun, now), place
+
+
+def _label_numbers(labels: list[str | int | None]) -> Floats:
+    """Return labels as numbers; one that is no number is unknown, since the agent never saw the list it stands in."""
+    if not any(labels):
+        return np.full(len(labels), np.nan)
+    known = {label: _number(label) for label in set(labels)}
+    return np.array([known[label] for label in labels])
+
+
+def _number(label: str | int | None) -> float:
+    text = "" if label is None else str(label)
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 16 else np.nan
