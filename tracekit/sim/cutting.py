@@ -66,6 +66,7 @@ class Cutter:
         plain = whole.table is self.table and whole.scale == 1 and estimate_of(switches.estimates)[0] != "noisy"
         self._whole = whole if plain else None  # then a window is a slice: nothing to sort, reject or draw
         self._fixed = self._columns(whole) if plain else None
+        self._ranks = np.argsort(visible_orders(whole, self.task), axis=1) if plain else None  # by rule, of each job
         self.rejected = whole.rejected  # reason -> jobs of the whole trace that no window can hold
 
     def __len__(self) -> int:
@@ -99,23 +100,27 @@ class Cutter:
         start, count = window
         warm = min(self.task.warm, start)
         ready, fixed = self._prepared(start - warm, count + warm)
-        position = self.table.position[start] if start < len(self.table) else 0
-        if not (ready.table.position >= position).any():
+        ours = ready.table.position >= self.table.position[start]
+        if not ours.any():
             raise TracekitError(
                 f"window {start}:{count} holds no job that can be simulated ({_reasons(ready)}); choose another"
             )
         begun, opening = np.full(len(ready.table), np.nan), -np.inf
         if warm:
-            opening = float(ready.table.submit[ready.table.position >= position].min())
+            opening = float(ready.table.submit[ours].min())
             before = _rows(ready, ready.table.submit < opening)
             early = starts(before, find(self.task.base), self.task.backfill, self._switches)
             begun[ready.table.submit < opening] = np.where(early < opening, early, np.nan)
             stays = ~(begun + ready.run <= opening)  # what has ended by then is history
             ready, fixed, begun = _rows(ready, stays), fixed[stays], begun[stays]
+        if self._ranks is None or warm or count <= self.task.slots:
+            order = visible_orders(ready, self.task)
+        else:
+            order = np.argsort(self._ranks[:, start : start + count], axis=1)
         user = ready.table.user
         if "user-average" in self.task.feature_names:
             user = np.unique(user, return_inverse=True)[1].astype(np.int64)
-        return Cut(window, ready, fixed, visible_orders(ready, self.task), user, begun, opening)
+        return Cut(window, ready, fixed, order, user, begun, opening)
 
     # ---- judging -----------------------------------------------------------------------------------------------------
 

@@ -40,6 +40,8 @@ CONSTANTS: dict[str, float | None] = {
     "max_group": None,
     "max_app": None,
 }
+#: No feature is larger, not even that of a request of a million years on a scale learnt elsewhere.
+LARGEST = 4.0
 _ALMOST_ONE, _ALMOST_ZERO = 1.0 - 1e-5, 1e-5  # RLScheduler's ends of the scale
 
 
@@ -247,7 +249,7 @@ def fixed_columns(
     found = np.zeros((len(ready.table), len(features)), dtype=np.float32)
     for i, name in enumerate(features):
         if name in FIXED:
-            found[:, i] = FIXED[name](ready, facts, constants)
+            found[:, i] = np.clip(FIXED[name](ready, facts, constants), 0.0, LARGEST)
     return found
 
 
