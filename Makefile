@@ -4,8 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 MODELS := $(VENV)/.ready-models
+DOCS   := $(VENV)/.ready-docs
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench docs clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -21,7 +22,7 @@ $(READY): pyproject.toml constraints.txt
 
 $(MODELS): $(READY)
 	@echo "adding models, agents and Ray to $(VENV) (torch, SDV, REaLTabFormer, gymnasium, Ray)"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,all]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,all]'
 	@touch $@
 
 demo: $(READY)  ## Run the main job on the embedded sample and leave demo/report.html to open
@@ -35,8 +36,17 @@ lint: $(READY)  ## Style and types only
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+$(DOCS): $(READY)
+	@echo "adding mkdocs-material to $(VENV)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs]'
+	@touch $@
+
+docs: $(DOCS)  ## Build the documentation into site/; open site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html (its search needs a server: $(BIN)/python -m http.server -d site)"
+
 bench: $(MODELS)  ## Measure speed and quality; prints ratios against named alternatives
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:  ## Remove the virtual environment and everything generated
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo site build dist .pytest_cache .mypy_cache .ruff_cache

@@ -32,7 +32,7 @@ Owners: https://github.com/alibaba/clusterdata (cluster-trace-gpu-v2020); Weng e
 | cpu_milli | req_procs | thousandths of a core; may be fractions |
 | num_gpu × gpu_milli / 1000 | req_gpus | a pod with one GPU may use a fraction of it; also x_num_gpu, x_gpu_milli |
 | memory_mib | req_mem | MiB → KB, divided by the cores |
-| gpu_spec | gpu_type | types that would do, such as V100M16|V100M32 |
+| gpu_spec | gpu_type | types that would do, such as V100M16 or V100M32, with a bar between them |
 | qos | x_qos | LS, BE, Burstable, Guaranteed |
 | pod_phase | status, x_status | Succeeded completed, Failed failed; Running and Pending unknown |
 | creation_time | submit_time | seconds, no calendar |

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from shared_data import ROOT
@@ -25,9 +26,21 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
+def commands_of(text: str) -> list[list[str]]:
+    """Every line `tracekit …` of shell blocks, as words; what follows a pipe or a redirection is the shell's."""
+    lines = "".join(blocks(text, "sh") + blocks(text, "console")).splitlines()
+    found = []
+    for line in lines:
+        line = line.removeprefix("$ ")
+        if line.startswith("tracekit "):
+            words = shlex.split(line, comments=True)
+            ends = [place for place, word in enumerate(words) if word in ("|", ">", "&&", ";")]
+            found.append(words[: min(ends, default=len(words))])
+    return found
+
+
 def readme_commands() -> list[list[str]]:
-    lines = "".join(blocks(README, "sh")).splitlines()
-    return [shlex.split(line, comments=True) for line in lines if line.startswith("tracekit ")]
+    return commands_of(README)
 
 
 def examples() -> dict[str, str]:
@@ -95,10 +108,48 @@ def test_every_column_check_and_rule_is_documented() -> None:
         assert f"`{name}`" in text or f"`{name.split('-')[0]}-…`" in text, name
 
 
-def test_links_lead_somewhere() -> None:
-    for place, text in {"README.md": README, "CONTRIBUTING.md": (ROOT / "CONTRIBUTING.md").read_text(), **DOCS}.items():
-        for target in re.findall(r"\]\((?!https?:|mailto:)([^)#]+)", text):
-            assert (ROOT / place).parent.joinpath(target).exists(), (place, target)
+PAGES = {"README.md": README, "CONTRIBUTING.md": (ROOT / "CONTRIBUTING.md").read_text(), **DOCS}
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as code hosts and mkdocs make them."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    titles = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("place", PAGES)
+def test_links_lead_somewhere(place: str) -> None:
+    for target, anchor in re.findall(r"\]\((?!https?:|mailto:)([^)#]*)#?([^)]*)\)", PAGES[place]):
+        file = (ROOT / place).parent / target if target else ROOT / place
+        assert file.exists(), (place, target)
+        if anchor:
+            assert anchor in anchors(file.read_text()), (place, target, anchor)
+
+
+@pytest.mark.parametrize("place", PAGES)
+def test_commands_in_the_docs_can_be_parsed(place: str) -> None:
+    """Every `tracekit …` line names a command that there is, with flags and arguments that it takes."""
+    import typer
+
+    group: Any = typer.main.get_command(app)
+    for words in commands_of(PAGES[place]):
+        rest = [word for word in words[1:] if word not in ("-q", "-v")]
+        if rest[0].startswith("-"):
+            continue
+        command = group.commands.get(rest[0])
+        assert command is not None, (place, words)
+        command.make_context(rest[0], list(rest[1:]))  # parses, and runs nothing
+    for name in re.findall(r"`tracekit ([a-z][a-z-]*)", PAGES[place]):
+        assert name in group.commands, (place, name)
+
+
+@pytest.mark.parametrize("page", ["first-trace", "clean", "simulate"])
+def test_a_tasks_commands_run(page: str, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in commands_of(DOCS[f"docs/tasks/{page}.md"]):
+        code, _, error = run(*words[1:])
+        assert code == 0, (words, error)
 
 
 def test_toml_in_the_docs_is_toml() -> None:
