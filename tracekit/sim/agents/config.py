@@ -35,6 +35,7 @@ class Config:
     clip: float = 0.2  # of the ratio of probabilities, new to old
     gamma: float = 1.0  # discount; 1 = the window's whole score counts
     lam: float = 0.97  # of generalised advantage estimation
+    critic_lam: float = 1.0  # the same for what the critic learns; 1 = what really followed
     dense: bool = True  # spread the score over the decisions after which it accrued, where the objective allows it
 
     learning_rate: float = 1e-3
@@ -45,7 +46,9 @@ class Config:
     entropy: float = 0.001  # weight of the entropy bonus
     entropy_schedule: str = "linear"
     final_entropy: float = 0.0
-    value_coefficient: float = 0.5
+    critic_speed: float = 3.0  # the critic's learning rate, in units of the actor's
+    critic_first: int = 0  # iterations in which only the critic learns; it takes a few to be of use
+    average: float = 0.0  # share that a running mean of the actor's weights keeps per iteration; the mean is judged
     value_norm: bool = True  # learn values in units of their running mean and deviation
     advantage_norm: bool = True
     target_kl: float = (
@@ -67,16 +70,17 @@ class Config:
         for name in ("steps", "windows", "jobs", "epochs", "minibatch", "validate_every", "validation_windows"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("patience", "teacher_windows", "teacher_epochs", "threads"):
+        for name in ("patience", "critic_first", "teacher_windows", "teacher_epochs", "threads"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} must be 0 or more, not {getattr(self, name)}")
-        for name in ("learning_rate", "clip", "keep", "max_grad_norm"):
+        for name in ("learning_rate", "critic_speed", "clip", "keep", "max_grad_norm"):
             _check(name, getattr(self, name), getattr(self, name) > 0)
-        for name in ("gamma", "lam", "warmup"):
+        for name in ("gamma", "lam", "critic_lam", "warmup"):
             _check(name, getattr(self, name), 0 <= getattr(self, name) <= 1)
-        for name in ("entropy", "final_entropy", "value_coefficient", "target_kl", "final_learning_rate"):
+        for name in ("entropy", "final_entropy", "target_kl", "final_learning_rate"):
             _check(name, getattr(self, name), getattr(self, name) >= 0)
         _check("keep", self.keep, self.keep <= 1)
+        _check("average", self.average, 0 <= self.average < 1)
         if not self.hidden or min(self.hidden) < 1 or max(self.hidden) > 1024:
             raise UsageError(f"hidden widths must lie between 1 and 1024, not {list(self.hidden)}")
 

@@ -234,7 +234,7 @@ class Tape(NamedTuple):
     """Where decisions are written down as they are made, with room for some thousand; one for every thread."""
 
     rows: Singles  # (most rows, features) the jobs that were there, and skipping where that was allowed
-    count: NDArray[np.int64]  # (most,) rows of a decision
+    size: NDArray[np.int64]  # (most,) rows of a decision
     chosen: NDArray[np.int64]  # (most,) which of them was chosen
     time: NDArray[np.float64]  # (most,) seconds
     skips: NDArray[np.bool_]  # (most,) does the last row stand for skipping?
@@ -266,7 +266,7 @@ def _note(tape: Tape, features: Singles, count: int, skip: bool, place: int, now
         for f in range(width):
             tape.rows[row + count, f] = np.float32(1.0)
         total = count + 1
-    tape.count[decision], tape.chosen[decision] = total, place
+    tape.size[decision], tape.chosen[decision] = total, place
     tape.time[decision], tape.skips[decision] = now, skip
     tape.used[0], tape.used[1] = decision + 1, row + total
 
@@ -311,12 +311,12 @@ def play_lane(
     are written onto the tape if that has room at all. Returns `OVER`, `FULL` (empty the tape and call again), or
     `BROKEN` when the network's scores are not numbers.
     """
-    keep = len(tape.count) > 0
+    keep = len(tape.size) > 0
     while not world.done[lane]:
         count = world.count[lane]
         skip = rules.skip and world.mask[lane, rules.slots]
         total = count + 1 if skip else count
-        if keep and (tape.used[0] == len(tape.count) or tape.used[1] + total > len(tape.rows)):
+        if keep and (tape.used[0] == len(tape.size) or tape.used[1] + total > len(tape.rows)):
             return FULL
         place = 0
         if manner == TAUGHT:

@@ -71,7 +71,7 @@ class Critic(nn.Module):
         each = self.each(decisions.rows)
         total = torch.zeros(len(decisions), each.shape[1]).index_add(0, decisions.segment, each)
         mean = total / decisions.count[:, None]
-        return self.all(torch.cat([mean, total / 32, decisions.extra], 1)).squeeze(1)  # type: ignore[no-any-return]
+        return self.all(torch.cat([mean, total / 32, decisions.extra], 1)).squeeze(1)
 
 
 class Kernel(nn.Module):
@@ -84,7 +84,7 @@ class Kernel(nn.Module):
 
     def forward(self, decisions: Decisions) -> Tensor:
         """Return the scores, (rows,)."""
-        return self.body(decisions.rows).squeeze(1)  # type: ignore[no-any-return]
+        return self.body(decisions.rows).squeeze(1)
 
     def linears(self) -> list[Any]:
         """Return the layers in the order of the flat weights."""
@@ -117,7 +117,7 @@ class Attention(nn.Module):
         there = torch.arange(longest)[None, :] < decisions.count[:, None]
         looks = looks.masked_fill(~there[:, None, :], -torch.inf).softmax(2)
         learnt = (looks @ spread(self.value(h))).view(size * longest, width)[at]
-        return self.body(h + learnt).squeeze(1)  # type: ignore[no-any-return]
+        return self.body(h + learnt).squeeze(1)
 
     def linears(self) -> list[Any]:
         """Return the layers in the order of the flat weights."""
@@ -148,14 +148,14 @@ class Mlp(nn.Module):
         first: Any = self.body[0]
         hidden = nn.functional.linear(flat, first.weight[:, : used * self.features], first.bias)
         scores = self.body[1:](hidden)
-        return scores[decisions.segment, decisions.slot]  # type: ignore[no-any-return]
+        return scores[decisions.segment, decisions.slot]
 
     def linears(self) -> list[Any]:
         """Return the layers in the order of the flat weights."""
         return [module for module in self.body if isinstance(module, nn.Linear)]
 
 
-ACTORS = {"kernel": Kernel, "attention": Attention, "mlp": Mlp}
+ACTORS: dict[str, Any] = {"kernel": Kernel, "attention": Attention, "mlp": Mlp}
 
 
 class ActorCritic(nn.Module):
@@ -164,7 +164,7 @@ class ActorCritic(nn.Module):
     def __init__(self, config: Config, features: int, slots: int) -> None:
         super().__init__()
         self.kind, self.features = config.network, features
-        self.actor: Any = ACTORS[config.network](features, slots, config.hidden)
+        self.actor = ACTORS[config.network](features, slots, config.hidden)
         self.critic = Critic(features, max(config.hidden))
         with torch.no_grad():  # begin with nearly equal scores: everything is tried
             last = self.actor.linears()[-1]

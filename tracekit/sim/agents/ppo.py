@@ -80,7 +80,8 @@ class PPO:
         torch.manual_seed(seed)
         self.config, self.seed = config, seed
         self.model = ActorCritic(config, features, slots)
-        self.optimiser = torch.optim.Adam(self.model.parameters(), lr=config.learning_rate, eps=1e-5)
+        actor, critic = list(self.model.actor.parameters()), list(self.model.critic.parameters())
+        self.optimiser = torch.optim.Adam([{"params": actor}, {"params": critic}], lr=config.learning_rate, eps=1e-5)
         self.scale = ValueScale()
         self.speed = 1.0  # factor of the KL-adaptive learning rate
 
@@ -96,10 +97,11 @@ class PPO:
             config.schedule, config.learning_rate, config.final_learning_rate, progress, config.warmup
         )
         bonus = scheduled(config.entropy_schedule, config.entropy, config.final_entropy, progress)
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
+        actor, critic = self.optimiser.param_groups
+        actor["lr"] = rate if iteration > config.critic_first else 0.0
+        critic["lr"] = rate * config.critic_speed
 
-        advantage, returns, old = self._advantages(played, reward, extra)
+        advantage, returns, value, old = self._advantages(played, reward, extra)
         if config.value_norm:
             self.scale.see(returns)
         chosen = rng.permutation(len(played))[: max(1, math.ceil(config.keep * len(played)))]
@@ -111,12 +113,12 @@ class PPO:
         steps, stopped = 0, False
         for _ in range(config.epochs):
             moved = []
-            for number in rng.permutation(len(parts)):
-                told = self._step(parts[number], bonus)
+            for part in rng.permutation(len(parts)):
+                told = self._step(parts[part], bonus)
                 moved.append(told["kl"])
                 steps += 1
-                for name, value in told.items():
-                    sums[name] = sums.get(name, 0.0) + value
+                for name, number in told.items():
+                    sums[name] = sums.get(name, 0.0) + number
             kl = float(np.mean(moved))
             if kl > _JUMP:
                 raise Diverged(f"the policy jumped (KL {kl:.3g})")
@@ -127,19 +129,21 @@ class PPO:
             self.speed = adapted(self.speed, kl, config.target_kl)
         spread = float(np.var(returns))
         return {
-            **{name: value / steps for name, value in sums.items()},
+            **{name: number / steps for name, number in sums.items()},
             "kl": kl,
             "gradient_steps": steps,
             "kl_stop": float(stopped),
             "learning_rate": rate,
             "entropy_weight": bonus,
-            "explained_variance": 1 - float(np.var(advantage)) / spread if spread > 0 else 0.0,
+            "explained_variance": 1 - float(np.var(returns - value)) / spread if spread > 0 else 0.0,
         }
 
     # ---- parts of an update ------------------------------------------------------------------------------------------
 
-    def _advantages(self, played: Played, reward: Floats, extra: NDArray[np.float32]) -> tuple[Floats, Floats, Floats]:
-        """Return advantages, returns and the log-probabilities of what was chosen, by the policy that chose it."""
+    def _advantages(
+        self, played: Played, reward: Floats, extra: NDArray[np.float32]
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return advantages, returns, values and log-probabilities of what was chosen, by the policy that chose it."""
         config = self.config
         value, old = np.empty(len(played)), np.empty(len(played))
         with torch.no_grad():
@@ -151,11 +155,12 @@ class PPO:
         if config.value_norm:
             value = value * self.scale.deviation + self.scale.mean
         advantage = np.empty(len(played))
-        generalised_advantages(reward, value, played.last, config.gamma, config.lam, advantage)
+        generalised_advantages(reward, value, played.last, config.gamma, config.critic_lam, advantage)
         returns = advantage + value
+        generalised_advantages(reward, value, played.last, config.gamma, config.lam, advantage)
         if not (np.isfinite(returns).all() and np.isfinite(old).all()):
             raise Diverged("the critic's values or the policy's probabilities are not finite")
-        return advantage, returns, old
+        return advantage, returns, value, old
 
     def _part(
         self,
@@ -188,12 +193,13 @@ class PPO:
         policy_loss = -torch.min(ratio * advantage, clipped * advantage).mean()
         spread = entropy(every, decisions).mean()
         value_loss = (self.model.critic(decisions) - target).square().mean()
-        loss = policy_loss - bonus * spread + config.value_coefficient * value_loss
+        loss = policy_loss - bonus * spread + value_loss  # the two networks share nothing: no weight between them
         self.optimiser.zero_grad()
         loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.max_grad_norm)
-        if not (torch.isfinite(loss) and torch.isfinite(norm)):
-            raise Diverged("the loss or its gradient is not finite")
+        for part in (self.model.actor, self.model.critic):
+            norm = torch.nn.utils.clip_grad_norm_(part.parameters(), config.max_grad_norm)
+            if not (torch.isfinite(loss) and torch.isfinite(norm)):
+                raise Diverged("the loss or its gradient is not finite")
         self.optimiser.step()
         return {
             "policy_loss": policy_loss.item(),
@@ -229,7 +235,7 @@ class PPO:
             if name.startswith("adam."):
                 _, number, field = name.split(".")
                 slots.setdefault(int(number), {})[field] = value
-        groups = self.optimiser.state_dict()["param_groups"]
+        groups = self.optimiser.state_dict()["param_groups"]  # their learning rates are set by every update
         self.optimiser.load_state_dict({"state": slots, "param_groups": groups})
         self.speed = numbers["speed"]
         self.scale = ValueScale(numbers["mean"], numbers["square"], numbers["seen"])

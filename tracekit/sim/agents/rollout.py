@@ -30,6 +30,7 @@ from tracekit.sim.agents.forward import (
     play_lane,
     room,
 )
+from tracekit.sim.formulas import CODES
 from tracekit.sim.pickjob import Batch, PickJob
 from tracekit.sim.windows import Window
 
@@ -122,7 +123,8 @@ def _play(
     manner = TAUGHT if teacher is not None else GREEDY if keys is None else DRAWN
     key = np.uint64(0) if keys is None else keys[number]
     code = 0 if teacher is None else int(teacher[number])
-    theirs, procs = batch.task.switches.compat is not None, batch.cutter.table.total
+    theirs = batch.task.switches.compat is not None and code in (CODES["wfp3"], CODES["unicep"])
+    procs = batch.cutter.table.total
     world, turn, pieces = batch.world, np.zeros(1, np.int64), []
     ended = FULL
     while ended == FULL:
@@ -136,7 +138,7 @@ def _play(
         pieces.append((tape.rows[:rows].copy(), *(part[:made].copy() for part in tape[1:5])))
     start, jobs = batch.starts(lane), slice(0, int(world.length[lane]))
     left = np.empty(0)
-    if len(tape.count) and batch.task.objectives.additive:
+    if len(tape.size) and batch.task.objectives.additive:
         time = np.concatenate([piece[3] for piece in pieces])
         left = cost_to_go(batch.task, world.submit[lane, jobs], world.run[lane, jobs], start, time)
         left /= world.accrued[lane, 1]

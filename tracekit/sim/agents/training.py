@@ -111,6 +111,7 @@ class _Training:
         self.iteration = self.steps = self.waited = 0
         self.best_iteration, self.best_score = 0, np.inf
         self.best: NDArray[np.float32] | None = None
+        self.average: NDArray[np.float32] | None = None  # running mean of the actor's weights
 
     # ---- the course of a training ------------------------------------------------------------------------------------
 
@@ -182,6 +183,7 @@ class _Training:
             self.ppo.model.load_flat(_matching(Agent.load(name), self.ppo.model.net(), self.cutter.task))
         elif self.init:
             raise UsageError(f"--init {self.init}: write imitate:NAME, imitate:best or agent:DIR")
+        self._remember()
         self._validate()
         self._write({"iteration": 0, "steps": 0, **told, **self._validated()})
 
@@ -198,6 +200,7 @@ class _Training:
         reward, extra = rewards(played, windows, self.baseline, dense=config.dense)
         told = self.ppo.update(played, reward, extra, number, self.steps / config.steps)
         self.iteration, self.steps = number, self.steps + len(played)
+        self._remember()
         base = np.array([self.baseline.cost(window) for window in windows])
         line = {
             "iteration": number,
@@ -212,14 +215,20 @@ class _Training:
             line |= self._validated()
         return line
 
+    def _remember(self) -> None:
+        """Take the actor's weights into their running mean."""
+        flat, share = self.ppo.model.flat(), np.float32(self.config.average)
+        self.average = flat if self.average is None else share * self.average + (1 - share) * flat
+
     def _validate(self) -> None:
         """Play the validation windows greedily; remember the weights if they are the best so far."""
-        played = play(self.batch, self.validation, self.ppo.model.net(), keep=False)
+        assert self.average is not None
+        played = play(self.batch, self.validation, self.ppo.model.net()._replace(flat=self.average), keep=False)
         self.score = float(played.score.mean())
         self.waited += 1
         if self.score < self.best_score:
             self.best_score, self.best_iteration, self.waited = self.score, self.iteration, 0
-            self.best = self.ppo.model.flat()
+            self.best = self.average
 
     def _validated(self) -> dict[str, float]:
         return {
@@ -248,17 +257,18 @@ class _Training:
         """Return what must not change between the parts of one training."""
         config = {name: v for name, v in self.config.to_dict().items() if name not in ("threads", "steps")}
         return {
-            **config,
+            "trace": self.source["jobs_sha256"],
             "seed": self.seed,
             "init": self.init,
-            "task": self.cutter.task.to_dict(),
             "split": self.parts.to_dict(),
-            "trace": self.source["jobs_sha256"],
+            **{f"task {name}": value for name, value in self.cutter.task.to_dict().items()},
+            **config,
         }
 
     def _write(self, line: dict[str, Any]) -> None:
         arrays, numbers = self.ppo.state()
-        assert self.best is not None  # the first validation sets it
+        assert self.best is not None  # the first validation sets both
+        assert self.average is not None
         facts = {
             "iteration": self.iteration,
             "steps": self.steps,
@@ -270,7 +280,7 @@ class _Training:
             "identity": self._identity(),
         }
         checkpoint.log(self.out, line)
-        checkpoint.write(self.out, arrays | {"best": self.best}, facts)
+        checkpoint.write(self.out, arrays | {"best": self.best, "average": self.average}, facts)
 
     def _resumed(self, resume: bool, force: bool) -> bool:
         """Take up the last checkpoint, if that is wanted and there is one."""
@@ -280,7 +290,7 @@ class _Training:
             return False
         arrays, facts = found
         checkpoint.check_same(self.out, facts["identity"], self._identity())
-        self.best = arrays.pop("best")
+        self.best, self.average = arrays.pop("best"), arrays.pop("average")
         self.ppo.restore(arrays, facts["numbers"])
         for name in ("iteration", "steps", "waited", "score", "best_score", "best_iteration"):
             setattr(self, name, facts[name])
