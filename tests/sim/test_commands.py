@@ -54,7 +54,12 @@ def test_out_and_check_schedule(swf, capsys, tmp_path):
     assert main(["simulate", swf, "--policy", "sjf", "--out", str(out)]) == 0
     assert "sjf" in capsys.readouterr().out
     folder = out / "sjf__easy"
-    assert {path.name for path in folder.iterdir()} == {"schedule.csv", "gantt.png", "utilization.png"}
+    assert {path.name for path in folder.iterdir()} == {
+        "schedule.csv",
+        "switches.json",
+        "gantt.png",
+        "utilization.png",
+    }
     first = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert main(["simulate", swf, "--policy", "sjf", "--out", str(out)]) == 1  # exists
     assert "--force" in capsys.readouterr().err

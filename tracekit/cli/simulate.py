@@ -14,6 +14,7 @@ from tracekit.errors import OutputError, TracekitError, UnknownName, UsageError
 if TYPE_CHECKING:
     from tracekit.machine import Unit
     from tracekit.sim.simulate import SimResult
+    from tracekit.sim.switches import Switches
     from tracekit.trace import SizeFrom, Trace
 
 In = Annotated[
@@ -23,6 +24,11 @@ From = Annotated[str | None, typer.Option("--from", help="Format of the trace (d
 Procs = Annotated[int | None, typer.Option("--procs", help="Size of the machine, in place of what the trace says.")]
 Resource = Annotated[str | None, typer.Option("--resource", help="What is scheduled: procs, nodes or gpus.")]
 MachineFile = Annotated[str | None, typer.Option("--machine", help="TOML file that describes the machine.")]
+
+Outage = Annotated[
+    list[str] | None,
+    typer.Option("--outage", help="FROM:TO:PROCS, seconds as in the trace, or a file of such lines; may be repeated."),
+]
 
 #: More results than this are written without figures: nobody would look at them all.
 MOST_FIGURES = 12
@@ -36,7 +42,9 @@ def simulate(
     ] = "fcfs",
     backfill: Annotated[
         str | None,
-        typer.Option("--backfill", help="none, easy, easy-sjf, conservative or rlscheduler, by comma. [default: easy]"),
+        typer.Option(
+            "--backfill", help="none, easy, easy-sjf, easy++, conservative or rlscheduler, by comma. [default: easy]"
+        ),
     ] = None,
     window: Annotated[
         list[str] | None, typer.Option("--window", help="START:COUNT, jobs on an empty machine; may be given again.")
@@ -57,6 +65,29 @@ def simulate(
     kill_at_limit: Annotated[bool, typer.Option("--kill-at-limit", help="Jobs end at their limit.")] = False,
     bound: Annotated[float, typer.Option("--bound", help="Seconds, of the bounded slowdown.")] = 10.0,
     interval: Annotated[float, typer.Option("--interval", help="Seconds between passes; 0 = at every event.")] = 0.0,
+    dependencies: Annotated[
+        bool, typer.Option("--dependencies", help="Jobs are submitted think_time after their predecessor ends.")
+    ] = False,
+    outage: Outage = None,
+    outage_mode: Annotated[
+        str, typer.Option("--outage-mode", help="Running jobs in the way: drain (finish), kill or requeue.")
+    ] = "drain",
+    outage_sudden: Annotated[
+        bool, typer.Option("--outage-sudden", help="Nobody knows of an outage before it begins.")
+    ] = False,
+    predict: Annotated[
+        str | None, typer.Option("--predict", help="last-two: backfill by corrected predictions (easy++ does).")
+    ] = None,
+    warmup: Annotated[
+        str, typer.Option("--warmup", help="Left out of the metrics at the start: 5% of the jobs, or 12h.")
+    ] = "0",
+    cooldown: Annotated[str, typer.Option("--cooldown", help="The same at the end.")] = "0",
+    shake: Annotated[
+        int | None, typer.Option("--shake", help="Repeat on so many shaken inputs, and say what is noise.")
+    ] = None,
+    shake_seconds: Annotated[
+        float, typer.Option("--shake-seconds", help="How far --shake moves submits, at most.")
+    ] = 60.0,
     procs_from: Annotated[str, typer.Option("--procs-from", help="requested, allocated or max.")] = "requested",
     procs: Procs = None,
     resource: Resource = None,
@@ -78,13 +109,23 @@ def simulate(
 
     Example: `tracekit simulate sample.swf --policy fcfs,sjf,wfp3 --backfill none,easy`
     """
+    from tracekit.sim.comparing import check_count
     from tracekit.sim.jobs import table as read_table
     from tracekit.sim.many import Task, draw_windows, parse_window, run_all
     from tracekit.sim.policies import find
     from tracekit.sim.switches import Switches, backfill_for
 
+    if shake is not None:
+        check_count(shake)
     switches = Switches(
         estimates=estimates,
+        dependencies=dependencies,
+        outages=_outages(outage),
+        outage_mode=cast("Any", outage_mode),
+        outages_announced=not outage_sudden,
+        predict=predict,
+        warmup=warmup,
+        cooldown=cooldown,
         commit=commit,
         kill_at_limit=kill_at_limit,
         bound=bound,
@@ -101,6 +142,8 @@ def simulate(
     for name in policies:
         find(name)
     backfills = list(dict.fromkeys(backfill_for(name, switches) for name in backfills))
+    if shake is not None and "replay" in policies:
+        raise UsageError("replay decides nothing, so shaking its input tells nothing; leave it out")
     if window and windows:
         raise UsageError("give --window START:COUNT or --windows K, not both")
     parts = [parse_window(text) for text in window or []]
@@ -122,14 +165,78 @@ def simulate(
         reasons = ", ".join(results[0].rejected) or "it has none"
         raise TracekitError(f"{file}: no job can be simulated ({reasons}); 'tracekit validate {file}' says more")
     if out is not None:
-        _write(Path(out), dict(zip(folders, results, strict=True)), figures=figures)
+        _write(Path(out), dict(zip(folders, results, strict=True)), parts, figures=figures)
     count = len(tables)
     grouped = [results[i : i + count] for i in range(0, len(results), count)]
     rows = [_row(group, parts) for group in grouped]
+    shaken = None
+    if shake is not None:
+        shaken = _shaken(trace, switches, pairs, parts, rows, count=shake, seconds=shake_seconds, threads=threads)
     if json:
-        print_json({"trace": file, "switches": results[0].switches, "results": rows})
+        found = {"trace": file, "switches": results[0].switches, "results": rows}
+        print_json(found if shaken is None else found | {"shake": shaken})
         return
     _print(file, results[:count], rows, parts)
+    if shaken is not None:
+        _print_shaken(rows, shaken)
+
+
+def _outages(texts: list[str] | None) -> tuple[Any, ...]:
+    from tracekit.sim.outages import read_outages
+
+    return read_outages(texts) if texts else ()
+
+
+def _shaken(
+    trace: Trace,
+    switches: Switches,
+    pairs: list[tuple[str, str]],
+    parts: list[tuple[int, int]],
+    rows: list[dict[str, Any]],
+    *,
+    count: int,
+    seconds: float,
+    threads: int | None,
+) -> dict[str, Any]:
+    """Repeat on shaken inputs; every row gets its intervals, and the comparisons come back."""
+    from tracekit.sim.comparing import compare, mean_interval, ranking
+    from tracekit.sim.many import shaken_metrics
+
+    values = shaken_metrics(trace, switches, pairs, parts, count=count, seconds=seconds, threads=threads)
+    for number, row in enumerate(rows):
+        row["shaken"] = {metric: mean_interval(table[number]) for metric, table in values.items()}
+    names = [f"{p}+{b}" for p, b in pairs]
+    return {
+        "inputs": count,
+        "seconds": seconds,
+        "seed": switches.seed,
+        "level": 0.95,
+        "ranking": [{"name": n, "beside_next_better": v or None} for n, v in ranking(names, values["mean_bsld"])],
+        "comparisons": compare(names, values),
+    }
+
+
+def _print_shaken(rows: list[dict[str, Any]], shaken: dict[str, Any]) -> None:
+    """Show means with intervals, best first, and call noise what is noise."""
+    titles = ["policy", "backfill", "bsld", "95 %", "wait, s", "95 %", "beside the next better"]
+    made = table(
+        *titles, title=f"over {shaken['inputs']} inputs shaken by up to {shaken['seconds']:g} s", right=titles[2:6]
+    )
+    words = {None: "", "noise": "noise", "same": "the same", "higher": "worse", "lower": "better"}
+    known = {f"{row['policy']}+{row['backfill']}": row for row in rows}
+    for place in shaken["ranking"]:
+        row = known[place["name"]]
+        bsld, wait = row["shaken"]["mean_bsld"], row["shaken"]["mean_wait_s"]
+        made.add_row(
+            row["policy"],
+            row["backfill"],
+            f"{bsld['mean']:,.2f}",
+            f"{bsld['low']:,.2f} – {bsld['high']:,.2f}",
+            f"{wait['mean']:,.0f}",
+            f"{wait['low']:,.0f} – {wait['high']:,.0f}",
+            words[place["beside_next_better"]],
+        )
+    console().print(made)
 
 
 def _names(text: str) -> list[str]:
@@ -162,13 +269,13 @@ def _check_folders(out: Path, folders: list[str], force: bool) -> None:
             raise OutputError(f"{out / folder / 'schedule.csv'}: exists already; use --force to replace it")
 
 
-def _write(out: Path, results: dict[str, SimResult], *, figures: bool) -> None:
-    from tracekit.files import writing
+def _write(out: Path, results: dict[str, SimResult], parts: list[tuple[int, int]], *, figures: bool) -> None:
+    from tracekit.files import write_text, writing
 
     draw = figures and len(results) <= MOST_FIGURES
     if figures and not draw:
         say(f"{len(results)} schedules: no figures are drawn for more than {MOST_FIGURES}")
-    for folder, result in results.items():
+    for number, (folder, result) in enumerate(results.items()):
         place = out / folder
         try:
             place.mkdir(parents=True, exist_ok=True)
@@ -176,6 +283,8 @@ def _write(out: Path, results: dict[str, SimResult], *, figures: bool) -> None:
             raise OutputError(f"{place}: cannot be made: {error.strerror}") from None
         with writing(place / "schedule.csv", force=True) as target:
             result.schedule().to_csv(target, index=False, lineterminator="\n")
+        made_by = result.made_by(parts[number % len(parts)] if parts else None)
+        write_text(place / "switches.json", made_by, force=True)
         if draw:
             from tracekit import plots
 
@@ -281,6 +390,10 @@ def check_schedule(
     partial: Annotated[
         bool, typer.Option("--partial", help="Jobs may be missing: the schedule is of a window.")
     ] = False,
+    dependencies: Annotated[
+        bool, typer.Option("--dependencies", help="Jobs were submitted think_time after their predecessor's end.")
+    ] = False,
+    outage: Outage = None,
     from_: From = None,
     json: Json = False,
 ) -> None:
@@ -293,7 +406,15 @@ def check_schedule(
     from tracekit.sim.check import read_schedule
 
     table_ = read_schedule(schedule)
-    found = check(table_, read(trace, from_), procs, resource, partial=partial)
+    found = check(
+        table_,
+        read(trace, from_),
+        procs,
+        resource,
+        partial=partial,
+        dependencies=dependencies,
+        outages=_outages(outage),
+    )
     if json:
         kinds = [{"kind": v.kind, "count": v.count, "first": v.first} for v in found]
         print_json(

@@ -84,6 +84,13 @@ def note_end(books: Books, now: float, job: int, units: float, run: float) -> No
 
 
 @compiled
+def note_stop(books: Books, now: float, job: int, units: float) -> None:
+    """A job has been stopped before its end, to be run again: it tells nothing about run times."""
+    _hold(books, books.user[job], now, -units)
+    _hold(books, len(books.usage) - 1, now, -units)
+
+
+@compiled
 def multifactor(books: Books, now: float, job: int, wait: float, units: float) -> float:
     """Return −(age + size + fair share + queue), each weighted; the fair share is 2^(−usage/share), equal shares."""
     option = books.option

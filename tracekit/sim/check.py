@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 
 from tracekit.errors import FormatError, TracekitError, UnknownName, UsageError
 from tracekit.machine import UNITS
+from tracekit.sim.metrics import steps
 from tracekit.sim.simulate import SimResult
+from tracekit.sim.switches import Outage, outage_steps
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -74,9 +77,33 @@ def over_allocation(start: Floats, end: Floats, procs: Floats, total: float) -> 
     )
 
 
+def outage_violation(
+    start: Floats, end: Floats, procs: Floats, total: float, outages: Sequence[Outage]
+) -> Violation | None:
+    """Return the first start for which the outages had left no room; who runs already when one begins may finish."""
+    times, away = outage_steps(outages, total)
+    if not len(times):
+        return None
+    long = end > start
+    moments, used = steps(start[long], end[long], procs[long])
+    gone = np.append(0.0, away)[np.searchsorted(times, moments, side="right")]
+    over = np.isin(moments, start[long]) & (gone > 0) & (used + gone > total * (1 + 1e-12) + 1e-6)
+    if not over.any():
+        return None
+    row = int(np.flatnonzero(over)[0])
+    return Violation(
+        "outage",
+        int(over.sum()),
+        f"at time {moments[row]:.15g} a job starts, and {used[row]:g} processors are held with {gone[row]:g} of "
+        f"{total:g} away",
+    )
+
+
 def check_result(result: SimResult) -> list[Violation]:
     """Check a result of `simulate`."""
-    return violations(result.job_id, result.submit, result.start, result.end, result.procs, result.total)
+    found = violations(result.job_id, result.submit, result.start, result.end, result.procs, result.total)
+    over = outage_violation(result.start, result.end, result.procs, result.total, result.switches["outages"])
+    return found if over is None else [*found, over]
 
 
 def _more_often(job_id: NDArray[np.int64], ids: NDArray[np.int64]) -> bool:
@@ -117,14 +144,45 @@ def read_schedule(path: str | Path) -> pd.DataFrame:
     return found
 
 
+def submits_by_dependency(trace: Trace, job_id: NDArray[np.int64], end: Floats, submit: Floats) -> Floats:
+    """Return when each job of a schedule was submitted if followers are submitted after their predecessor's end.
+
+    Jobs whose predecessor is not in the schedule keep their ``submit``, as in the simulator.
+    """
+    ends = dict(zip(job_id.tolist(), end.tolist(), strict=True))
+    think = trace.column("think_time")
+    waits = dict(
+        zip(
+            trace.column("job_id").tolist(),
+            zip(trace.column("prev_job").tolist(), np.where(think > 0, think, 0.0).tolist(), strict=True),
+            strict=True,
+        )
+    )
+    found = submit.copy()
+    for row, job in enumerate(job_id.tolist()):
+        previous, thinking = waits.get(job, (np.nan, 0.0))
+        if previous in ends and previous != job:
+            found[row] = ends[previous] + thinking
+    return found
+
+
 def check_schedule(
-    schedule: pd.DataFrame, trace: Trace, procs: int | None = None, resource: Any = None, *, partial: bool = False
+    schedule: pd.DataFrame,
+    trace: Trace,
+    procs: int | None = None,
+    resource: Any = None,
+    *,
+    partial: bool = False,
+    dependencies: bool = False,
+    outages: Sequence[Outage] = (),
 ) -> list[Violation]:
     """Check a schedule against the trace it is said to be of.
 
     Submit times, sizes and run times count as the trace has them: a job may hold neither fewer processors than it
     requested and was allocated, nor run shorter than it did unless it was cut at its limit. Jobs larger than the
-    machine, without size or without run time need not be in the schedule; with ``partial``, no job need be.
+    machine, without size or without run time need not be in the schedule; with ``partial``, no job need be. With
+    ``dependencies``, followers count as submitted think_time after their predecessor ended, whatever the trace says;
+    with ``outages``, nobody may start on processors that are away.
     """
     if resource is not None and resource not in UNITS:
         raise UnknownName("resource", resource, UNITS)
@@ -145,7 +203,12 @@ def check_schedule(
     submit = np.where(known, trace.column("submit_time")[row], np.nan) if len(ids) else np.full(len(job_id), np.nan)
     if "submit_time" in schedule.columns:
         submit = np.where(known, submit, schedule["submit_time"].to_numpy(dtype=np.float64))
+    if dependencies:
+        submit = submits_by_dependency(trace, job_id, end, submit)
     found = violations(job_id, submit, start, end, size, float(total))
+    over = outage_violation(start, end, size, float(total), outages)
+    if over is not None:
+        found.append(over)
     if not _more_often(job_id, ids):  # the trace itself may use an id for several jobs
         found = [violation for violation in found if violation.kind != "doubled"]
 

@@ -107,11 +107,12 @@ def decide(
 ) -> None:
     """Start whatever may start now, by ``queue.value``. Started jobs stay in the queue until `drop_started`."""
     if backfill == CONSERVATIVE:
-        _plan(now, jobs, capacity, running, queue, commit, memory, profile)
+        _unroll(now, jobs, capacity, running, profile)
+        plan(now, jobs, capacity, running, queue, commit, memory, profile)
         return
     picked = memory.number[1] if commit else -1
     while True:
-        job = picked if picked >= 0 else _first(jobs, queue)
+        job = picked if picked >= 0 else first(jobs, queue)
         if job < 0:
             memory.number[1], memory.number[2] = -1, 0
             return
@@ -151,7 +152,7 @@ def place(
 
 
 @compiled
-def _first(jobs: Jobs, queue: Queue) -> int:
+def first(jobs: Jobs, queue: Queue) -> int:
     """Return the waiting job of the smallest value (of equals the earliest), or −1."""
     best, least = -1, np.inf
     for i in range(queue.length[0]):
@@ -226,7 +227,7 @@ def drop_started(jobs: Jobs, queue: Queue) -> None:
 
 
 @compiled
-def _plan(
+def plan(
     now: float,
     jobs: Jobs,
     capacity: Any,
@@ -236,7 +237,7 @@ def _plan(
     memory: Memory,
     profile: Profile,
 ) -> None:
-    """Plan the waiting jobs in order, each at its earliest fit, and start those planned for now.
+    """Plan the waiting jobs in order into the profile, each at its earliest fit, and start those planned for now.
 
     Plans are made anew at every event, so only those that decide about a start now are made: after 1, 2, 4, 8 … plans
     we look whether anybody further back still could start now, and stop when nobody could, since more plans only
@@ -252,7 +253,6 @@ def _plan(
     for i in range(waiting >> 1, -1, -1):  # a heap: seldom is more of the order needed than its beginning
         _sift_down(queue.key, queue.order, i, waiting)
 
-    _unroll(now, jobs, capacity, running, profile)
     first_left, planned, look_at = -1, 0, 1
     while waiting > 0:
         job = queue.order[0]
@@ -261,8 +261,8 @@ def _plan(
         _sift_down(queue.key, queue.order, 0, waiting)
 
         size, estimate = jobs.size[job], jobs.estimate[job]
-        step = _earliest(profile, size, estimate)
-        _book(profile, step, size, estimate)
+        step = earliest(profile, size, estimate)
+        book(profile, step, size, estimate)
         if step == 0 and fits(capacity, size):
             take(capacity, job, size)
             begin(now, job, jobs, running)
@@ -338,7 +338,7 @@ def _unroll(now: float, jobs: Jobs, capacity: Any, running: Running, profile: Pr
 
 
 @compiled
-def _earliest(profile: Profile, size: int, estimate: float) -> int:
+def earliest(profile: Profile, size: int, estimate: float) -> int:
     """Return the first step from which ``size`` is free for ``estimate`` seconds; on the last step everything is."""
     step, count = 0, profile.length[0]
     while True:
@@ -354,7 +354,7 @@ def _earliest(profile: Profile, size: int, estimate: float) -> int:
 
 
 @compiled
-def _book(profile: Profile, step: int, size: int, estimate: float) -> None:
+def book(profile: Profile, step: int, size: int, estimate: float) -> None:
     """Take ``size`` out of the profile from the beginning of ``step`` for ``estimate`` seconds."""
     time, free, count = profile.time, profile.free, profile.length[0]
     until = time[step] + estimate

@@ -36,6 +36,8 @@ class Table:
     total: int  # size of the machine
     dropped: int = 0  # left out by the compatibility mode before anything else
     trace: Trace | None = None  # where it all comes from, for agents that look at more than this
+    previous: NDArray[np.int64] | None = None  # id of the predecessor, −1 = none; None: dependencies do not count
+    think: Floats | None = None  # seconds from its end to the submit
 
     def __len__(self) -> int:
         return len(self.submit)
@@ -43,6 +45,8 @@ class Table:
     def take(self, rows: NDArray[np.intp] | slice) -> Table:
         """Return some rows."""
         columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        if self.previous is not None and self.think is not None:
+            columns |= {"previous": self.previous[rows], "think": self.think[rows]}
         return Table(
             **columns,
             users=self.users,
@@ -96,6 +100,8 @@ def table(trace: Trace, switches: Switches) -> Table:
         total=total,
         dropped=dropped,
         trace=trace,
+        previous=np.nan_to_num(trace.column("prev_job"), nan=-1.0).astype(np.int64) if switches.dependencies else None,
+        think=trace.column("think_time") if switches.dependencies else None,
     )
     return made.take(keep)
 

@@ -8,12 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
-from tracekit.sim.jobs import Table
+from tracekit.sim.comparing import METRICS
+from tracekit.sim.jobs import Table, table
 from tracekit.sim.policies import Policy
 from tracekit.sim.simulate import SimResult, run_table
 from tracekit.sim.switches import Switches
+from tracekit.trace import Trace
+from tracekit.transform.shaking import SECONDS, shake
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,34 @@ def draw_windows(jobs: int, windows: int, length: int, seed: int) -> list[tuple[
         raise UsageError(f"windows of {length:,} jobs do not fit into a trace of {jobs:,}")
     rng = np.random.default_rng(seed)
     return [(int(start), length) for start in rng.integers(0, jobs - length + 1, size=windows)]
+
+
+def shaken_metrics(
+    trace: Trace,
+    switches: Switches,
+    pairs: Sequence[tuple[str, str]],
+    parts: Sequence[tuple[int, int]] = (),
+    *,
+    count: int,
+    seconds: float = SECONDS,
+    threads: int | None = None,
+) -> dict[str, Floats]:
+    """Simulate every (policy, backfilling) on ``count`` shaken inputs: for each metric (pairs, inputs), window means.
+
+    The inputs are the same for all pairs, so that they can be compared input by input.
+    """
+    tables = []
+    for number in range(count):
+        whole = table(shake(trace, switches.seed, number, seconds=seconds), switches.resolved())
+        tables.append([whole.window(*part) for part in parts] or [whole])
+    tasks = [Task(jobs, p, b, switches) for p, b in pairs for windows in tables for jobs in windows]
+    results = run_all(tasks, threads=threads)
+    shape = (len(pairs), count, len(parts) or 1)
+    found = {}
+    for metric in METRICS:
+        values = np.array([result.metrics[metric] for result in results], dtype=np.float64).reshape(shape)
+        found[metric] = values.mean(axis=2)
+    return found
 
 
 def mean_summary(results: Sequence[SimResult]) -> dict[str, object]:

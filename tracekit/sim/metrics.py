@@ -119,6 +119,26 @@ def by_class(values: Floats, procs: Floats, run: Floats, total: float) -> dict[s
     return found
 
 
+def measured(submit: Floats, warmup: tuple[float, float], cooldown: tuple[float, float]) -> NDArray[np.bool_]:
+    """Tell which jobs count: all but the first and the last, each cut given as (share of the jobs, seconds).
+
+    Shares go by the order of submit (ties by row); seconds from the first submit on, and up to the last.
+    """
+    count = len(submit)
+    place = np.empty(count, np.int64)
+    place[np.argsort(submit, kind="stable")] = np.arange(count)
+    keep: NDArray[np.bool_] = (place >= np.floor(warmup[0] * count)) & (place < count - np.floor(cooldown[0] * count))
+    if count:
+        keep &= (submit >= submit.min() + warmup[1]) & (submit <= submit.max() - cooldown[1])
+    return keep
+
+
+def _within(begin: Floats, end: Floats, first: float, last: float) -> Floats:
+    """Return the seconds of each [begin, end) that lie in [first, last)."""
+    inside: Floats = np.maximum(np.minimum(end, last) - np.maximum(begin, first), 0.0)
+    return inside
+
+
 def all_of(
     submit: Floats,
     start: Floats,
@@ -129,8 +149,43 @@ def all_of(
     *,
     bound: float = 10.0,
     to_last_start: bool = False,
+    warmup: tuple[float, float] = (0.0, 0.0),
+    cooldown: tuple[float, float] = (0.0, 0.0),
 ) -> dict[str, Any]:
-    """Return every metric of one schedule by name; the keys that the command line prints come first."""
+    """Return every metric of one schedule by name; the keys that the command line prints come first.
+
+    With a warm-up or cool-down the jobs submitted then are left out. Utilisation and the length of the queue are then
+    those of the machine, with every job that is there, from the first submit that counts to the first that no longer
+    does (the last end where nothing is cut).
+    """
+    keep = measured(submit, warmup, cooldown)
+    if keep.all():
+        return _all_of(submit, start, run, procs, user, total, bound=bound, to_last_start=to_last_start)
+    found = _all_of(
+        submit[keep], start[keep], run[keep], procs[keep], user[keep], total, bound=bound, to_last_start=to_last_start
+    )
+    if keep.any():
+        first, newest = float(submit[keep].min()), submit[keep].max()
+        after = submit[~keep & (submit >= newest)]
+        last = float(after.min()) if len(after) else float((start + run)[keep].max())
+        if last > first:
+            used = (_within(start, start + run, first, last) * procs).sum()
+            found["utilization"] = float(used / (total * (last - first)))
+            found["mean_queue_length"] = float(_within(submit, start, first, last).sum() / (last - first))
+    return found | {"measured_jobs": int(keep.sum())}
+
+
+def _all_of(
+    submit: Floats,
+    start: Floats,
+    run: Floats,
+    procs: Floats,
+    user: NDArray[np.int64],
+    total: float,
+    *,
+    bound: float,
+    to_last_start: bool,
+) -> dict[str, Any]:
     waits = wait(submit, start)
     bsld = bounded_slowdown(waits, run, bound)
     per_processor = bounded_slowdown(waits, run, bound, procs)

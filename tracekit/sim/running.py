@@ -99,3 +99,47 @@ def forget_limit(running: Running, job: int, limit: float) -> None:
     while low < last:
         limits[low], limit_jobs[low] = limits[low + 1], limit_jobs[low + 1]
         low += 1
+
+
+@compiled
+def remove(running: Running, job: int) -> None:
+    """Take a job out of the heap before its end; `forget_limit` must follow, as after `pop`."""
+    ends, turns, heap_jobs = running.end, running.turn, running.job
+    count = running.tally[0] - 1
+    running.tally[0] = count
+    i = 0
+    while heap_jobs[i] != job:
+        i += 1
+    end, turn, moved = ends[count], turns[count], heap_jobs[count]
+    if i == count:
+        return
+    while i > 0:  # the last entry takes its place: up …
+        parent = (i - 1) >> 1
+        if ends[parent] < end or (ends[parent] == end and turns[parent] < turn):
+            break
+        ends[i], turns[i], heap_jobs[i] = ends[parent], turns[parent], heap_jobs[parent]
+        i = parent
+    child = 2 * i + 1
+    while child < count:  # … or down
+        right = child + 1
+        if right < count and (
+            ends[right] < ends[child] or (ends[right] == ends[child] and turns[right] < turns[child])
+        ):
+            child = right
+        if end < ends[child] or (end == ends[child] and turn < turns[child]):
+            break
+        ends[i], turns[i], heap_jobs[i] = ends[child], turns[child], heap_jobs[child]
+        i = child
+        child = 2 * i + 1
+    ends[i], turns[i], heap_jobs[i] = end, turn, moved
+
+
+@compiled
+def raise_limit(running: Running, place: int, limit: float) -> None:
+    """Give the entry at ``place`` of the estimated ends a later one; it moves towards the front."""
+    limits, limit_jobs = running.limit, running.limit_job
+    job = limit_jobs[place]
+    while place > 0 and limits[place - 1] < limit:
+        limits[place], limit_jobs[place] = limits[place - 1], limit_jobs[place - 1]
+        place -= 1
+    limits[place], limit_jobs[place] = limit, job

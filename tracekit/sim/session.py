@@ -67,6 +67,11 @@ class Session:
             resume(order[: np.count_nonzero(~np.isnan(begun))], self.jobs, self.capacity, self.running, clock)
 
     @property
+    def seen(self) -> Jobs:
+        """The jobs as policies see them."""
+        return self.jobs
+
+    @property
     def _manner(self) -> tuple[int, bool, bool, float]:
         switches = self.switches
         return self.backfill, switches.commit, switches.ties == "arrivals", float(switches.interval)
@@ -207,7 +212,7 @@ def formula_values(run: Session, code: int, given: Floats | None) -> Values:
 
     def values(waiting: NDArray[np.int64], now: float) -> Floats:
         engine.evaluate(
-            code, now, float(run.ready.scale), run.jobs, run.queue, run.books, unused if chosen is None else chosen
+            code, now, float(run.ready.scale), run.seen, run.queue, run.books, unused if chosen is None else chosen
         )
         return run.queue.value[: len(waiting)]
 
@@ -222,8 +227,8 @@ def policy_values(run: Session, policy: Policy) -> Values:
         held = run.jobs.size[run.running.job[: run.running.tally[0]]].sum()
         state = State(
             now,
-            run.jobs.submit,
-            run.jobs.estimate,
+            run.seen.submit,
+            run.seen.estimate,
             kept.procs,
             kept.user,
             run.jobs.start,

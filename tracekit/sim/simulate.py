@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +16,7 @@ from tracekit.errors import TracekitError, UsageError
 from tracekit.sim import formulas, metrics
 from tracekit.sim.jobs import Prepared, Table, prepare, table
 from tracekit.sim.policies import BuiltIn, Policy, find
-from tracekit.sim.switches import MULTIFACTOR_DEFAULTS, Switches, backfill_for, estimate_of
+from tracekit.sim.switches import MULTIFACTOR_DEFAULTS, Switches, backfill_for, combined, estimate_of, parse_cut
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -65,6 +66,8 @@ class SimResult:
             self.total,
             bound=self.switches["bound"],
             to_last_start=self.switches["utilization_to"] == "start",
+            warmup=parse_cut(self.switches["warmup"]),
+            cooldown=parse_cut(self.switches["cooldown"]),
         )
         return measured | {"rejected_by_reason": dict(self.rejected), **self.notes}
 
@@ -89,6 +92,11 @@ class SimResult:
             "wait_time": self.wait,
         }
         return pd.DataFrame(columns if self.hosts is None else columns | {"hosts": self.hosts})
+
+    def made_by(self, window: tuple[int, int] | None = None) -> str:
+        """Return, as JSON, how the schedule came about: what `tracekit explain` needs to make it again."""
+        facts = {"policy": self.policy, "backfill": self.backfill, "window": window, "switches": self.switches}
+        return json.dumps(facts, indent=2) + "\n"
 
     def summary(self) -> dict[str, Any]:
         """Return what the command line prints for one policy."""
@@ -131,14 +139,15 @@ def run_table(
     """Simulate jobs that have been read from their trace already: what windows and experiments repeat."""
     found = find(policy)
     backfill = backfill_for(backfill, switches)
-    asked, switches = switches, switches.resolved()
+    rule, asked = combined(backfill, switches)
+    switches = asked.resolved()
     replay = isinstance(found, BuiltIn) and found.name == "replay"
     ready = prepare(jobs, switches, replay=replay)
-    if replay:
-        backfill, start = "none", ready.table.submit + ready.table.wait
-    else:
-        start = starts(ready, found, backfill, switches, on_interval=on_interval)
     kept = ready.table
+    if replay:
+        backfill, made = "none", Outcome(kept.submit + kept.wait, kept.submit, ready.run)
+    else:
+        made = outcome(ready, found, rule, switches, on_interval=on_interval)
     notes = {"jobs_without_limit": ready.without_limit} | ({"dropped": kept.dropped} if switches.compat else {})
     shown = switches.to_dict() | {"resource": kept.resource, "procs": kept.total, "compat": asked.compat}
     return SimResult(
@@ -147,15 +156,25 @@ def run_table(
         shown,
         kept.position,
         kept.job_id,
-        kept.submit,
-        start,
-        ready.run,
+        made.submit,
+        made.start,
+        made.run,
         kept.procs,
         kept.user,
         kept.total,
         ready.rejected,
-        notes,
+        notes | dict(made.notes),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a simulation decided, (jobs,) each: all but the starts differ from the input only where things change."""
+
+    start: Floats
+    submit: Floats  # of followers: think_time after their predecessor ended
+    run: Floats  # of jobs that an outage killed: until then
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def starts(
@@ -172,15 +191,34 @@ def starts(
 
     ``begun`` (jobs,) holds the starts of jobs that have started before ``clock``, NaN for all others.
     """
+    return outcome(ready, policy, backfill, switches, on_interval=on_interval, begun=begun, clock=clock).start
+
+
+def outcome(
+    ready: Prepared,
+    policy: BuiltIn | Policy,
+    backfill: str,
+    switches: Switches,
+    *,
+    on_interval: Hook | None = None,
+    begun: Floats | None = None,
+    clock: float = -np.inf,
+) -> Outcome:
+    """Simulate the prepared jobs, from an empty machine or from where things stand at ``clock``."""
     from tracekit.sim import session  # numba is slow to import: only when something is really simulated
 
+    submit = ready.table.submit
     if not len(ready.table):
-        return np.empty(0)
+        return Outcome(np.empty(0), submit, ready.run)
+    if switches.changing:
+        if begun is not None:
+            raise TracekitError("with dependencies, outages or predictions a simulation begins on an empty machine")
+        return _changing(ready, policy, backfill, switches, on_interval)
     if hasattr(policy, "schedule"):  # an agent: asked job by job, by the environment that it was trained in
         if on_interval is not None:
             raise UsageError(f"{policy.name} cannot be watched interval by interval; take its schedule")
         decided: Floats = policy.schedule(ready, backfill, switches, begun, clock)
-        return decided
+        return Outcome(decided, submit, ready.run)
     run = session.Session(ready, backfill, switches, start=begun, clock=clock)
     if isinstance(policy, BuiltIn):
         code, given = values_for(policy.name, ready, switches)
@@ -192,9 +230,38 @@ def starts(
             run.valued(code, given)
     else:
         run.step_through(session.policy_values(run, policy), on_interval)
-    if np.isnan(run.jobs.start).any():
+    _complain_of_waiting(run.jobs.start)
+    return Outcome(run.jobs.start, submit, ready.run)
+
+
+def _changing(
+    ready: Prepared, policy: BuiltIn | Policy, backfill: str, switches: Switches, on_interval: Hook | None
+) -> Outcome:
+    """Simulate with dependencies, outages or predictions: submit times are not known beforehand, so no order is."""
+    from tracekit.sim import session
+    from tracekit.sim.extras import ChangingSession
+
+    if hasattr(policy, "schedule"):
+        raise UsageError(f"{policy.name} was trained without dependencies, outages and predictions; leave these out")
+
+    run = ChangingSession(ready, backfill, switches)
+    if isinstance(policy, BuiltIn):
+        code, given = values_for(policy.name, ready, switches)
+        if policy.name != "random":  # all others can be worked out from what is known at a pass
+            code, given = formulas.CODES[policy.name], None
+        if on_interval is not None:
+            run.step_through(session.formula_values(run, code, given), on_interval)
+        else:
+            run.run(code, given)
+    else:
+        run.step_through(session.policy_values(run, policy), on_interval)
+    _complain_of_waiting(run.jobs.start)
+    return Outcome(run.jobs.start, run.jobs.submit, run.jobs.run, run.notes)
+
+
+def _complain_of_waiting(start: Floats) -> None:
+    if np.isnan(start).any():
         raise TracekitError("the simulation ended with jobs still waiting; please report it with the trace")
-    return run.jobs.start
 
 
 def values_for(name: str, ready: Prepared, switches: Switches) -> tuple[int, Floats | None]:

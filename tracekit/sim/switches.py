@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tracekit.errors import UnknownName, UsageError
 from tracekit.machine import UNITS, Unit
 from tracekit.trace import SizeFrom
 
+#: From, to (seconds, as in the trace) and how many units of the machine are away.
+Outage = tuple[float, float, float]
+
 Backfill = Literal["none", "easy", "easy-sjf", "conservative", "rlscheduler"]
 BACKFILLS: tuple[Backfill, ...] = get_args(Backfill)
 ESTIMATES = ("requested", "actual", "factor", "noisy", "last-two")
+#: Named combinations of a backfilling and switches; Tsafrir, Etsion & Feitelson, IEEE TPDS 18(6), 2007.
+COMBINATIONS: dict[str, tuple[Backfill, dict[str, Any]]] = {"easy++": ("easy-sjf", {"predict": "last-two"})}
 COMPATIBILITIES = ("rlscheduler",)
 
 #: Options of the policy ``multifactor``: weights of the four factors (each factor is 0 … 1), then seconds. The times
@@ -47,6 +55,13 @@ class Switches:
     seed: int = 0  # of random and of noisy estimates
     options: Mapping[str, float] = field(default_factory=dict)  # weights and half-life of multifactor
     queue_factors: Mapping[str, float] = field(default_factory=dict)  # 0 … 1 by queue label, for multifactor
+    dependencies: bool = False  # a job with a predecessor is submitted think_time after that one ends
+    outages: tuple[Outage, ...] = ()  # (from, to, units): so much of the machine is away
+    outage_mode: Literal["drain", "kill", "requeue"] = "drain"  # what becomes of running jobs in the way of an outage
+    outages_announced: bool = True  # does the scheduler know of an outage before it begins?
+    predict: str | None = None  # "last-two": backfilling goes by corrected predictions, policies by the estimates
+    warmup: str = "0"  # left out of the metrics at the beginning: a share of the jobs (5%) or a time (12h)
+    cooldown: str = "0"  # the same at the end
 
     def __post_init__(self) -> None:
         estimate_of(self.estimates)
@@ -65,10 +80,28 @@ class Switches:
             raise UsageError(
                 f"the interval between passes must be 0 (at every event) or more seconds, not {self.interval}"
             )
+        _one_of("outage mode", self.outage_mode, ("drain", "kill", "requeue"))
+        if self.predict is not None:
+            _one_of("prediction", self.predict, ("last-two",))
+        object.__setattr__(self, "outages", tuple(check_outage(*outage) for outage in self.outages))
+        parse_cut(self.warmup)
+        parse_cut(self.cooldown)
+        self._check_together()
         for key, value in self.options.items():
             _one_of("option of multifactor", key, tuple(MULTIFACTOR_DEFAULTS))
             if math.isnan(value) or (key in ("age_max", "half_life") and value <= 0):
                 raise UsageError(f"option {key} cannot be {value}")
+
+    @property
+    def changing(self) -> bool:
+        """Whether submit times, the machine or the predictions change while the simulation goes on."""
+        return self.dependencies or bool(self.outages) or self.predict is not None
+
+    def _check_together(self) -> None:
+        if self.changing and (self.compat is not None or self.ties != "completions"):
+            raise UsageError("dependencies, outages and predictions need the usual order of events: no compat, no ties")
+        if self.predict is not None and estimate_of(self.estimates)[0] == "last-two":
+            raise UsageError("predictions for backfilling go with estimates that users make, not with last-two")
 
     def resolved(self) -> Switches:
         """Return what a compatibility mode stands for, switch by switch."""
@@ -83,8 +116,55 @@ class Switches:
 
 def backfill_for(backfill: str, switches: Switches) -> str:
     """Return the backfilling that is meant: the compatibility mode has its own in place of the default."""
-    _one_of("backfilling", backfill, BACKFILLS)
+    _one_of("backfilling", backfill, (*BACKFILLS, *COMBINATIONS))
+    if switches.outages and backfill == "rlscheduler":
+        raise UsageError("backfilling rlscheduler knows nothing of outages; choose another")
     return "rlscheduler" if switches.compat == "rlscheduler" and backfill == "easy" else backfill
+
+
+def combined(backfill: str, switches: Switches) -> tuple[str, Switches]:
+    """Return what a named combination stands for: a backfilling, and the switches that go with it."""
+    if backfill not in COMBINATIONS:
+        return backfill, switches
+    rule, changes = COMBINATIONS[backfill]
+    return rule, dataclasses.replace(switches, **changes)
+
+
+def check_outage(begin: float, end: float, units: float) -> Outage:
+    """Return an outage as (from, to, units), or say what is wrong with it."""
+    if not (math.isfinite(begin) and math.isfinite(end) and begin < end):
+        raise UsageError(f"an outage goes from one second to a later one, not from {begin:g} to {end:g}")
+    if not (math.isfinite(units) and units > 0):
+        raise UsageError(f"an outage takes more than 0 processors away, not {units:g}")
+    return float(begin), float(end), float(units)
+
+
+def outage_steps(outages: Sequence[Outage], total: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return (times, units away from each time to the next); 0 before the first. Overlaps add up, to ``total``."""
+    times = np.unique([edge for begin, end, _ in outages for edge in (begin, end)])
+    away = [sum(units for begin, end, units in outages if begin <= time < end) for time in times]
+    return times, np.minimum(np.array(away, dtype=np.float64), total)
+
+
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def parse_cut(text: str) -> tuple[float, float]:
+    """Read a warm-up or cool-down: (share of the jobs, seconds), one of which is 0.
+
+    >>> parse_cut("5%"), parse_cut("0.05"), parse_cut("12h")
+    ((0.05, 0.0), (0.05, 0.0), (0.0, 43200.0))
+    """
+    words = text.strip().lower()
+    unit = words[-1:] if words[-1:] in _SECONDS or words.endswith("%") else ""
+    try:
+        number = float(words.removesuffix(unit))
+    except ValueError:
+        number = math.nan
+    share = number / 100 if unit == "%" else 0.0 if unit else number
+    if not (math.isfinite(number) and number >= 0 and share < 1):
+        raise UsageError(f"'{text}' is no cut: write a share of the jobs below 1 (0.05, 5%) or a time (3600s, 12h, 2d)")
+    return (0.0, number * _SECONDS[unit]) if unit in _SECONDS else (share, 0.0)
 
 
 def estimate_of(text: str) -> tuple[str, float]:

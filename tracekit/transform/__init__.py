@@ -1,4 +1,4 @@
-"""Traces made from traces: a part of one, another load, another machine."""
+"""Traces made from traces: a part of one, another load, another machine; merged, split, shaken."""
 
 from __future__ import annotations
 
@@ -10,6 +10,22 @@ from tracekit.errors import TracekitError, UnknownName, UsageError
 from tracekit.schema import SIZE_COLUMNS, is_whole
 from tracekit.stats import offered_load
 from tracekit.trace import Trace
+from tracekit.transform.merging import Merged, merge
+from tracekit.transform.shaking import shake
+from tracekit.transform.splitting import split, split_at
+
+__all__ = [
+    "Merged",
+    "forget_waits",
+    "merge",
+    "scale_load",
+    "scale_procs",
+    "shake",
+    "split",
+    "split_at",
+    "window",
+    "with_labels",
+]
 
 
 def with_labels(trace: Trace, column: str, labels: Sequence[str]) -> Trace:
@@ -47,7 +63,7 @@ def scale_load(trace: Trace, load: float) -> Trace:
     scaled = first + (submit - first) * (before / load)
     if is_whole(submit):
         scaled = np.round(scaled)
-    return _forget_waits(
+    return forget_waits(
         trace.assign({"submit_time": scaled}, step=f"inter-arrivals scaled: load {before:.4f} to {load:g}")
     )
 
@@ -74,8 +90,9 @@ def scale_procs(trace: Trace, procs: int) -> Trace:
     sizes = {unit: max(1, round(have * ratio)) for unit in ("procs", "nodes", "gpus") if (have := machine.size(unit))}
     machine = machine.replace(**{**sizes, machine.unit: procs})
     changed = trace.assign(scaled).replace(machine=machine, step=f"sizes scaled: {size} to {procs} {machine.unit}")
-    return _forget_waits(changed)
+    return forget_waits(changed)
 
 
-def _forget_waits(trace: Trace) -> Trace:
+def forget_waits(trace: Trace) -> Trace:
+    """Return the trace with its recorded waits unknown: they belong to other jobs than these."""
     return trace.assign({"wait_time": np.nan}) if "wait_time" in trace.jobs.columns else trace

@@ -1,0 +1,207 @@
+"""Commands that make traces from traces: merge, split, shake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import typer
+
+from tracekit.cli.app import Force, Json, Seed, app, print_json, say
+from tracekit.cli.traces import From, In, MachineFile, Procs, To, _second, load, prepare, save
+from tracekit.errors import OutputError, UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from tracekit.trace import Trace
+
+Folder = Annotated[str, typer.Option("--out", "-o", help="Folder for the files; made if it does not exist.")]
+
+
+@app.command()
+def merge(
+    files: Annotated[list[str], typer.Argument(metavar="IN IN… OUT", help="Traces to merge, then the file to write.")],
+    machines: Annotated[
+        str, typer.Option("--machines", help="same (years of one), add (clusters side by side), or auto.")
+    ] = "auto",
+    labels: Annotated[
+        str, typer.Option("--labels", help="Users, queues …: apart (A:7, B:7), join (one and the same), or auto.")
+    ] = "auto",
+    align: Annotated[
+        str, typer.Option("--align", help="calendar, start (all begin together), append (one after another), or auto.")
+    ] = "auto",
+    from_: From = None,
+    to: To = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Make one trace of several: years of one machine, or clusters side by side.
+
+    Job ids that clash are given anew (the old ones stay in x_job_id), prev_job follows, x_source names the file. What
+    auto decided, and how the traces overlap, is told.
+
+    Example: `tracekit merge first.swf second.swf both.parquet`
+    """
+    from tracekit.transform import merging
+
+    for flag, value, known in (
+        ("--machines", machines, merging.Machines),
+        ("--labels", labels, merging.Labels),
+        ("--align", align, merging.Align),
+    ):
+        if value not in get_args(known):
+            raise UnknownName(flag, value, get_args(known))
+    if len(files) < 3:
+        raise UsageError("give at least two traces and then the file to write: tracekit merge A B OUT")
+    *sources, target = files
+    for source in sources:
+        chosen = prepare(source, target, format=to, force=force)
+    made = merging.merge(
+        [load(source, format=from_)[0] for source in sources],
+        [_stem(source) for source in sources],
+        machines=machines,  # type: ignore[arg-type]  # checked above
+        labels=labels,  # type: ignore[arg-type]
+        align=align,  # type: ignore[arg-type]
+    )
+    save(made.trace, target, format=chosen, force=force)
+    facts = {
+        "out": target,
+        "jobs": len(made.trace),
+        "machines": made.machines,
+        "labels": made.labels,
+        "align": made.align,
+        "renumbered": made.renumbered,
+        "machine": {"name": made.trace.machine.name, made.trace.machine.unit: made.trace.machine.size()},
+        "remarks": list(made.remarks),
+    }
+    if json:
+        print_json(facts)
+        return
+    say(f"machines {made.machines}, labels {made.labels}, aligned by {made.align}")
+    if made.renumbered:
+        say("job ids clashed and were given anew; the old ones are in x_job_id")
+    for remark in made.remarks:
+        say(remark)
+
+
+@app.command()
+def split(
+    file: In,
+    out: Folder,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", help="week, month, user, queue, partition, group, project, app, or a number of parts."),
+    ] = None,
+    at: Annotated[list[str] | None, typer.Option("--at", help="Cut at this date or second; may be repeated.")] = None,
+    to: To = None,
+    from_: From = None,
+    procs: Procs = None,
+    machine: MachineFile = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Cut a trace into files: by week or month, by user or queue, into equal parts, or at given moments.
+
+    Every job is in exactly one file. Files are called NAME_PART with the input's ending, unless --to names a format.
+
+    Example: `tracekit split sample.swf -o weeks --by week`
+    """
+    from tracekit.transform.splitting import file_names, split_at
+    from tracekit.transform.splitting import split as cut
+
+    if (by is None) == (at is None):
+        raise UsageError("say how to split: --by week|month|user|queue|partition|N, or --at DATE")
+    trace, found = load(file, format=from_, procs=procs, machine=machine)
+    parts = cut(trace, by) if by is not None else split_at(trace, [_second(trace, text, 0.0) for text in at or []])
+    names = file_names([name for name, _ in parts])
+    written = _write_all(
+        Path(out),
+        {f"{_stem(file)}_{name}": part for name, (_, part) in zip(names, parts, strict=True)},
+        file,
+        to or found,
+        force=force,
+    )
+    if json:
+        rows = [{"part": n, "jobs": len(t), "file": str(p)} for (n, t), p in zip(parts, written, strict=True)]
+        print_json({"trace": file, "parts": rows})
+    else:
+        say(f"{len(written):,} files, {len(trace):,} jobs, in {out}")
+
+
+@app.command()
+def shake(
+    file: In,
+    out: Folder,
+    count: Annotated[int, typer.Option("-k", "--count", min=1, help="How many perturbations to make.")] = 10,
+    seed: Seed = 0,
+    seconds: Annotated[float, typer.Option("--seconds", help="Submits move by at most so much.")] = 60.0,
+    run_share: Annotated[
+        float, typer.Option("--run-share", help="Run times change by at most this share, e.g. 0.05.")
+    ] = 0.0,
+    to: To = None,
+    from_: From = None,
+    machine: MachineFile = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Write slightly perturbed copies of a trace, to tell effects from artefacts of one input.
+
+    The same perturbations as `simulate --shake`: number i of seed S is the same wherever it is made.
+
+    Example: `tracekit shake sample.swf -o shaken -k 5`
+    """
+    from tracekit.transform.shaking import check_amounts
+    from tracekit.transform.shaking import shake as perturb
+
+    check_amounts(seconds, run_share)
+    trace, found = load(file, format=from_, machine=machine)
+    width = len(str(count - 1))
+    made = {
+        f"{_stem(file)}_shake{number:0{width}d}": perturb(trace, seed, number, seconds=seconds, run_share=run_share)
+        for number in range(count)
+    }
+    written = _write_all(Path(out), made, file, to or found, force=force)
+    if json:
+        print_json({"trace": file, "seed": seed, "seconds": seconds, "files": [str(path) for path in written]})
+    else:
+        say(f"{len(written):,} perturbations in {out}")
+
+
+def _stem(path: str) -> str:
+    """Return a file's name without endings."""
+    from tracekit.files import COMPRESSED_SUFFIXES
+
+    name = Path(path)
+    if name.suffix.lower() in COMPRESSED_SUFFIXES:
+        name = name.with_suffix("")
+    return name.stem if path != "-" else "stdin"
+
+
+def _write_all(out: Path, traces: dict[str, Trace], source: str, format: str, *, force: bool) -> list[Path]:
+    """Write every trace into the folder; refuse before the first one if any file is there already."""
+    from tracekit.api import write
+
+    ending = _ending(source, format)
+    places = [out / f"{name}{ending}" for name in traces]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be made: {error.strerror}") from None
+    taken = [place for place in places if place.exists()]
+    if taken and not force:
+        raise OutputError(f"{taken[0]}: exists already; use --force to replace it")
+    for place, trace in zip(places, traces.values(), strict=True):
+        write(trace, place, format, force=force)
+    return places
+
+
+def _ending(source: str, format: str) -> str:
+    """Return the ending for a format: the source's own where it is of that format, else the format's first one."""
+    from swf import FORMATS
+    from swf.base import WritableFormat
+    from tracekit.files import plain_suffix
+
+    known: Any = FORMATS.get(format)
+    if not issubclass(known, WritableFormat):
+        raise UsageError(f"{format} can be read but not written; choose another with --to, such as swf or parquet")
+    own = plain_suffix(source)
+    return own if own in known.suffixes else str(known.suffixes[0])

@@ -1,0 +1,98 @@
+"""Traces cut into parts that have names: by week or month, by label, into equal numbers of jobs, at given moments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import TracekitError, UnknownName, UsageError
+from tracekit.stats import has_calendar, local_times
+from tracekit.trace import Trace
+
+LABELS = ("user", "group", "queue", "partition", "project", "app")
+WAYS = ("week", "month", *LABELS)
+#: Rather an error than a folder full of files that nobody meant.
+MOST_PARTS = 1000
+
+
+def split(trace: Trace, by: str | int) -> list[tuple[str, Trace]]:
+    """Return the parts of a trace with their names, by time or by label; every job is in exactly one of them.
+
+    ``by``: week (ISO, on the machine's clock), month, a label column (jobs without one form the part "unknown"), or a
+    number of parts with equally many jobs, earliest first. Rows keep their order within a part.
+    """
+    if not len(trace):
+        raise TracekitError("there are no jobs to split")
+    if isinstance(by, int) or by.isdigit():
+        return list(_equal(trace, int(by)))
+    if by in LABELS:
+        return list(_by_label(trace, by))
+    if by not in WAYS:
+        raise UnknownName("way to split", by, WAYS)
+    if not has_calendar(trace):
+        raise TracekitError(f"the trace has no calendar, so it cannot be split by {by}; try a number of parts")
+    if np.isnan(trace.column("submit_time")).any():
+        raise TracekitError("some jobs have no submit time; 'tracekit clean' can drop them")
+    stamps = local_times(trace)
+    if by == "month":
+        names = np.array([f"{year:04d}-{month:02d}" for year, month in zip(stamps.year, stamps.month, strict=True)])
+    else:
+        weeks = stamps.isocalendar()
+        names = np.array([f"{year:04d}-W{week:02d}" for year, week in zip(weeks["year"], weeks["week"], strict=True)])
+    return list(_parts(trace, names, by))
+
+
+def split_at(trace: Trace, moments: Sequence[float]) -> list[tuple[str, Trace]]:
+    """Return the parts before, between and after given seconds since the epoch; empty ones are left out."""
+    edges = sorted(set(moments))
+    if not edges:
+        raise UsageError("give at least one moment to split at")
+    part = np.searchsorted(edges, trace.column("submit_time"), side="right")
+    return [
+        (f"part{number + 1}", trace.take(part == number, step=f"part {number + 1} of {len(edges) + 1} by time"))
+        for number in range(len(edges) + 1)
+        if (part == number).any()
+    ]
+
+
+def _equal(trace: Trace, count: int) -> Iterator[tuple[str, Trace]]:
+    if not 2 <= count <= min(len(trace), MOST_PARTS):
+        most = min(len(trace), MOST_PARTS)
+        raise UsageError(f"a trace of {len(trace):,} jobs can be split into 2 to {most:,} parts, not {count}")
+    width = len(str(count))
+    for number, rows in enumerate(np.array_split(trace.order(), count), 1):
+        yield f"part{number:0{width}d}", trace.take(np.sort(rows), step=f"part {number} of {count} by submit time")
+
+
+def _by_label(trace: Trace, column: str) -> Iterator[tuple[str, Trace]]:
+    if not trace.has(column):
+        raise TracekitError(f"the trace has no {column}s")
+    labels = [str(label) for label in trace.jobs[column].cat.categories]
+    codes = trace.column(column)
+    yield from _parts(trace, np.array([*labels, "unknown"], dtype=object)[codes], column)
+
+
+def _parts(trace: Trace, names: NDArray[np.object_], by: str) -> Iterator[tuple[str, Trace]]:
+    present = sorted(set(names.tolist()))
+    if len(present) > MOST_PARTS:
+        raise TracekitError(f"that would be {len(present):,} parts, one per {by}; {MOST_PARTS:,} is the most")
+    for name in present:
+        yield name, trace.take(names == name, step=f"only {by} {name}")
+
+
+def file_names(names: Sequence[str]) -> list[str]:
+    """Return a safe and distinct file name for every part.
+
+    >>> file_names(["2024-W01", "a/b", "a b"])
+    ['2024-W01', 'a-b', 'a-b-2']
+    """
+    taken: dict[str, int] = {}
+    found = []
+    for name in names:
+        safe = re.sub(r"[^\w.+-]+", "-", name).strip(".-") or "unnamed"
+        taken[safe.lower()] = taken.get(safe.lower(), 0) + 1
+        found.append(safe if taken[safe.lower()] == 1 else f"{safe}-{taken[safe.lower()]}")
+    return found
