@@ -21,6 +21,7 @@ from tracekit.errors import TracekitError
 COMMAND_MODULES = (
     "tracekit.cli.traces",
     "tracekit.cli.inspect",
+    "tracekit.cli.transform",
     "tracekit.cli.catalog",
     "tracekit.cli.env",
     "tracekit.cli.sacct",
