@@ -29,6 +29,7 @@ COMMAND_MODULES = (
     "tracekit.cli.score",
     "tracekit.cli.report",
     "tracekit.cli.simulate",
+    "tracekit.cli.schedules",
     "tracekit.cli.experiment",
     "tracekit.cli.serve",
     "tracekit.cli.learn",

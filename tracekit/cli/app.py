@@ -53,9 +53,14 @@ def say(message: str) -> None:
 
 
 def print_json(data: Any) -> None:
-    """Print one JSON object on stdout; NaN and infinity, which JSON cannot hold, become null."""
+    """Print one JSON object on stdout."""
+    sys.stdout.write(json_text(data))
+
+
+def json_text(data: Any) -> str:
+    """Return data as JSON; NaN and infinity, which JSON cannot hold, become null."""
     text = json.dumps(_plain(data), indent=2, ensure_ascii=False) + "\n"
-    sys.stdout.write(text.encode("utf-8", "replace").decode())  # bytes of odd file names cannot stand in JSON
+    return text.encode("utf-8", "replace").decode()  # bytes of odd file names cannot stand in JSON
 
 
 def _plain(data: Any) -> Any:

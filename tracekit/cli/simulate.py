@@ -137,8 +137,8 @@ def simulate(
         seed=seed,
         options=_options(option),
     )
-    policies = _names(policy)
-    backfills = _names(backfill or "easy")
+    policies = names_of(policy)
+    backfills = names_of(backfill or "easy")
     for name in policies:
         find(name)
     backfills = list(dict.fromkeys(backfill_for(name, switches) for name in backfills))
@@ -239,7 +239,8 @@ def _print_shaken(rows: list[dict[str, Any]], shaken: dict[str, Any]) -> None:
     console().print(made)
 
 
-def _names(text: str) -> list[str]:
+def names_of(text: str) -> list[str]:
+    """Split names at commas; the same name twice is one."""
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
         raise UsageError(f"'{text}' names nothing; write names with commas between them")

@@ -1,0 +1,161 @@
+"""Commands about schedules beyond one simulation: sweep over loads, explain a wait."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from tracekit.cli.app import Force, Json, Seed, Settings, app, console, json_text, print_json, say, table
+from tracekit.cli.simulate import From, In, MachineFile, Procs, Resource, names_of
+from tracekit.errors import OutputError, UsageError
+
+if TYPE_CHECKING:
+    from tracekit.machine import Unit
+
+
+@app.command()
+def sweep(
+    file: In,
+    out: Annotated[str, typer.Option("--out", "-o", help="Folder for sweep.csv, sweep.json and the picture.")],
+    load: Annotated[str, typer.Option("--load", help="FROM:TO, FROM:TO:STEP, or loads with commas.")] = "0.5:1.1",
+    policy: Annotated[str, typer.Option("--policy", help="Policies, by comma.")] = "fcfs",
+    backfill: Annotated[str, typer.Option("--backfill", help="Backfillings, by comma.")] = "easy",
+    shake: Annotated[int, typer.Option("--shake", help="Shaken inputs for each point; their spread is shown.")] = 5,
+    windows: Annotated[
+        int | None, typer.Option("--windows", help="In place of shaken inputs: so many random windows.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", help="Jobs of a window.")] = 5000,
+    estimates: Annotated[str, typer.Option("--estimates", help="As in simulate.")] = "requested",
+    warmup: Annotated[str, typer.Option("--warmup", help="Left out of the metrics at the start: 5% or 12h.")] = "5%",
+    cooldown: Annotated[str, typer.Option("--cooldown", help="The same at the end.")] = "5%",
+    procs: Procs = None,
+    resource: Resource = None,
+    seed: Seed = 0,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Simulations at once.")] = None,
+    machine: MachineFile = None,
+    from_: From = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Draw load–wait curves: the same jobs arriving slower and faster, under one or more policies.
+
+    Every point is a mean with its 95 % interval. Beyond saturation waits grow with the length of the trace.
+
+    Example: `tracekit sweep sample.swf --load 0.5:1.1 --policy fcfs,sjf -o curves`
+    """
+    from tracekit import plots
+    from tracekit.api import read
+    from tracekit.files import write_text
+    from tracekit.plots.loads import load_curves
+    from tracekit.sim.comparing import check_count
+    from tracekit.sim.many import draw_windows
+    from tracekit.sim.policies import find
+    from tracekit.sim.sweep import as_table, parse_loads
+    from tracekit.sim.sweep import sweep as run
+    from tracekit.sim.switches import Switches, backfill_for
+
+    loads = parse_loads(load)
+    switches = Switches(
+        estimates=estimates,
+        warmup=warmup,
+        cooldown=cooldown,
+        procs=procs,
+        resource=cast("Unit | None", resource),  # names are checked there
+        seed=seed,
+    )
+    pairs = [(p, backfill_for(b, switches)) for p in names_of(policy) for b in names_of(backfill)]
+    for name, _ in pairs:
+        if name == "replay":
+            raise UsageError("replay decides nothing, so it has no curve; leave it out")
+        find(name)
+    if windows is None:
+        check_count(shake)
+    folder = Path(out)
+    places = {name: folder / name for name in ("sweep.csv", "sweep.json", "sweep.png")}
+    taken = [place for place in places.values() if place.exists()]
+    if taken and not force:
+        raise OutputError(f"{taken[0]}: exists already; use --force to replace it")
+    trace = read(file, from_, machine=machine)
+    parts = draw_windows(len(trace), windows, jobs, seed) if windows is not None else []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made: {error.strerror}") from None
+    rows = run(trace, loads, pairs, switches, shakes=shake, windows=parts, threads=threads, tell=say)
+    found = {"trace": file, "switches": switches.to_dict(), "loads": loads, "points": rows}
+    write_text(places["sweep.csv"], as_table(rows), force=force)
+    write_text(places["sweep.json"], json_text(found), force=force)
+    plots.save(load_curves(rows, len(trace)), places["sweep.png"], force=force)
+    say(f"sweep.csv, sweep.json and sweep.png in {out}")
+    if json:
+        print_json(found)
+        return
+    titles = ["load", *(f"{p}+{b}" for p, b in pairs)]
+    made = table(*titles, title=f"{file}: mean bounded slowdown, ± half of the 95 % interval", right=titles)
+    for number, value in enumerate(loads):
+        line = rows[number * len(pairs) : (number + 1) * len(pairs)]
+        cells = [f"{row['mean_bsld']['mean']:,.2f} ± {_half(row['mean_bsld']):,.2f}" for row in line]
+        made.add_row(f"{value:g}", *cells)
+    console().print(made)
+
+
+def _half(interval: dict[str, float]) -> float:
+    return (interval["high"] - interval["low"]) / 2
+
+
+@app.command()
+def explain(
+    schedule: Annotated[
+        str, typer.Argument(metavar="SCHEDULE", help="CSV: job_id,submit_time,start_time,end_time,procs.")
+    ],
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace that it is a schedule of.")],
+    job: Annotated[int, typer.Option("--job", help="Id of the job that waited.")],
+    procs: Procs = None,
+    from_: From = None,
+    json: Json = False,
+) -> None:
+    """Say why a job waited: the machine being full, the order of jobs, or its own estimate; the parts add up.
+
+    Where it is known how the schedule was made (simulate --out writes switches.json beside it), another estimate is
+    tried by simulating again; else by looking for a gap in the schedule as it was.
+
+    Example: `tracekit explain runs/fcfs__easy/schedule.csv sample.swf --job 5000`
+    """
+    from tracekit.api import read
+    from tracekit.sim.remaking import explain_file
+    from tracekit.sim.wording import duration
+
+    found = explain_file(schedule, read(trace, from_), job, procs=procs)
+    if json:
+        print_json({"schedule": schedule, "trace": trace, **found.to_dict()})
+        return
+    out = console()
+    out.print(found.text())
+    if found.wait <= 0:
+        return
+    rows = table("cause", "of the wait", "share", right=("of the wait", "share"))
+    for name, meaning in _MEANINGS.items():
+        if found.parts[name] > 0:
+            rows.add_row(meaning, duration(found.parts[name]), f"{found.parts[name] / found.wait:.0%}")
+    out.print(rows)
+    for other in found.others:
+        when = (
+            f"{duration(abs(other.earlier))} {'earlier' if other.earlier > 0 else 'later'}"
+            if other.earlier
+            else "then, too"
+        )
+        out.print(f"with {other.words} ({duration(other.estimate)}): start at {other.start:g}, {when}")
+    if not Settings.quiet and found.others:
+        say(f"other estimates were {found.method}")
+
+
+_MEANINGS = {
+    "full": "the machine was full of jobs that ran before",
+    "outage": "part of the machine was away",
+    "ahead": "jobs submitted before it took the place",
+    "overtaken": "jobs submitted after it took the place",
+    "held_back": "free processors were kept for others",
+    "estimate": "its own estimate was too long",
+}
