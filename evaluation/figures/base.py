@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 INK, SOFT, REAL = "#1f2328", "#cfd4da", "#0b0c0d"
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 _LONGEST = 24  # letters of a name
+_INSIDE = 5  # curves whose names find room among them
 NAMES = {
     "run_time": "run time",
     "req_time": "limit",
@@ -116,8 +117,19 @@ def bare(axis: Axes) -> None:
 
 
 def legend(axis: Axes, **options: Any) -> None:
-    """Name the curves, in a box that the grid does not shine through."""
-    made = axis.legend(frameon=False, fontsize=8.5, handlelength=1.8, **options)
+    """Name the curves: inside the axes where they are few, below them where they are many."""
+    handles, names = axis.get_legend_handles_labels()
+    if len(names) <= _INSIDE:
+        made = axis.legend(frameon=False, fontsize=8.5, handlelength=1.8, **options)
+    else:
+        figure = axis.get_figure(root=True)
+        assert figure is not None
+        width, height = figure.get_size_inches()
+        columns = max(2, int(width // 1.5))
+        figure.set_size_inches(width, height + 0.17 * -(-len(names) // columns))
+        made = figure.legend(
+            handles, names, loc="outside lower center", ncols=columns, frameon=False, fontsize=7.5, handlelength=1.8
+        )
     for text in made.get_texts():
         text.set_color(INK)
 

@@ -11,9 +11,10 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from evaluation.figures.base import INK, REAL, SOFT
+from tracekit.plots.style import BLUE
 
 #: Colours that the page sets; the value here is what a saved file has, and a page without the variable.
-_VARIABLES = {INK: "--ink", SOFT: "--soft", REAL: "--real"}
+_VARIABLES = {INK: "--ink", SOFT: "--soft", REAL: "--real", BLUE.lower(): "--blue"}
 _SPACES = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
 _SETTINGS: Any = {"svg.hashsalt": "tracekit", "svg.fonttype": "none", "svg.image_inline": True}
 

@@ -55,8 +55,8 @@ def slug(name: str) -> str:
 
 
 def grid(*parts: Html) -> Html:
-    """Return figures side by side as far as there is room."""
-    return tag("div", joined(parts), class_="figures")
+    """Return figures side by side as far as there is room; two or four of them stand in pairs."""
+    return tag("div", joined(parts), class_="figures two" if len(parts) in (2, 4) else "figures")
 
 
 def models(content: Content, scene: Scene, gallery: Gallery) -> Html:
@@ -107,7 +107,7 @@ def _model(scene: Scene, name: str, gallery: Gallery, ranks: pd.DataFrame | str,
         tag("h4", "Scheduling"),
         grid(
             gallery("Rank of every policy; lines that cross are disagreements", f"rankings {name}",
-                    _slopes(ranks, ["real", name])),
+                    _slopes(ranks, ["real", name]), wide=True),
         ),
     ]  # fmt: skip
     if schedules_too:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from evaluation.base import FAMILIES
 from evaluation.report.content import Content
+from evaluation.report.headline import headline
 from evaluation.report.markup import Cell, Html, inline, joined, paragraph, table, tag
-from evaluation.report.words import Standing, alarms, best, family_sentence, headline, measured, standings
+from evaluation.report.words import Standing, alarms, best, family_sentence, measured, standings
 from evaluation.score import Scored, Scores
 from tracekit import stats
 from tracekit.plots.style import duration
@@ -18,18 +19,23 @@ from tracekit.plots.style import duration
 BADGES = {"equivalent": "✓ equivalent", "better": "▲ better", "worse": "▼ worse", "undecided": "? undecided",
           "failed": "✕ failed"}  # fmt: skip
 
+_FEW = 4  # verdicts that find room above the table
+
 
 def overview(content: Content) -> Html:
     """Return heading, verdicts, who is closest where, and a sentence for every family."""
+    few = len(content.verdicts) <= _FEW
+    verdicts = [verdict_list(content)] if content.verdicts else []
     return joined(
         [
             tag("h1", content.heading),
             tag("p", _facts(content), class_="facts"),
             paragraph(headline(content), class_="lead"),
-            *([verdict_list(content)] if content.verdicts else []),
-            *([tag("p", content.sensitivity, class_="quiet")] if content.sensitivity else []),
             *_failures(content),
-            who_wins(content.scores),
+            *(verdicts if few else []),
+            who_wins(content),
+            *([] if few else verdicts),
+            *([tag("p", content.sensitivity, class_="quiet")] if content.sensitivity else []),
             families(content.scores),
         ]
     )
@@ -71,24 +77,40 @@ def _failures(content: Content) -> list[Html]:
     ]
 
 
-def who_wins(scores: Scores) -> Html:
+def who_wins(content: Content) -> Html:
     """Return the table of models and families: how many scores lie within the real trace's own noise."""
+    scores = content.scores
     shown = [family for family in FAMILIES if family in measured(scores)]
     by_family = {family: standings(scores, family) for family in shown}
     top = {family: best(found) for family, found in by_family.items()}
-    rows = [_row(scores, one, k, by_family, top, f"#model-{k}") for k, one in enumerate(scores.synthetic)]
     base = {family: standings(scores, family, baselines=True) for family in shown}
-    rows += [_row(scores, one, k, base, {}, "") for k, one in enumerate(scores.baselines)]
-    caption = "Who wins on what: scores within the real trace's own noise (as far as halves of it differ). ★ closest."
-    if scores.baselines:
-        caption += " Grey: trivial baselines that every model should beat."
-    return table(caption, ["trace", *map(str.capitalize, shown)], rows, kind="matrix", foot=len(scores.baselines))
+    verdicts, others = ({str(one["model"]): one for one in found} for found in (content.verdicts, content.others))
+    rows = []
+    for one in (*scores.synthetic, *scores.baselines):
+        ours = one in scores.synthetic
+        k = (scores.synthetic if ours else scores.baselines).index(one)
+        name = tag("a", one.name, href=f"#model-{k}") if ours else f"{one.name} (baseline)"
+        agents = [_verdict((verdicts if ours else others).get(one.name))] if content.verdicts else []
+        rows.append([Cell(name), *agents, *_cells(one, k, by_family if ours else base, top if ours else {})])
+    caption = "Who wins on what: scores within the real trace's own noise (as far as halves of it differ)."
+    caption += " ★ closest." if len(scores.synthetic) > 1 else ""
+    caption += " Grey: trivial baselines that every model should beat." if scores.baselines else ""
+    heads = ["trace", *(["Agents"] if content.verdicts else []), *map(str.capitalize, shown)]
+    return table(caption, heads, rows, kind="matrix", foot=len(scores.baselines))
 
 
-def _row(
-    scores: Scores, one: Scored, k: int, found: dict[str, list[Standing]], top: dict[str, list[Standing]], link: str
-) -> list[Cell]:
-    cells = [Cell(tag("a", one.name, href=link) if link else f"{one.name} (baseline)", kind="name")]
+def _verdict(verdict: Mapping[str, Any] | None) -> Cell:
+    """Return how agents fare that were trained on a trace, in a word and a number."""
+    if verdict is None:
+        return Cell("–", kind="left")
+    outcome = str(verdict["verdict"])
+    difference = float("nan") if verdict.get("difference") is None else float(verdict["difference"])
+    number = f" {100 * difference:+.1f} %".replace("-", "−") if np.isfinite(difference) else ""
+    return Cell(BADGES[outcome] + number, difference, f"verdict left {outcome}", str(verdict.get("sentence") or ""))
+
+
+def _cells(one: Scored, k: int, found: dict[str, list[Standing]], top: dict[str, list[Standing]]) -> list[Cell]:
+    cells = []
     for family, standing in found.items():
         if family == "privacy":
             cells.append(_privacy(one))

@@ -1,0 +1,106 @@
+"""The first sentences of the page: what a busy person should take home."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evaluation.base import FAMILIES
+from evaluation.report.content import Content
+from evaluation.report.words import Bold, Words, alarms, best, measured, standings
+from evaluation.score import Scored, Scores
+
+
+def headline(content: Content) -> Words:
+    """Return what a busy person should take home, in two or three sentences."""
+    return (_verdict_headline(content) if content.verdicts else _score_headline(content.scores)) + _caution(content)
+
+
+def _verdict_headline(content: Content) -> Words:
+    groups = {
+        "equivalent": "as good as with real jobs",
+        "better": "better",
+        "worse": "worse",
+        "undecided": "undecided",
+        "failed": "failed",
+    }
+    said: Words = ["Agents trained on synthetic jobs: "]
+    for outcome, phrase in groups.items():
+        names = [str(v["model"]) for v in content.verdicts if v["verdict"] == outcome]
+        if names:
+            said += ["; " if len(said) > 1 else "", Bold(phrase), f" for {listed(names)}"]
+    return [*said, "."]
+
+
+def _score_headline(scores: Scores) -> Words:
+    families = [family for family in measured(scores) if family != "privacy"]
+    if len(scores.synthetic) == 1:
+        found = {family: standings(scores, family)[0] for family in families}
+        within, judged = (sum(getattr(s, what) for s in found.values()) for what in ("within", "judged"))
+        ranked = sorted((s for s in found.items() if s[1].judged), key=lambda item: item[1].share)
+        said: Words = [
+            Bold(scores.synthetic[0].name),
+            f": {within} of {judged} scores within the real trace's own noise",
+        ]
+        if len(ranked) > 1 and ranked[0][1].share < ranked[-1][1].share:
+            said += [f"; best in {ranked[-1][0]}, worst in {ranked[0][0]}"]
+        return [*said, "."]
+    said = _leaders(scores, families, scores.synthetic)
+    perfect = [one.name for one in scores.synthetic if _all_within(scores, one.name)]
+    if perfect:
+        return [*said, f" Within the real trace's own noise everywhere: {listed(perfect)}."]
+    return [*said, " None stays within the real trace's own noise everywhere."]
+
+
+def _leaders(scores: Scores, families: Sequence[str], among: Sequence[Scored]) -> Words:
+    """Say which of some traces is closest in which families."""
+    won: dict[str, list[str]] = {}
+    names = {one.name for one in among}
+    for family in families:
+        top = best([one for one in standings(scores, family) if one.name in names])
+        if len(top) == 1:
+            won.setdefault(top[0].name, []).append(family)
+    if not won:
+        return ["No model stands out."]
+    said: Words = []
+    for name, where in sorted(won.items(), key=lambda item: -len(item[1]))[:3]:
+        said += [
+            "; " if said else "",
+            Bold(name),
+            f" is closest in {listed(where)}" if not said else f" in {listed(where)}",
+        ]
+    return [*said, "."]
+
+
+def _all_within(scores: Scores, name: str) -> bool:
+    found = [s for f in FAMILIES if f != "privacy" for s in standings(scores, f) if s.name == name and s.judged]
+    return bool(found) and all(one.within == one.judged for one in found)
+
+
+def _caution(content: Content) -> Words:
+    """Say what must not be overlooked: copies, or that nobody looked for them."""
+    scores = content.scores
+    if "privacy" not in measured(scores):
+        return [" Privacy was not measured: a plain copy would look perfect here."]
+    copying = [one for one in scores.synthetic if alarms(one)]
+    honest = [one for one in scores.synthetic if one not in copying]
+    if not copying:
+        return []
+    said: Words = [" ", Bold(f"Privacy alarm for {listed([one.name for one in copying])}")]
+    said += [f": {alarms(copying[0])[0]}." if len(copying) == 1 else ": real jobs shine through."]
+    if content.verdicts or not honest:
+        return said
+    if len(honest) == 1:
+        return [*said, " Without alarm: ", Bold(honest[0].name), "."]
+    families = [family for family in measured(scores) if family != "privacy"]
+    return [*said, " Of those without alarm, ", *_leaders(scores, families, honest)]
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """Join names as one would say them; of many only the first.
+
+    >>> listed(["a"]), listed(["a", "b", "c"]), listed(list("abcdef"))
+    ('a', 'a, b and c', 'a, b, c and 3 more')
+    """
+    if len(names) > most:
+        names = [*names[: most - 1], f"{len(names) - most + 1} more"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
