@@ -1,6 +1,7 @@
 """Cleaning by named rules. None ever applies by itself; each says what it changes, and counts the rows.
 
-A list of rules is a recipe: a small TOML file that gives two people the same trace from the same source.
+A list of rules is a recipe: a small TOML file that gives two people the same trace from the same source. Some rules
+take an argument after a colon: ``drop-jobs:user=374 and submit>=900 and submit<=1200``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tracekit.errors import FormatError, UnknownName
+from tracekit.errors import FormatError, UnknownName, UsageError
 from tracekit.files import read_toml
 from tracekit.schema import SIZE_COLUMNS
 from tracekit.trace import Trace
@@ -20,11 +21,15 @@ from tracekit.validation import BY_CHECK, WHOLE_COLUMNS
 
 @dataclass(frozen=True)
 class Rule:
-    """A named change to a trace; ``apply`` returns the new trace and the number of rows it changed or removed."""
+    """A named change to a trace; ``apply`` returns the new trace and the number of rows it changed or removed.
+
+    A rule whose ``example`` is not empty needs an argument after a colon, and gets it as a second value.
+    """
 
     name: str
     meaning: str
-    apply: Callable[[Trace], tuple[Trace, int]]
+    apply: Callable[..., tuple[Trace, int]]
+    example: str = ""
 
 
 def _drop(check_name: str) -> Rule:
@@ -68,6 +73,18 @@ def _round_counts(trace: Trace) -> tuple[Trace, int]:
     return (trace.assign(rounded), int(found.sum())) if found.any() else (trace, 0)
 
 
+def _mending(name: str) -> Callable[..., tuple[Trace, int]]:
+    """Return a function of `tracekit.doctor.mending`, imported when it is first used."""
+
+    def apply(trace: Trace, *arguments: str) -> tuple[Trace, int]:
+        from tracekit.doctor import mending
+
+        changed: tuple[Trace, int] = getattr(mending, name)(trace, *arguments)
+        return changed
+
+    return apply
+
+
 _RULES = (
     Rule("sort-by-submit", "put the jobs into order of submit time, ties as they stand in the file", _sort),
     _drop("missing-submit-time"),
@@ -88,21 +105,55 @@ _RULES = (
     _unset("negative-memory", ("req_mem", "used_mem"), "make memory below zero unknown", lambda v: v < 0),
     _drop("cancelled-before-start"),
     _drop("infinite-values"),
+    Rule(
+        "drop-jobs",
+        "remove the jobs that a filter describes, in the notation of the Parallel Workloads Archive",
+        _mending("drop_jobs"),
+        "drop-jobs:user=374 and job>14968 and job<28553",
+    ),
+    Rule("drop-flurries", "remove bursts of single users that dominate the log for a while", _mending("drop_flurries")),
+    Rule(
+        "drop-duplicated-blocks",
+        "remove the second copy of blocks of records that stand twice",
+        _mending("drop_duplicated_blocks"),
+    ),
+    Rule("mend-jumps", "set the clock right where submit times jump back, and sort", _mending("mend_jumps")),
+    Rule(
+        "cut-outages",
+        "close outages of a day and more: later submits move earlier by whole weeks, or days",
+        _mending("cut_outages"),
+    ),
+    Rule(
+        "convert-units",
+        "convert a column that is in minutes, hours or milliseconds, bytes, MB or GB, or nodes",
+        _mending("convert_units"),
+        "convert-units:run_time=minutes",
+    ),
 )
 RULES = {rule.name: rule for rule in _RULES}
 
 
 def clean(trace: Trace, rules: Sequence[str]) -> tuple[Trace, dict[str, int]]:
     """Apply rules in the order given; return the trace and how many rows each rule changed or removed."""
-    for name in rules:
-        if name not in RULES:
-            raise UnknownName("cleaning rule", name, RULES)
+    chosen = [(text, *_parsed(text)) for text in rules]
     counts: dict[str, int] = {}
-    for name in rules:
-        trace, changed = RULES[name].apply(trace)
-        counts[name] = counts.get(name, 0) + changed
+    for text, rule, arguments in chosen:
+        trace, changed = rule.apply(trace, *arguments)
+        counts[text] = counts.get(text, 0) + changed
     steps = ", ".join(f"{name} ({changed} rows)" for name, changed in counts.items())
     return trace.replace(step=f"clean: {steps}") if rules else trace, counts
+
+
+def _parsed(text: str) -> tuple[Rule, list[str]]:
+    """Return the rule that ``name`` or ``name:argument`` stands for, and its argument if it takes one."""
+    name, colon, argument = text.partition(":")
+    if name not in RULES:
+        raise UnknownName("cleaning rule", name, RULES)
+    rule = RULES[name]
+    if bool(rule.example) != bool(colon and argument.strip()):
+        hint = f"needs an argument, such as {rule.example}" if rule.example else "takes no argument"
+        raise UsageError(f"the rule {name} {hint}")
+    return rule, [argument.strip()] if rule.example else []
 
 
 def read_recipe(path: str | Path) -> list[str]:
@@ -120,5 +171,6 @@ def recipe_text(counts: dict[str, int], *, source: str) -> str:
         f"# made from {source}",
         "rules = [",
     ]
-    lines += [f'    "{name}",  # {changed} rows' for name, changed in counts.items()]
+    quoted = {name: name.replace("\\", "\\\\").replace('"', '\\"') for name in counts}
+    lines += [f'    "{quoted[name]}",  # {changed} rows' for name, changed in counts.items()]
     return "\n".join([*lines, "]", ""])

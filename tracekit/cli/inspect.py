@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tracekit.cli.app import Force, Json, app, console, print_json, say, table
 from tracekit.cli.traces import Epoch, From, In, MachineFile, Map, OnError, Procs, TimeZone, load
 from tracekit.errors import OutputError, UsageError
+
+if TYPE_CHECKING:
+    from tracekit.doctor import Finding
+    from tracekit.trace import Trace
 
 Folder = Annotated[str, typer.Option("-o", "--out", help="Folder for the pictures; made if it is not there.")]
 
@@ -67,6 +71,102 @@ def plot(
     for row in rows:
         made.add_row(row["name"], row["shows"], ", ".join(row["files"]) or f"skipped: {row['skipped']}")
     console().print(made, soft_wrap=False)
+
+
+@app.command()
+def doctor(
+    file: In,
+    out: Annotated[
+        str | None, typer.Option("-o", "--out", help="Folder for a picture of each finding, the recipe and the report.")
+    ] = None,
+    recipe: Annotated[
+        str | None, typer.Option("--recipe", help="Write the rules that would mend the findings to this file.")
+    ] = None,
+    from_: From = None,
+    procs: Procs = None,
+    machine: MachineFile = None,
+    timezone: TimeZone = None,
+    on_error: OnError = "stop",
+    map_: Map = None,
+    epoch: Epoch = None,
+    force: Force = False,
+    json: Json = False,
+) -> None:
+    """Examine a trace deeply: overload, outages, clocks, units, flurries, copies, a header that disagrees.
+
+    Every finding comes with its evidence and the cleaning rule that would mend it. Nothing is changed: `tracekit clean
+    --recipe` applies the rules once you agree with them.
+
+    Example: `tracekit doctor sample.swf -o examined`
+    """
+    from tracekit import doctor as examination
+    from tracekit.files import check_writable, write_text
+
+    if recipe:
+        check_writable(recipe, force=force)
+    folder = _folder(out, ["recipe.toml", "report.json"], force=force) if out else None
+    trace, format = load(
+        file, format=from_, procs=procs, machine=machine, timezone=timezone, on_error=on_error, map_=map_, epoch=epoch
+    )
+    report = examination.examine(
+        trace, progress=lambda name: say(f"  looking for: {name}") if len(trace) > 300_000 else None
+    )
+    rows = [finding.to_dict() for finding in report.findings]
+    for row in rows:
+        row["picture"] = None
+    text = examination.recipe(report, source=Path(file).name)
+    if folder:
+        _draw_findings(trace, report.findings, rows, folder, force=force)
+        write_text(folder / "recipe.toml", text, force=force)
+    if recipe:
+        write_text(recipe, text, force=force)
+    data = {"trace": file, "format": format, **report.to_dict(), "findings": rows}
+    data["recipe"] = recipe or (str(folder / "recipe.toml") if folder else None)
+    if folder:
+        from json import dumps
+
+        write_text(folder / "report.json", dumps(data, indent=2) + "\n", force=force)
+    if json:
+        print_json(data)
+        return
+    _print_findings(file, data)
+
+
+def _draw_findings(
+    trace: Trace, findings: list[Finding], rows: list[dict[str, Any]], folder: Path, *, force: bool
+) -> None:
+    """Draw each finding that has a picture, numbered as in the report."""
+    from tracekit import plots
+
+    for number, (finding, row) in enumerate(zip(findings, rows, strict=True), start=1):
+        if finding.draw is None:
+            continue
+        place = folder / f"{number:02d}-{finding.rule}.png"
+        try:
+            plots.save(finding.draw(trace), place, force=force)
+        except plots.NothingToDraw:
+            continue
+        row["picture"] = str(place)
+
+
+def _print_findings(file: str, data: dict[str, Any]) -> None:
+    out = console()
+    for number, row in enumerate(data["findings"], start=1):
+        out.print(f"{number:3d}. {row['severity'].upper()}  {row['rule']}", style="bold")
+        out.print(f"     {row['message']}", soft_wrap=False)
+        if row["count"]:
+            first = ", ".join(map(str, row["first_rows"])) + (" …" if row["count"] > len(row["first_rows"]) else "")
+            out.print(f"     rows: {first} ({row['count']:,} in all)")
+        for word, key in (("mended by", "fix"), ("advice", "advice"), ("picture", "picture")):
+            if row[key]:
+                out.print(f"     {word}: {row[key]}")
+    notes = len(data["findings"]) - data["alarms"]
+    out.print(f"{file}: {data['jobs']:,} jobs, {data['alarms']} alarms, {notes} notes")
+    if data["not_looked_for"]:
+        reasons = "; ".join(f"{row['what']} ({row['reason']})" for row in data["not_looked_for"])
+        out.print(f"not looked for: {reasons}")
+    if data["recipe"]:
+        out.print(f"recipe: {data['recipe']}; apply it with  tracekit clean IN OUT --recipe {data['recipe']}")
 
 
 def _listed(text: str) -> list[str]:

@@ -1,0 +1,325 @@
+"""The doctor: each known damage is found, sound traces raise no alarm, and what it proposes mends what it found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from shared_data import shared, shared_files
+
+import tracekit
+from tracekit import Trace, cleaning, doctor, plots, stats
+from tracekit.doctor.bursts import _stretches, find_bursts
+from tracekit.doctor.clock import find_jumps
+from tracekit.doctor.silence import find_silences
+
+Run = Callable[..., tuple[int, str, str]]
+DAY = 86_400.0
+
+
+@pytest.fixture(scope="module")
+def sound() -> Trace:
+    return tracekit.sample()
+
+
+def flurry(trace: Trace, jobs: int = 2500, days: float = 3.0) -> Trace:
+    submit = trace.column("submit_time")
+    copy = trace.jobs.iloc[[3000] * jobs].copy()
+    copy["submit_time"] = submit[3000] + np.sort(np.random.default_rng(0).uniform(0, days * DAY, jobs).round())
+    copy["job_id"] = trace.jobs["job_id"].max() + 1 + np.arange(jobs)
+    both = pd.concat([trace.jobs, copy]).sort_values("submit_time", kind="stable")
+    return trace.replace(jobs=both.reset_index(drop=True))
+
+
+def hole(trace: Trace) -> Trace:
+    submit = trace.column("submit_time")
+    return trace.take(~((submit >= submit[5000]) & (submit < submit[5000] + 6 * DAY)))
+
+
+def shifted(trace: Trace, seconds: float, rows: slice, *, sort: bool = False) -> Trace:
+    submit = trace.column("submit_time").copy()
+    submit[rows] += seconds
+    moved = trace.assign({"submit_time": submit})
+    return moved.take(moved.order()) if sort else moved
+
+
+def summer_times(trace: Trace) -> Trace:
+    """A year of weekdays, people at work from 9 to 17 on the local clock; summer is an hour off."""
+    zone = "Europe/Berlin"
+    rng = np.random.default_rng(0)
+    days = pd.date_range("2021-01-04", periods=360, freq="D", tz=zone)
+    noons = [day.replace(hour=12).timestamp() for day in days if day.dayofweek < 5]
+    stamps = np.concatenate([noon + np.sort(rng.integers(-3 * 3600, 5 * 3600, 20)) for noon in noons])
+    local = pd.to_datetime(stamps, unit="s", utc=True).tz_convert(zone)
+    stamps = stamps + np.array([3600 if moment.dst() else 0 for moment in local])
+    jobs = pd.DataFrame({"job_id": np.arange(len(stamps)), "submit_time": stamps - stamps[0], "run_time": 60.0,
+                         "req_procs": 1, "user": rng.integers(0, 30, len(stamps)).astype(str)})  # fmt: skip
+    return Trace(jobs, trace.machine.replace(epoch=float(stamps[0]), timezone=zone, header=None))
+
+
+def doubled(trace: Trace, *, sort: bool) -> Trace:
+    block = trace.jobs.iloc[4000:4200].copy()
+    block["job_id"] = trace.jobs["job_id"].max() + 1 + np.arange(200)
+    both = pd.concat([trace.jobs.iloc[:4200], block, trace.jobs.iloc[4200:]])
+    if sort:
+        both = both.sort_values("submit_time", kind="stable")
+    return trace.replace(jobs=both.reset_index(drop=True))
+
+
+def in_nodes(trace: Trace) -> Trace:
+    small = {name: np.ceil(trace.column(name) / 8) for name in ("req_procs", "alloc_procs") if name in trace.jobs}
+    return trace.assign(small).replace(machine=trace.machine.replace(nodes=32, procs=256))
+
+
+DAMAGE: dict[str, tuple[str, Callable[[Trace], Trace]]] = {
+    "run times in minutes": ("wrong-units", lambda t: t.assign({"run_time": np.round(t.column("run_time") / 60)})),
+    "limits in minutes": ("wrong-units", lambda t: t.assign({"req_time": t.column("req_time") / 60})),
+    "run times in milliseconds": ("wrong-units", lambda t: t.assign({"run_time": t.column("run_time") * 1000})),
+    "a part in minutes": (
+        "wrong-units",
+        lambda t: t.assign({"run_time": np.where(np.arange(len(t)) < 4000, 1 / 60, 1.0) * t.column("run_time")}),
+    ),
+    "submits in minutes": ("wrong-units", lambda t: t.assign({"submit_time": np.round(t.column("submit_time") / 60)})),
+    "submits in milliseconds": (
+        "future-submit",
+        lambda t: t.assign({"submit_time": t.column("submit_time") * 1000}),
+    ),
+    "nodes for processors": ("wrong-units", in_nodes),
+    "memory in MB": ("wrong-units", lambda t: t.assign({"used_mem": np.arange(len(t)) % 900 + 100.0})),
+    "memory in bytes": ("wrong-units", lambda t: t.assign({"req_mem": (np.arange(len(t)) % 900 + 100.0) * 1e8})),
+    "a machine of half the size": (
+        "demand-over-capacity",
+        lambda t: t.replace(machine=t.machine.replace(procs=(t.machine.procs or 0) // 2)),
+    ),
+    "a flurry": ("flurry", flurry),
+    "six days missing": ("outage", hole),
+    "a part a day ahead": ("clock-jump", lambda t: shifted(t, DAY, slice(5000, 5600))),
+    "a part a day behind": ("clock-jump", lambda t: shifted(t, -DAY, slice(5000, 5600))),
+    "a part a day ahead, sorted": ("clock-jump", lambda t: shifted(t, DAY, slice(5000, 5600), sort=True)),
+    "all a day behind": ("clock-jump", lambda t: shifted(t, -DAY, slice(5000, None))),
+    "summer an hour off": ("daylight-saving", summer_times),
+    "a block twice": ("duplicated-block", lambda t: doubled(t, sort=False)),
+    "a block twice, sorted": ("duplicated-block", lambda t: doubled(t, sort=True)),
+    "jobs in 2099": ("future-submit", lambda t: shifted(t, 75 * 365 * DAY, slice(-3, None))),
+    "jobs a year late": ("future-submit", lambda t: shifted(t, 365 * DAY, slice(-3, None))),
+    "jobs a year early": ("truncated-start", lambda t: shifted(t, -365 * DAY, slice(0, 3))),
+}
+
+
+def rules_of(trace: Trace) -> set[str]:
+    return {finding.rule for finding in doctor.examine(trace).findings if finding.severity != "note"}
+
+
+def test_a_sound_trace_raises_no_alarm(sound: Trace) -> None:
+    assert doctor.examine(sound).alarms == 0
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_every_known_damage_is_found_with_evidence_rows_and_a_picture(name: str, sound: Trace, tmp_path: Path) -> None:
+    rule, damage = DAMAGE[name]
+    trace = damage(sound)
+    found = [
+        finding for finding in doctor.examine(trace).findings if finding.rule == rule and finding.severity != "note"
+    ]
+    assert found, sorted(rules_of(trace))
+    for finding in found:
+        assert finding.evidence
+        assert len(finding.message) > 40
+        assert finding.fix or finding.advice
+        assert finding.draw is not None
+        plots.save(finding.draw(trace), tmp_path / "picture.png", force=True)
+        json.dumps(finding.to_dict())
+
+
+MENDED = ("run times in minutes", "limits in minutes", "run times in milliseconds", "nodes for processors",
+          "memory in bytes", "a flurry", "a part a day ahead", "a part a day behind", "all a day behind",
+          "a block twice", "a block twice, sorted", "jobs a year late", "jobs a year early")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_the_proposed_recipe_mends_the_damage(name: str, sound: Trace, tmp_path: Path) -> None:
+    rule, damage = DAMAGE[name]
+    trace = damage(sound)
+    path = tmp_path / "recipe.toml"
+    path.write_text(doctor.recipe(doctor.examine(trace), source="x"))
+    mended, counts = cleaning.clean(trace, cleaning.read_recipe(path))
+    assert counts
+    assert all(count > 0 for count in counts.values())
+    assert rule not in rules_of(mended)
+
+
+def test_mending_a_jump_brings_the_submit_times_back(sound: Trace) -> None:
+    mended, counts = cleaning.clean(shifted(sound, DAY, slice(5000, 5600)), ["mend-jumps"])
+    assert counts == {"mend-jumps": 600}
+    assert np.array_equal(mended.column("submit_time"), sound.column("submit_time"))
+
+
+def test_cutting_an_outage_keeps_the_hours_and_closes_the_gap(sound: Trace) -> None:
+    trace = hole(sound)
+    (silence,) = find_silences(trace)
+    cut, counts = cleaning.clean(trace, ["cut-outages"])
+    moved = trace.column("submit_time") - cut.column("submit_time")
+    days = (silence.end - silence.start) // DAY
+    assert set(np.unique(moved)) == {0.0, days * DAY}
+    assert counts["cut-outages"] == silence.after
+    assert find_silences(cut) == []
+
+
+def test_the_recipe_of_a_flurry_is_the_archives_own_filter(sound: Trace) -> None:
+    trace = flurry(sound)
+    burst = next(b for b in find_bursts(trace) if len(b.rows) >= 2500)
+    without, counts = cleaning.clean(trace, [burst.rule])
+    assert counts[burst.rule] == len(burst.rows)
+    assert len(without) == len(trace) - len(burst.rows)
+    again, _ = cleaning.clean(trace, ["drop-flurries"])
+    assert not [b for b in find_bursts(again) if b.short and b.weeks * b.share >= 0.6]
+
+
+def test_the_best_stretch_by_hand() -> None:
+    # the user's jobs stand at 0, 10…14 and 40 among all: 10…14 exceed a quarter by most (5 − 5/4)
+    assert _stretches(np.array([0, 10, 11, 12, 13, 14, 40]), 3) == [(1, 5)]
+    assert _stretches(np.arange(0, 100, 5), 3) == []  # every fifth job: never above a quarter
+    assert _stretches(np.arange(20), 3) == [(0, 19)]
+
+
+@pytest.mark.parametrize(
+    ("user", "jobs", "among"),
+    [("21", 944, 2491), ("374", 11740, 13584), ("197", 635, 1436), ("328", 452, 1554)],
+    ids=lambda value: str(value),
+)
+def test_the_published_flurries_of_sdsc_sp2_would_be_found(user: str, jobs: int, among: int) -> None:
+    """The archive's filters, spread evenly over a log of the same size and length: the weakest case of each."""
+    rng = np.random.default_rng(0)
+    others, weeks = 59_725, 105
+    submit = np.sort(rng.uniform(0, weeks * 7 * DAY, others))
+    first = others // 3
+    inside = np.sort(rng.uniform(submit[first], submit[first + among - jobs], jobs))
+    who = np.concatenate([rng.integers(1000, 1400, others).astype(str), np.full(jobs, user)])
+    table = pd.DataFrame({"submit_time": np.concatenate([submit, inside]).round(), "user": who, "run_time": 60.0,
+                          "req_procs": 1}).sort_values("submit_time", kind="stable")  # fmt: skip
+    trace = Trace(table.assign(job_id=np.arange(1, len(table) + 1)).reset_index(drop=True))
+    found = [finding for finding in doctor.examine(trace).findings if finding.rule == "flurry"]
+    assert [finding.evidence["user"] for finding in found] == [user]
+    assert found[0].evidence["jobs"] >= 0.95 * jobs
+
+
+@pytest.mark.parametrize(
+    "text", ["user=ann and run>100", "job>=50 and job<=80", "size>4", "user!=bob", "status=failed"]
+)
+def test_filters_agree_with_pandas(text: str, toy: Trace) -> None:
+    jobs = toy.jobs.assign(run=toy.jobs["run_time"], job=toy.jobs["job_id"], size=toy.sizes())
+    for name in ("user", "status"):
+        jobs[name] = jobs[name].astype(str)
+    query = text
+    for label in ("ann", "bob", "failed"):
+        query = query.replace(f"={label}", f"=='{label}'").replace(f"!=='{label}'", f"!='{label}'")
+    expected = jobs.query(query).index
+    dropped, counts = cleaning.clean(toy, [f"drop-jobs:{text}"])
+    assert counts[f"drop-jobs:{text}"] == len(expected) > 0
+    assert set(dropped.jobs["job_id"]) == set(toy.jobs["job_id"]) - set(toy.jobs["job_id"].iloc[expected])
+
+
+@pytest.mark.parametrize(
+    "rule",
+    ["drop-jobs", "drop-jobs:", "drop-jobs:usr=3", "drop-jobs:user>3", "drop-jobs:run>soon", "drop-jobs:user",
+     "mend-jumps:1", "convert-units:run_time", "convert-units:run_time=years", "convert-units:user=minutes",
+     "convert-units:procs=cores", "convert-units:procs=nodes"],
+)  # fmt: skip
+def test_senseless_rules_are_usage_errors(rule: str, toy: Trace) -> None:
+    with pytest.raises(tracekit.errors.UsageError):
+        cleaning.clean(toy, [rule])
+
+
+@pytest.mark.parametrize("rule", ["drop-flurries", "drop-duplicated-blocks", "mend-jumps", "cut-outages"])
+def test_rules_leave_sound_and_tiny_traces_alone(rule: str, toy: Trace) -> None:
+    for trace in (toy, toy.head(1), toy.take(slice(0, 0))):
+        same, counts = cleaning.clean(trace, [rule])
+        assert counts == {rule: 0}
+        assert same.jobs is trace.jobs
+
+
+def test_convert_units_can_be_limited_to_some_jobs(toy: Trace) -> None:
+    changed, counts = cleaning.clean(toy, ["convert-units:run_time=minutes where job<=10"])
+    assert counts == {"convert-units:run_time=minutes where job<=10": 10}
+    assert np.allclose(changed.column("run_time")[:10], 60 * toy.column("run_time")[:10])
+    assert np.array_equal(changed.column("run_time")[10:], toy.column("run_time")[10:])
+
+
+@pytest.mark.parametrize("jobs", [0, 1, 5, 30])
+def test_small_traces_are_no_problem(jobs: int, toy: Trace) -> None:
+    report = doctor.examine(toy.head(jobs))
+    assert report.jobs == jobs
+    alarms = {finding.rule for finding in report.findings if finding.severity != "note"}
+    assert alarms <= {"usage-over-capacity"}  # the toy's waits are drawn at random, so its jobs do overlap
+
+
+def test_absurd_times_are_survived(toy: Trace) -> None:
+    for submit in (np.full(200, np.nan), np.full(200, 1e15), np.linspace(0, 1e14, 200), -toy.column("submit_time")):
+        doctor.examine(toy.assign({"submit_time": submit}))
+
+
+def test_no_jump_is_seen_in_records_ordered_by_their_end(toy: Trace) -> None:
+    end = toy.column("submit_time") + toy.column("run_time") * 100
+    jobs = toy.jobs.iloc[np.argsort(end)].reset_index(drop=True).assign(job_id=np.arange(200))
+    with pytest.raises(doctor.CannotLook, match="order"):
+        find_jumps(toy.replace(jobs=jobs))
+
+
+def test_the_command_reports_draws_and_writes_a_recipe(tmp_path: Path, run: Run, sound: Trace) -> None:
+    path = tmp_path / "log.swf"
+    tracekit.write(flurry(sound), path)
+    code, text, _ = run("doctor", path, "-o", tmp_path / "out", "--json")
+    assert code == 0
+    report = json.loads(text)
+    assert report["alarms"] >= 1
+    first = report["findings"][0]
+    assert set(first) == {"rule", "severity", "message", "count", "first_rows", "evidence", "fix", "advice", "picture"}
+    assert Path(first["picture"]).stat().st_size > 1000
+    assert json.loads((tmp_path / "out" / "report.json").read_text()) == report
+    assert run("clean", path, tmp_path / "clean.swf", "--recipe", report["recipe"])[0] == 0
+    assert len(tracekit.read(tmp_path / "clean.swf")) < len(tracekit.read(path))
+    assert run("doctor", path, "-o", tmp_path / "out")[0] == 1  # nothing is overwritten
+    code, text, _ = run("doctor", path, "--recipe", tmp_path / "r.toml")
+    assert (code, "flurry" in text, "not looked for" in text) == (0, True, True)
+    assert cleaning.read_recipe(tmp_path / "r.toml")
+    assert run("doctor", tmp_path / "absent.swf")[0] == 1
+
+
+#: Alarms on public logs that are true: outages, missing values and overload are in the data.
+TRUE_ALARMS = {
+    "CEA-Curie": {"flurry", "outage"},
+    "LLNL-Atlas": {"missing-procs"},
+    "NASA-iPSC": {"outage"},
+    "SDSC-BLUE": {"outage", "missing-run-time"},
+    "SDSC-SP2": {"truncated-end", "header-mismatch", "missing-run-time"},
+    "lublin_256.": {"demand-over-capacity"},
+}
+
+
+@pytest.mark.parametrize("path", shared_files("swf/*.swf*"), ids=lambda path: path.name)
+def test_public_logs_raise_only_alarms_that_are_true(path: Path) -> None:
+    trace = tracekit.read(path)
+    expected = next((rules for name, rules in TRUE_ALARMS.items() if path.name.startswith(name)), set())
+    if path.name.startswith("SDSC-SP2") and len(trace) > 10_000:
+        pytest.skip("the whole log has a test of its own")
+    assert rules_of(trace) == expected
+
+
+def test_the_published_flurries_are_found_in_the_whole_sdsc_sp2() -> None:
+    trace = tracekit.read(shared("swf/SDSC-SP2-1998-4.swf.gz"))
+    found = {
+        str(finding.evidence.get("user")) for finding in doctor.examine(trace).findings if finding.rule == "flurry"
+    }
+    assert {"21", "374", "197", "328"} <= found
+
+
+def test_daylight_saving_of_a_real_log() -> None:
+    trace = tracekit.read(shared("swf/KTH-SP2-1996-2.1-cln.swf.gz"))
+    summer = np.array([3600.0 if moment.dst() else 0.0 for moment in stats.local_times(trace)])
+    off = trace.assign({"submit_time": trace.column("submit_time") + summer})
+    assert "daylight-saving" in rules_of(off)
+    assert "daylight-saving" not in rules_of(trace)
