@@ -92,7 +92,7 @@ class PickJob:
         if self.reward not in REWARDS:
             raise UnknownName("reward", self.reward, REWARDS)
         observe.features_of(self.observer)
-        if self.reward == "dense" and not objective(self.objective).additive:
+        if not self.objectives.additive and self.reward == "dense":
             raise UsageError(
                 f"objective '{self.objective}' is known only at the end; reward 'dense' needs a mean over jobs"
             )
@@ -127,7 +127,7 @@ class PickJob:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        return dataclasses.asdict(self) | {"switches": self.switches.to_dict(), "constants": dict(self.constants)}
+        return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PickJob:
