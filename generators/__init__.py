@@ -9,6 +9,7 @@ from tracekit.registry import Registry
 MODELS: Registry[type[Generator]] = Registry(
     "model",
     {
+        "sessions": "generators.sessions:Sessions",
         "ctgan": "generators.sdv:CTGAN",
         "tvae": "generators.sdv:TVAE",
         "copulagan": "generators.sdv:CopulaGAN",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,19 @@ from generators.base import Generator
 from generators.learned import MOST_TRIES, TableModel
 from generators.progress import Progress
 from generators.retime import in_order, match_load, move_start, scale_machine
+from generators.sessions.model import Sessions
+from generators.sessions.whatif import WhatIf
 from tracekit import stats
 from tracekit.errors import FormatError, OutputError, TracekitError, UsageError
 from tracekit.trace import Trace
 
+DEFAULT_MODEL = "sessions"
+#: Options of `make` beside the number of jobs and the seed.
+SHAPING = ("span", "load", "machine_procs", "start", "only", "users", "share", "more")
 #: The load that is reached differs from the one asked for by no more than this share.
 LOAD_TOLERANCE = 0.02
+#: A model that matches the load by itself is left alone when it comes as near as this.
+LOAD_NEAR = 0.01
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ class Fitted:
     @property
     def notes(self) -> list[str]:
         """Return what a person should know about the fit."""
-        return list(self.model.notes) if isinstance(self.model, TableModel) else []
+        return list(getattr(self.model, "notes", []))
 
     @property
     def interrupted(self) -> bool:
@@ -96,21 +103,20 @@ def load(folder: str | Path, *, trust: bool = False) -> Fitted:
     return Fitted(model, int(plain["jobs"]), *numbers)
 
 
-def synth(trace: Trace, model: str, n_jobs: int | None = None, seed: int = 0, **options: Any) -> Trace:
+def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, seed: int = 0, **options: Any) -> Trace:
     """Make a synthetic trace after a real one; the same seed gives the same jobs.
 
     ``n_jobs`` defaults to as many as the real trace has. Options of the fit: ``budget`` (quick, normal, thorough),
-    ``encoding`` (default, raw), ``progress``. Options of the result: those of `make`.
+    ``encoding`` (default, raw), ``skeleton`` and ``privacy`` (of sessions), ``progress``. Options of the result: those
+    of `make`.
 
     >>> import tracekit
     >>> made = tracekit.synth(tracekit.sample().head(500), "resample", 100, seed=1)
     >>> len(made)
     100
     """
-    shaping = {
-        name: options.pop(name) for name in ("span", "load", "machine_procs", "start", "only") if name in options
-    }
-    unknown = set(options) - {"budget", "encoding", "progress"}
+    shaping = {name: options.pop(name) for name in SHAPING if name in options}
+    unknown = set(options) - {"budget", "encoding", "skeleton", "privacy", "progress"}
     if unknown:
         raise UsageError(f"synth has no option {', '.join(sorted(unknown))}")
     if n_jobs is None and shaping.get("span") is None:
@@ -128,19 +134,25 @@ def make(
     machine_procs: int | None = None,
     start: str | None = None,
     only: Mapping[str, str] | None = None,
+    users: int | None = None,
+    share: Mapping[tuple[str, str], float] | None = None,
+    more: Mapping[str, float] | None = None,
 ) -> Trace:
     """Sample from a fitted model.
 
     Either ``n_jobs`` or ``span`` (seconds). ``load`` is ``real`` (the real trace's offered load, within 2 %), ``none``
     (as the model makes it) or a number. ``machine_procs`` scales sizes to another machine, ``start`` sets the date of
-    the first job, ``only`` asks for jobs with certain labels.
+    the first job, ``only`` asks for jobs with certain labels. Of the model sessions one may also ask for a number of
+    ``users``, for the ``share`` of jobs with a label, ``{("queue", "batch"): 0.3}``, and for ``more`` jobs with a
+    resource, ``{"gpus": 1.2}``; the load then is the real one times what follows from that, unless a number is given.
     """
     if n_jobs is not None and span is not None:
         raise UsageError("give either a number of jobs or a span, not both")
     check_seed(seed)
     target = check_load(load)
+    wishes = _wishes(fitted, users, share, more, start)
     if span is None:
-        return _shaped(fitted, n_jobs or fitted.jobs, seed, target, machine_procs, start, only)
+        return _shaped(fitted, n_jobs or fitted.jobs, seed, target, machine_procs, start, only, wishes)
     if not span > 0:
         raise UsageError(f"the span must be above 0 seconds, not {span}")
     if not fitted.span > 0:
@@ -149,7 +161,7 @@ def make(
         )
     count = max(2, round(fitted.jobs * span / fitted.span))
     for _ in range(6):  # the time that so many jobs take depends on them: approach it, then cut
-        made = _shaped(fitted, count, seed, target, machine_procs, start, only)
+        made = _shaped(fitted, count, seed, target, machine_procs, start, only, wishes)
         reached = stats.span(made)
         if span <= reached <= 1.02 * span:
             break
@@ -181,6 +193,24 @@ def check_load(load: str | float) -> str | float:
     return number
 
 
+def _wishes(
+    fitted: Fitted,
+    users: int | None,
+    share: Mapping[tuple[str, str], float] | None,
+    more: Mapping[str, float] | None,
+    start: str | None,
+) -> WhatIf | None:
+    """Return what is asked of a model that can grant wishes, None for one that cannot and is not asked to."""
+    if isinstance(fitted.model, Sessions):
+        if users is not None and users < 1:
+            raise UsageError(f"--users is a whole number from 1, not {users}")
+        return WhatIf(users, dict(share or {}), dict(more or {}), start=start)
+    asked = [flag for flag, value in (("--users", users), ("--share", share), ("--more", more)) if value]
+    if asked:
+        raise UsageError(f"{asked[0]}: model {fitted.model.name} has no such wish; model sessions has")
+    return None
+
+
 def _shaped(
     fitted: Fitted,
     n_jobs: int,
@@ -189,35 +219,66 @@ def _shaped(
     procs: int | None,
     start: str | None,
     only: Mapping[str, str] | None,
+    wishes: WhatIf | None,
 ) -> Trace:
-    made = _sampled(fitted, n_jobs, seed, only, balance=target != "none")
-    steps = []
+    if wishes is not None:
+        made, steps = _granted(fitted, n_jobs, seed, target, procs, only, wishes)
+    else:
+        made, steps = _sampled(fitted, n_jobs, seed, only, balance=target != "none"), []
     if procs is not None:
         made, factor = scale_machine(made, procs)
         steps.append(f"sizes scaled by {factor:.4g} to a machine of {procs} processors")
     if start is not None:
-        made = move_start(in_order(made), start)
+        made = made if wishes is not None else move_start(in_order(made), start)
         steps.append(f"starts at {start}")
     if target != "none":
-        made, said = _loaded(made, fitted, target, scaled=procs is not None)
+        made, said = _loaded(made, fitted, target, scaled=procs is not None, wishes=wishes)
         steps.append(said)
     for step in steps:
         made = made.replace(step=step)
     return made.replace(machine=made.machine.replace(notes=(*made.machine.notes, *steps)))
 
 
-def _loaded(made: Trace, fitted: Fitted, target: str | float, *, scaled: bool) -> tuple[Trace, str]:
+def _granted(
+    fitted: Fitted,
+    n_jobs: int,
+    seed: int,
+    target: str | float,
+    procs: int | None,
+    only: Mapping[str, str] | None,
+    wishes: WhatIf,
+) -> tuple[Trace, list[str]]:
+    """Sample from a model that reaches a load by the number of users, which leaves their hours alone."""
+    model = fitted.model
+    assert isinstance(model, Sessions)
+    size = model.machine.size()
+    if target not in ("real", "none") and size:
+        wishes = replace(wishes, demand=float(target) * size)
+    elif only and target == "real" and np.isfinite(fitted.demand):
+        wishes = replace(wishes, demand=fitted.demand)
+    made = _rejected(model, n_jobs, seed, only) if only else model.sample(n_jobs, seed=seed, what_if=wishes)
+    said = [f"{name} {value}" for name, value in wishes.said().items()]
+    return made, [f"asked for {', '.join(said)}"] if said else []
+
+
+def _loaded(
+    made: Trace, fitted: Fitted, target: str | float, *, scaled: bool, wishes: WhatIf | None = None
+) -> tuple[Trace, str]:
     """Stretch time to the load that is asked for, and say what was reached."""
     size = made.machine.size()
     if target == "real":
         demand = fitted.load * size if scaled and size else fitted.demand
+        if wishes is not None and isinstance(fitted.model, Sessions):
+            demand *= fitted.model.demand(wishes) / fitted.model.demand(WhatIf())
         if not (np.isfinite(demand) and demand > 0):
             return made, "load left as it is: that of the real trace is unknown"
     elif size:
         demand = float(target) * size
     else:
         raise UsageError(f"--load {target} needs a machine whose size is known; give it with --procs or --machine")
-    made, stretch = match_load(made, demand)
+    stretch = 1.0
+    if wishes is None or not abs(stats.mean_demand(made) / demand - 1) <= LOAD_NEAR:
+        made, stretch = match_load(made, demand)
     reached = stats.mean_demand(made) / demand
     if not abs(reached - 1) <= LOAD_TOLERANCE:
         return made, f"load could not be matched: {reached:.3g} times what was asked for"

@@ -22,7 +22,9 @@ _BUDGETS = ("quick", "normal", "thorough")
 def synth(
     real: Annotated[str | None, typer.Argument(metavar="REAL", help="Trace to learn from; - is stdin.")] = None,
     out: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="File to write; - is stdout.")] = "-",
-    model: Annotated[str | None, typer.Option("--model", help="What to learn with; see tracekit models.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help="What to learn with; see tracekit models (default: sessions).")
+    ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Jobs to make (default: as many as REAL).")] = None,
     span: Annotated[str | None, typer.Option("--span", help="Time to fill instead, such as 30d, 12h or 4w.")] = None,
     seed: Seed = 0,
@@ -38,6 +40,21 @@ def synth(
     ] = None,
     start: Annotated[str | None, typer.Option("--start", help="Date of the first job, such as 2025-03-01.")] = None,
     only: Annotated[list[str] | None, typer.Option("--only", help="Only jobs like queue=3; may be repeated.")] = None,
+    skeleton: Annotated[
+        str | None, typer.Option("--skeleton", help="sessions: resampled (users' moved calendars) or modelled.")
+    ] = None,
+    privacy: Annotated[
+        int | None, typer.Option("--privacy", min=1, help="sessions: users who must share what is learnt.")
+    ] = None,
+    users: Annotated[
+        int | None, typer.Option("--users", min=1, help="sessions: as if the trace had so many users.")
+    ] = None,
+    share: Annotated[
+        list[str] | None, typer.Option("--share", help="sessions: share of jobs, such as queue=batch:0.3.")
+    ] = None,
+    more: Annotated[
+        list[str] | None, typer.Option("--more", help="sessions: times as many such jobs, such as gpus:1.2.")
+    ] = None,
     save: Annotated[
         str | None, typer.Option("--save", metavar="DIR", help="Keep the fitted model in a folder.")
     ] = None,
@@ -56,7 +73,10 @@ def synth(
 
     Ctrl-C while it learns ends the learning, keeps the best state so far and goes on (exit code 130).
 
-    Example: `tracekit synth sample.swf -o made.swf --model resample --jobs 1000 --seed 1`
+    The model sessions is the default. It alone grants --users, --share and --more, and reaches a load by the number of
+    users; the others stretch time.
+
+    Example: `tracekit synth sample.swf -o made.swf --jobs 1000 --seed 1`
     """
     from generators import MODELS
     from generators import synth as library
@@ -69,13 +89,15 @@ def synth(
     if (real is None) == (from_model is None):
         raise UsageError("give either a trace to learn from or --from-model DIR")
     if real is not None and model is None:
-        raise UsageError(f"--model is missing; known: {', '.join(MODELS)}")
+        model = library.DEFAULT_MODEL
     if jobs is not None and span is not None:
         raise UsageError("give either --jobs or --span, not both")
     if json and out == "-":
         raise UsageError("--json prints on stdout, so the trace needs a file: -o OUT")
     library.check_load(load)
     seconds, conditions = _parse_span(span), _parse_only(only)
+    shares, times = _parse_share(share), _parse_more(more)
+    options = _options(model, skeleton, privacy)
     if model is not None and model not in MODELS:
         raise UnknownName("model", model, MODELS)
     chosen = traces.prepare(real or "", out, format=to, force=force)
@@ -83,7 +105,9 @@ def synth(
         library.check_folder(save, force=force)
     if real is not None and model is not None:
         trace, _ = traces.load(real, format=from_, procs=procs, machine=machine, timezone=timezone, on_error=on_error)
-        fitted = library.fit(trace, model, seed=seed, budget=budget, encoding=encoding, progress=_progress(model))
+        fitted = library.fit(
+            trace, model, seed=seed, budget=budget, encoding=encoding, progress=_progress(model), **options
+        )
     else:
         fitted = library.load(str(from_model), trust=trust)
     for note in fitted.notes:
@@ -92,7 +116,17 @@ def synth(
         fitted.save(save, force=force)
         say(f"{save}: model {fitted.model.name}")
     made = library.make(
-        fitted, jobs, seed=seed, span=seconds, load=load, machine_procs=machine_procs, start=start, only=conditions
+        fitted,
+        jobs,
+        seed=seed,
+        span=seconds,
+        load=load,
+        machine_procs=machine_procs,
+        start=start,
+        only=conditions,
+        users=users,
+        share=shares,
+        more=times,
     )
     for step in made.history[-3:]:
         if step.startswith("load"):
@@ -142,6 +176,42 @@ def _parse_only(given: list[str] | None) -> dict[str, str] | None:
                 raise UsageError(f"--only {text}: not a condition such as queue=3")
             conditions[name.strip()] = value.strip()
     return conditions or None
+
+
+def _options(model: str | None, skeleton: str | None, privacy: int | None) -> dict[str, Any]:
+    """Return the options of the fit that only the model sessions has."""
+    given = {name: value for name, value in (("skeleton", skeleton), ("privacy", privacy)) if value is not None}
+    if given and model != "sessions":
+        of = f"model {model}" if model else "a kept model, which is fitted already,"
+        raise UsageError(f"--{next(iter(given))} belongs to the model sessions; {of} has no such option")
+    return given
+
+
+def _parse_share(given: list[str] | None) -> dict[tuple[str, str], float]:
+    wanted = {}
+    for text in given or []:
+        found = re.fullmatch(r"\s*(\w+)\s*=\s*(.+):\s*([0-9.]+)\s*(%?)\s*", text)
+        if not found:
+            raise UsageError(f"--share {text}: not a share such as queue=batch:0.3")
+        wanted[found[1], found[2].strip()] = _number(found[3], f"--share {text}") / (100 if found[4] else 1)
+    return wanted
+
+
+def _parse_more(given: list[str] | None) -> dict[str, float]:
+    wanted = {}
+    for text in given or []:
+        found = re.fullmatch(r"\s*(\w+)\s*:\s*([0-9.]+)\s*", text)
+        if not found:
+            raise UsageError(f"--more {text}: not a wish such as gpus:1.2")
+        wanted[found[1]] = _number(found[2], f"--more {text}")
+    return wanted
+
+
+def _number(text: str, what: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{what}: {text} is not a number") from None
 
 
 @app.command()

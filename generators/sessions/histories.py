@@ -1,0 +1,113 @@
+"""Users' histories: who submitted when, in sessions and batches.
+
+A *history* is everything that one user submitted; jobs without a user are taken week by week, each week as a history of
+its own. Along a history every job begins a new *turn*: it belongs to the batch of the one before it, or follows in the
+same session, or opens a new session, or comes after a night.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from generators.sessions.wall import Wall
+from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+BATCH_GAP = 60.0  # seconds: who submits faster than this has a script
+SESSION_GAP = 20 * 60.0  # Zakay and Feitelson 2012
+NIGHT_GAP = 8 * 3600.0
+#: Turn of a job by the seconds since the one before it in its history.
+BATCH, SESSION, RETURN, NIGHT = 0, 1, 2, 3
+TURNS = 4
+
+
+def turns_of(gaps: Floats) -> Ints:
+    """Return the turn that begins after each gap (seconds); NaN, for a first job, is a night."""
+    turn = np.searchsorted([BATCH_GAP, SESSION_GAP, NIGHT_GAP], gaps, side="left")
+    return np.where(np.isnan(gaps), NIGHT, turn).astype(np.int64)
+
+
+def gaps_within(group: Ints, at: Floats) -> Floats:
+    """Return the seconds since the job before in the same group; NaN for the first. Sorted by group, then time."""
+    gaps = np.diff(at, prepend=np.nan)
+    gaps[1:][group[1:] != group[:-1]] = np.nan
+    return gaps
+
+
+@dataclass(frozen=True)
+class Histories:
+    """Jobs by history, then by time. Arrays over jobs have shape (jobs,), over histories (histories,)."""
+
+    owner: Ints  # (jobs,) history of each job, from 0, never falling
+    at: Floats  # (jobs,) local seconds since the wall's origin
+    nameless: NDArray[np.bool_]  # (histories,) a week of jobs without a user
+    active: Floats  # (histories,) seconds from the first to the last job
+    turn: Ints  # (jobs,) how each job follows the one before it
+
+    @classmethod
+    def of(cls, trace: Trace, wall: Wall) -> tuple[Self, NDArray[np.intp]]:
+        """Sort a trace (in submit order) into histories; return them and the trace's rows in their order."""
+        at = wall.local(trace.column("submit_time"))
+        user = trace.column("user")
+        week = np.floor(at / wall.unit_length).astype(np.int64)
+        key = np.where(user >= 0, user, user.max(initial=-1) + 1 + np.maximum(week, 0))
+        order = np.lexsort((np.arange(len(key)), at, key))
+        _, owner = np.unique(key[order], return_inverse=True)
+        first = np.flatnonzero(np.diff(owner, prepend=-1))
+        last = np.append(first[1:], len(owner)) - 1
+        owner, at = owner.astype(np.int64), at[order]
+        found = cls(owner, at, user[order][first] < 0, at[last] - at[first], turns_of(gaps_within(owner, at)))
+        return found, order
+
+    def __len__(self) -> int:
+        return len(self.nameless)
+
+    @property
+    def first(self) -> Ints:
+        """Return where each history begins."""
+        return np.searchsorted(self.owner, np.arange(len(self))).astype(np.int64)
+
+    @property
+    def size(self) -> Ints:
+        """Return how many jobs each history has."""
+        return np.bincount(self.owner, minlength=len(self)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who will submit when: the skeleton of one period, by made user, then by time. All of shape (jobs,)."""
+
+    maker: Ints  # made user, never falling; the same number in two periods is the same person
+    donor: Ints  # history whose habits the made user has
+    at: Floats  # local seconds since the wall's origin
+    model: Ints | None = None  # the real job in whose place each one stands; None = the row model's walk finds one
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    @classmethod
+    def sorted(cls, maker: Ints, donor: Ints, at: Floats, model: Ints | None = None) -> Self:
+        """Bring jobs into the order of a plan."""
+        order = np.lexsort((np.arange(len(at)), at, maker))
+        return cls(maker[order], donor[order], at[order], None if model is None else model[order])
+
+    @property
+    def turn(self) -> Ints:
+        """Return each job's turn."""
+        return turns_of(gaps_within(self.maker, self.at))
+
+    @property
+    def session(self) -> Ints:
+        """Number the sessions."""
+        return np.cumsum(self.turn >= RETURN)
+
+    def take(self, rows: NDArray[np.bool_]) -> Plan:
+        """Return some of the jobs."""
+        model = None if self.model is None else self.model[rows]
+        return Plan(self.maker[rows], self.donor[rows], self.at[rows], model)

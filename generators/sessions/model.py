@@ -1,0 +1,291 @@
+"""The model *sessions*: users come, work in sessions, repeat themselves, and leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+
+from generators.base import ModelInfo
+from generators.common import check_count, load_trace, made_machine, not_fitted, read_config, save_trace, write_config
+from generators.encode import learnable
+from generators.parts import categorical
+from generators.sessions import resampled
+from generators.sessions.histories import Floats, Histories, Ints
+from generators.sessions.outcomes import scaled_runs
+from generators.sessions.privacy import nameless, pools
+from generators.sessions.rows import Rows
+from generators.sessions.wall import Wall
+from generators.sessions.whatif import WhatIf, thinned
+from tracekit import stats
+from tracekit.errors import FormatError, UnknownName, UsageError
+from tracekit.machine import Machine
+from tracekit.trace import Trace
+
+SKELETONS = ("resampled",)
+#: A user who is active over more than this share of the trace stays for all of a made one.
+LONG_TERM = 0.5
+#: Run times are scaled by no more than this to reach a load; what is left is a matter of how many users there are.
+MOST_SCALING = 0.05
+NOTHING = WhatIf()
+
+
+class Sessions:
+    """Users, sessions, batches and templates; the skeleton says who comes when, the row model says with what.
+
+    ``skeleton``: ``resampled`` moves real users' activity, ``modelled`` makes it up from fitted distributions.
+    ``privacy``: k, the number of users that must share whatever is learnt about requests and habits.
+    """
+
+    name: ClassVar[str] = "sessions"
+    info: ClassVar[ModelInfo] = ModelInfo(
+        family="sessions",
+        summary="users with sessions, batches and repeated jobs (the default)",
+        licence="Apache-2.0",
+        paper="after Zakay & Feitelson 2014 (users), Lall & Sharma 1996 (nearest-neighbour bootstrap)",
+    )
+
+    def __init__(self, *, skeleton: str = "resampled", privacy: int = 1) -> None:
+        if skeleton not in SKELETONS:
+            raise UnknownName("skeleton", skeleton, SKELETONS)
+        if isinstance(privacy, bool) or privacy < 1:
+            raise UsageError(f"--privacy is the number of users who share what is learnt, from 1 on, not {privacy}")
+        self.skeleton, self.privacy = skeleton, privacy
+        self.notes: list[str] = []
+        self._rows: Rows | None = None
+
+    # ---- learning ------------------------------------------------------------------------------------------------
+
+    def fit(self, trace: Trace, /, *, seed: int = 0) -> Self:
+        """Learn from the usable jobs of a trace; nothing random happens, so ``seed`` has no effect."""
+        usable, self.notes = learnable(trace)
+        self._wall = Wall.fit(usable)
+        self._histories, order = Histories.of(usable, self._wall)
+        self._facts: dict[str, Any] = {
+            "jobs": len(usable),
+            "demand": stats.none_if_nan(stats.mean_demand(usable)),
+            "phase": float(self._wall.local(usable.column("submit_time")[:1])[0]),
+            "trace": trace.machine.name,
+            "history": list(trace.history),
+            "notes": self.notes,
+        }
+        self._learn(*nameless(usable.take(order), self.privacy))
+        return self
+
+    def _learn(self, jobs: Trace, personal: tuple[str, ...]) -> None:
+        """Learn from jobs without names, in the order of histories."""
+        histories = self._histories
+        about = np.column_stack([np.log1p(jobs.sizes()), np.log1p(jobs.column("run_time"))])
+        pool = pools(histories.owner, ~histories.nameless, about, self.privacy)
+        self._jobs, self._personal = jobs, personal
+        self._size = jobs.sizes()
+        self._rows = Rows.fit(jobs, histories, pool, personal)
+
+    # ---- making --------------------------------------------------------------------------------------------------
+
+    def sample(self, n_jobs: int, /, *, seed: int = 0, what_if: WhatIf = NOTHING) -> Trace:
+        """Make exactly ``n_jobs`` jobs, as many periods of the real trace's length as it takes."""
+        n_jobs = check_count(self.name, n_jobs)
+        demand, tune = self.demand(what_if), 1.0
+        for _ in range(4):  # how much work so many jobs bring depends on who brings them: approach it
+            jobs = self._jobs_of(n_jobs, seed, what_if, tune)
+            reached = self._demand_of(jobs) / demand
+            if not abs(reached - 1) > MOST_SCALING:
+                break
+            tune = float(np.clip(tune / reached, 0.2, 5.0))
+        return self._trace(self._loaded(jobs, demand), seed, what_if)
+
+    def _jobs_of(self, n_jobs: int, seed: int, what_if: WhatIf, tune: float) -> pd.DataFrame:
+        parts: list[pd.DataFrame] = []
+        made = 0
+        for part in self.periods(seed, what_if, tune=tune, some=n_jobs < len(self._jobs) / 2):
+            parts.append(part)
+            made += len(part)
+            if made >= n_jobs:
+                break
+        return (pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]).iloc[:n_jobs]
+
+    def _demand_of(self, jobs: pd.DataFrame) -> float:
+        """Return the mean number of busy units; NaN where there is no work or no time."""
+        submit = jobs["submit_time"].to_numpy()
+        work = float((np.nan_to_num(self._size[jobs["_model"]]) * jobs["run_time"].to_numpy()).sum())
+        return work / float(submit[-1] - submit[0]) if work > 0 and submit[-1] > submit[0] else float("nan")
+
+    def demand(self, what_if: WhatIf) -> float:
+        """Return the mean number of busy units that the wishes lead to; NaN = unknown."""
+        rows = self._fitted()
+        if what_if.demand is not None:
+            return what_if.demand
+        real = self._facts["demand"]
+        if real is None:
+            return float("nan")
+        work = np.nan_to_num(self._size * self._jobs.column("run_time"))
+        rate = what_if.rates(rows.table, rows.kind, self._users())
+        return float(real * (work * rate).sum() / max(work.sum(), 1e-300))
+
+    def periods(
+        self, seed: int, what_if: WhatIf = NOTHING, *, tune: float = 1.0, some: bool = False
+    ) -> Iterator[pd.DataFrame]:
+        """Make period after period of the real trace's length, without end.
+
+        The tables are not quite those of a trace: persons are numbers, and ``_model`` is the real job after which a job
+        is modelled. ``tune``: how many times as many users; ``some``: begin in any week, as only a few will be used.
+        """
+        rows, wall, phase = self._fitted(), self._wall, float(self._facts["phase"])
+        if what_if.start is not None:
+            wall, phase = wall.moved_to(what_if.start, self._jobs.machine.timezone)
+        rate = what_if.rates(rows.table, rows.kind, self._users()) * tune
+        natural = self.demand(replace(what_if, demand=None))
+        if what_if.demand is not None and np.isfinite(natural):
+            excess = what_if.demand / natural
+            rate = rate * (excess if abs(excess - 1) > MOST_SCALING else 1.0)
+        weeks = np.random.default_rng([seed, 0x5EE5]).integers(wall.units) if some else 0
+        for number in count():
+            rng = np.random.default_rng([seed, number])
+            yield self._period(number, rate, wall, phase, weeks * wall.unit_length, rng)
+
+    def _period(
+        self, number: int, rate: Floats, wall: Wall, phase: float, skipped: float, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        """Make one period from ``phase`` on; ``skipped`` seconds of its beginning come at its end."""
+        rows, histories = self._fitted(), self._histories
+        most = float(rate.max())
+        drawn, makers = self._cast(number, most, rng)
+        plan = resampled.plan_period(histories, wall, drawn, makers, rng)
+        model = rows.models(plan, rng)
+        keep = rate[model] / most
+        if (keep < 1).any():
+            classes = np.unique(keep, return_inverse=True)[1]
+            kept = thinned(plan.session * (int(classes.max()) + 1) + classes, keep, rng)
+            plan, model = plan.take(kept), model[kept]
+        made = rows.draw(plan, model, rng)
+        at = (plan.at - phase - skipped) % wall.period + phase + number * wall.period
+        in_time = np.lexsort((np.arange(len(at)), at))
+        jobs = pd.DataFrame(made).iloc[in_time].reset_index(drop=True)
+        jobs["submit_time"] = np.maximum.accumulate(wall.submit(at[in_time]))
+        jobs["user"] = np.where(histories.nameless[plan.donor], -1, plan.maker)[in_time]
+        jobs["_model"] = model[in_time]
+        return jobs
+
+    def _cast(self, number: int, density: float, rng: np.random.Generator) -> tuple[Ints, Ints]:
+        """Choose who takes part in a period: histories, and the number of the made user of each.
+
+        Everybody once, or ``density`` times on average. Users of a short while are new people in every period.
+        """
+        histories = self._histories
+        people = len(histories)
+        by_size = np.argsort(histories.size + rng.random(people), kind="stable")  # heavy and light users alike
+        extra = np.floor(np.arange(1, people + 1) * (density % 1) + rng.random())
+        some = by_size[np.diff(extra, prepend=np.floor(extra[0] - density % 1 + 1e-12)) > 0]
+        copies = [np.arange(people)] * int(density) + [some]
+        drawn = np.concatenate(copies).astype(np.int64)
+        copy = np.repeat(np.arange(len(copies)), [len(c) for c in copies])
+        stays = histories.active[drawn] >= LONG_TERM * self._wall.period
+        turn = np.where(stays, 0, number) * len(copies) + copy
+        makers = turn * people + drawn
+        order = np.argsort(makers, kind="stable")
+        return drawn[order], makers[order]
+
+    def _loaded(self, jobs: pd.DataFrame, demand: float) -> pd.DataFrame:
+        """Scale the run times of jobs that no limit ended until the demand is met, within MOST_SCALING."""
+        rows = self._fitted()
+        run, model = jobs["run_time"].to_numpy(), jobs["_model"].to_numpy()
+        size = np.nan_to_num(self._size[model])
+        missing = demand / self._demand_of(jobs)
+        if not np.isfinite(missing):
+            return jobs
+        factor = float(np.clip(missing, 1 - MOST_SCALING, 1 + MOST_SCALING))
+        work = float((size * run).sum())
+        outcomes = rows.outcomes
+        made = scaled_runs(
+            run, size, outcomes.limit[model], ~outcomes.cut[model], factor * work, outcomes.grains["run_time"]
+        )
+        if "cpu_time" in jobs.columns:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                ratio = np.where(run > 0, made / run, 1.0)
+            grain = outcomes.grains["cpu_time"]
+            cpu = jobs["cpu_time"].to_numpy() * ratio
+            jobs = jobs.assign(cpu_time=np.round(cpu / grain) * grain if grain else cpu)
+        return jobs.assign(run_time=made)
+
+    def _trace(self, jobs: pd.DataFrame, seed: int, what_if: WhatIf) -> Trace:
+        """Give the persons names, and the trace its mark."""
+        jobs = jobs.drop(columns="_model").reset_index(drop=True)
+        user = jobs["user"].to_numpy()
+        for name in self._personal:
+            jobs[name] = _named(user, jobs[name].to_numpy(), name[0])
+        jobs["user"] = _named(user, np.where(user < 0, -1, 0), "u")
+        if (user < 0).all():
+            jobs = jobs.drop(columns="user")
+        jobs["job_id"] = np.arange(1, len(jobs) + 1)
+        facts = self._facts
+        of = f" of {facts['trace']}" if facts["trace"] else ""
+        how = "; ".join([f"skeleton {self.skeleton}, privacy {self.privacy}", *facts["notes"]])
+        note = f"MADE by tracekit, not recorded: model sessions ({how}) fitted to {facts['jobs']} jobs{of}, seed {seed}"
+        machine = self._jobs.machine
+        if what_if.start is not None:
+            machine = machine.replace(epoch=self._wall.moved_to(what_if.start, machine.timezone)[0].epoch)
+        return Trace(jobs, made_machine(machine, note), (*facts["history"], note))
+
+    @property
+    def machine(self) -> Machine:
+        """Return the machine of the trace that was learnt."""
+        self._fitted()
+        return self._jobs.machine
+
+    def _fitted(self) -> Rows:
+        if self._rows is None:
+            raise not_fitted(self.name)
+        return self._rows
+
+    def _users(self) -> int:
+        return int((~self._histories.nameless).sum())
+
+    # ---- folders -------------------------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        """Write config.json and the jobs learnt from, without names, as trace.parquet."""
+        self._fitted()
+        histories = self._histories
+        config: dict[str, Any] = {"skeleton": self.skeleton, "privacy": self.privacy, "facts": self._facts}
+        config |= {"wall": self._wall.to_dict(), "personal": list(self._personal)}
+        config |= {"source": self._jobs.machine.source, "nameless": histories.nameless.tolist()}
+        config |= {"active": histories.active.tolist()}
+        write_config(folder, self.name, config)
+        order = {"x_owner": histories.owner, "x_turn": histories.turn}
+        save_trace(self._jobs.assign({"submit_time": histories.at, **order}), folder)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read back what `save` wrote."""
+        config = read_config(folder, cls.name)
+        try:
+            model = cls(skeleton=config["skeleton"], privacy=config["privacy"])
+            model._wall, model._facts = Wall(**config["wall"]), config["facts"]
+            model.notes = list(model._facts["notes"])
+            jobs = load_trace(folder, str(config["source"]))
+            model._histories = Histories(
+                jobs.jobs["x_owner"].to_numpy(dtype=np.int64),
+                jobs.column("submit_time"),
+                np.array(config["nameless"], dtype=bool),
+                np.array(config["active"], dtype=np.float64),
+                jobs.jobs["x_turn"].to_numpy(dtype=np.int64),
+            )
+            plain = jobs.replace(jobs=jobs.jobs.drop(columns=["x_owner", "x_turn"]))
+            model._learn(plain, tuple(config["personal"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise FormatError(folder, f"cannot be read as a saved model: {error!r}") from error
+        return model
+
+
+def _named(maker: Ints, code: Ints, letter: str) -> pd.Categorical:
+    """Return new names, the same for equal pairs of made user and code; none where the code is unknown."""
+    known = code >= 0
+    names = np.full(len(code), -1, dtype=np.int64)
+    names[known], found = pd.factorize(maker[known] * (int(code.max(initial=0)) + 1) + code[known])
+    return categorical(names, tuple(f"{letter}{n + 1}" for n in range(len(found))))

@@ -1,0 +1,190 @@
+"""How jobs end: run times among those of like jobs, status, processor time and memory.
+
+A made job is modelled after one real job. Its run time is read off the sorted run times of like jobs (same template,
+same end), some places away from its model's and between two neighbours, and then moved by about as much as campaigns of
+this kind lie apart; jobs of one campaign move together, so that repeats stay repeats. Jobs that ran into their limit do
+so again; no other exceeds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from generators.quantile import grain_of
+from tracekit.trace import Trace
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Marks = NDArray[np.bool_]
+
+#: A job that ends so near below its limit ended because of it: seconds, and share of the limit.
+AT_LIMIT, AT_LIMIT_SHARE = 60.0, 0.02
+#: How many places along the run times of like jobs a made one may lie from its model: all of a campaign alike …
+REACH = 8.0
+#: … and each job by itself.
+OWN = 1.0
+#: Like jobs are those of the same template and end; where fewer than this are known, those of the same limit and end.
+ENOUGH = 40
+#: A campaign moves by up to the distance between so many neighbouring campaigns either side, but not farther than
+#: FARTHEST in ln(seconds).
+NEAR, FARTHEST = 5, 0.5
+#: Places along the sorted shares of processor time.
+SHARE_REACH = 20.0
+
+
+def ended_by_limit(run: Floats, limit: Floats) -> Marks:
+    """Tell which jobs ended because of their limit; unknown and infinite limits end nothing."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.isfinite(limit) & (run >= limit - np.minimum(AT_LIMIT, AT_LIMIT_SHARE * limit)))
+
+
+def rounded(values: Floats, grain: float) -> Floats:
+    """Round to multiples of ``grain``; 0 = leave as they are."""
+    return np.round(np.round(values / grain) * grain, 9) if grain else values
+
+
+@dataclass(frozen=True)
+class Order:
+    """Jobs sorted by a value within groups of like ones. All of shape (jobs,)."""
+
+    value: Floats  # sorted by group, then by value
+    jobs: Ints  # which job each value is of
+    place: Ints  # where each job stands
+    first: Ints  # where each job's group begins
+    last: Ints  # and ends, inclusive
+
+    @classmethod
+    def by(cls, group: Ints, value: Floats) -> Self:
+        """Sort by group, then by value; NaN last."""
+        jobs = np.lexsort((value, group))
+        place = np.empty(len(jobs), dtype=np.int64)
+        place[jobs] = np.arange(len(jobs))
+        ranked = group[jobs]
+        first = np.searchsorted(ranked, group, side="left")
+        last = np.searchsorted(ranked, group, side="right") - 1
+        return cls(value[jobs], jobs.astype(np.int64), place, first.astype(np.int64), last.astype(np.int64))
+
+    def moved(self, model: Ints, places: Floats) -> tuple[Floats, Ints]:
+        """Return the values some places away from the models', read between neighbours, and whose they nearly are."""
+        first, last = self.first[model].astype(np.float64), self.last[model].astype(np.float64)
+        at = self.place[model] + places
+        at = np.where(at < first, 2 * first - at, at)  # reflected at the ends
+        at = np.clip(np.where(at > last, 2 * last - at, at), first, last)
+        below = np.floor(at).astype(np.int64)
+        above = np.minimum(below + 1, self.last[model])
+        value = self.value[below] + (at - below) * (self.value[above] - self.value[below])
+        return value, self.jobs[below]
+
+    def spacing(self, head: Marks) -> Floats:
+        """Return for each job how far NEAR heads on either side lie apart; infinity in groups with fewer heads."""
+        heads = np.flatnonzero(head[self.jobs])  # their places
+        before = np.searchsorted(heads, np.arange(len(self.jobs)))  # heads before each place
+        here = before[self.place]
+        first, last = before[self.first], np.searchsorted(heads, self.last, side="right") - 1
+        low, high = np.clip(here - NEAR, first, last), np.clip(here + NEAR, first, last)
+        value = self.value[heads]
+        return np.where(last - first < 2 * NEAR, np.inf, value[high] - value[low])
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Real run times and ends, by job (in the order of histories)."""
+
+    limit: Floats  # seconds; infinity = none
+    cut: Marks  # ended by the limit
+    status: Ints  # code; −1 = unknown
+    orders: tuple[Order, ...]  # by ln(1 + run time), or seconds beyond the limit; from the most alike to the least
+    level: Ints  # which of the orders has enough jobs like this one
+    room: Floats  # how far campaigns lie apart around each job
+    share: Order | None  # cpu_time / run_time of like jobs
+    memory: Order | None  # used_mem of like jobs
+    grains: dict[str, float]
+    grace: float  # seconds that a job may exceed its limit, and …
+    factor: float  # … how many times its limit it may run
+
+    @classmethod
+    def fit(cls, trace: Trace, kind: Ints, limit: Floats, campaign: Ints) -> Self:
+        """Sort the jobs; ``kind`` and ``limit`` are those of their templates."""
+        run, status = trace.column("run_time"), trace.column("status")
+        grains = {name: grain_of(trace.column(name)) for name in ("run_time", "cpu_time", "used_mem")}
+        beyond = run > limit
+        cut = ended_by_limit(run, limit)
+        end = (status + 1) * 2 + cut
+        ends = int(end.max()) + 1
+        value = np.where(cut, run - np.where(cut, limit, 0.0), np.log1p(run))
+        like = kind * ends + end
+        same_limit = np.unique(limit, return_inverse=True)[1] * ends + end
+        orders = tuple(Order.by(group, value) for group in (like, same_limit, end))
+        head = np.zeros(len(kind), dtype=bool)
+        head[np.unique(campaign * ends + end, return_index=True)[1]] = True
+        with np.errstate(invalid="ignore", divide="ignore"):
+            share = np.where(run > 0, trace.column("cpu_time") / run, np.nan)
+        return cls(
+            limit,
+            cut,
+            status,
+            orders,
+            np.select([order.last - order.first + 1 >= ENOUGH for order in orders[:2]], [0, 1], 2),
+            orders[0].spacing(head),
+            Order.by(_known_apart(like, share), share) if trace.has("cpu_time") else None,
+            Order.by(_known_apart(like, trace.column("used_mem")), trace.column("used_mem"))
+            if trace.has("used_mem")
+            else None,
+            grains,
+            float((run - limit)[beyond].max(initial=0.0)),
+            float((run[beyond] / limit[beyond]).max(initial=1.0)),
+        )
+
+    @property
+    def has_status(self) -> bool:
+        """Tell whether it is known how jobs end."""
+        return bool((self.status >= 0).any())
+
+    def draw(self, model: Ints, campaign: Ints, rng: np.random.Generator) -> dict[str, Any]:
+        """Return the outcomes of jobs modelled after the given real ones: columns, with status as codes."""
+        together = rng.uniform(-1, 1, (2, int(campaign.max(initial=0)) + 1))[:, campaign]
+        places = REACH * together[0] + OWN * rng.uniform(-1, 1, len(model))
+        value = np.empty(len(model))
+        for k, order in enumerate(self.orders):
+            mine = self.level[model] == k
+            value[mine] = order.moved(model[mine], places[mine])[0]
+        free = np.expm1(value + together[1] * np.minimum(self.room[model], FARTHEST))
+        limit, cut = self.limit[model], self.cut[model]
+        run = np.where(cut, np.where(cut, limit, 0.0) + value, np.minimum(free, limit))
+        run = self.bounded(rounded(np.maximum(run, 0.0), self.grains["run_time"]), model)
+        drawn: dict[str, Any] = {"run_time": run, "status": self.status[model]}
+        if self.share is not None:
+            share, _ = self.share.moved(model, SHARE_REACH * rng.uniform(-1, 1, len(model)))
+            drawn["cpu_time"] = rounded(share * run, self.grains["cpu_time"])
+        if self.memory is not None:
+            memory, _ = self.memory.moved(model, places)
+            drawn["used_mem"] = rounded(memory, self.grains["used_mem"])
+        return drawn
+
+    def bounded(self, run: Floats, model: Ints) -> Floats:
+        """Return run times that no limit forbids: those of jobs cut by it exceed it no more than real ones do."""
+        limit = self.limit[model]
+        return np.where(self.cut[model], np.minimum(run, np.minimum(limit + self.grace, limit * self.factor)), run)
+
+
+def _known_apart(group: Ints, value: Floats) -> Ints:
+    """Return groups in which known and unknown values are not together."""
+    return group * 2 + np.isnan(value)
+
+
+def scaled_runs(run: Floats, size: Floats, limit: Floats, free: Marks, work: float, grain: float) -> Floats:
+    """Make the ``free`` jobs a little longer or shorter, none beyond its limit, so that Σ size · run is ``work``."""
+    made = run
+    for _ in range(20):
+        missing = work - float((size * made).sum())
+        movable = free & ((made < limit) | (missing < 0))
+        moving = float((size * made)[movable].sum())
+        if abs(missing) <= 1e-4 * work or moving <= 0:
+            break
+        factor = max(1 + missing / moving, 0.1)
+        made = np.where(movable, rounded(np.minimum(made * factor, limit), grain), made)
+    return made

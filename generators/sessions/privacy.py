@@ -1,0 +1,149 @@
+"""What of a trace may be learnt: no names of persons, and with privacy ``k`` nothing that fewer than k users share.
+
+* users, and labels that hardly anybody shares (their groups, projects, programs), lose their names: made users get new
+  ones, and what was equal stays equal;
+* a template (sizes, limit, memory, queue …) that fewer than k users ever asked for is replaced by the nearest one that
+  as many share; the run time keeps its relation to the limit;
+* habits are pooled: the histories of at least k alike users are dealt together, so that a made user mixes them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from generators.common import NOT_WORKLOAD
+from generators.quantile import grain_of
+from generators.sessions.outcomes import ended_by_limit, rounded
+from tracekit.schema import SIZE_COLUMNS
+from tracekit.trace import Trace
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+#: Labels that name persons or what is theirs; a column of them keeps its names only where nearly all are shared.
+PERSONAL = ("group", "project", "app")
+SHARED_BY, SHARED_SHARE = 2, 0.95
+#: Another size is this many times as far away as another limit: limits are guesses, sizes are needs.
+SIZE_WEIGHT = 3.0
+#: Without more privacy asked for, only templates that differ from a shared one by less than this are replaced (in ln
+#: of the limit).
+CLOSE = 0.5
+#: Outcomes of a job are drawn after the template.
+OUTCOMES = ("run_time", "status", "cpu_time", "used_mem")
+
+
+def nameless(trace: Trace, k: int) -> tuple[Trace, tuple[str, ...]]:
+    """Return what may be learnt of a trace, and which columns have lost their names."""
+    personal = tuple(name for name in PERSONAL if trace.has(name) and not _shared(trace, name, max(k, SHARED_BY)))
+    skip = {*NOT_WORKLOAD, "job_id"}
+    names = [n for n in trace.jobs.columns if n not in skip and not n.startswith("x_")]
+    jobs = trace.jobs[[n for n in names if trace.has(n) or n == "run_time"]].copy()
+    jobs.insert(0, "job_id", np.arange(1, len(jobs) + 1))
+    for name in ("user", *personal):
+        if name in jobs.columns:
+            codes, _ = pd.factorize(jobs[name])  # by first appearance
+            jobs[name] = pd.Series(codes, index=jobs.index).where(codes >= 0).astype("Int64").astype("string")
+    return _with_shared_templates(trace.replace(jobs=jobs), personal, k), personal
+
+
+def template_columns(trace: Trace, personal: tuple[str, ...]) -> list[str]:
+    """Return the columns that make up a template."""
+    skip = {"job_id", "submit_time", "user", *OUTCOMES, *personal}
+    return [name for name in trace.jobs.columns if name not in skip]
+
+
+def templates(trace: Trace, names: list[str]) -> tuple[Ints, Ints]:
+    """Number the combinations of some columns; return each job's number and one row of each combination."""
+    if not names:
+        return np.zeros(len(trace), dtype=np.int64), np.zeros(1, dtype=np.int64)
+    codes = np.column_stack([pd.factorize(trace.jobs[name])[0] for name in names])
+    _, first, kind = np.unique(codes, axis=0, return_index=True, return_inverse=True)
+    return np.asarray(kind, dtype=np.int64).ravel(), np.asarray(first, dtype=np.int64)
+
+
+def users_of(codes: Ints, user: Ints) -> Ints:
+    """Return by how many users each job's code is used; all jobs without a user count as one."""
+    pairs = np.unique(np.column_stack([codes, user]), axis=0)
+    label, count = np.unique(pairs[:, 0], return_counts=True)
+    return np.asarray(count[np.searchsorted(label, codes)], dtype=np.int64)
+
+
+def _shared(trace: Trace, name: str, k: int) -> bool:
+    return float((users_of(trace.column(name), trace.column("user")) >= k).mean()) >= SHARED_SHARE
+
+
+def _with_shared_templates(trace: Trace, personal: tuple[str, ...], k: int) -> Trace:
+    """Replace templates of fewer than ``k`` users by the nearest shared ones."""
+    user = trace.column("user")
+    names = template_columns(trace, personal)
+    kind, first = templates(trace, names)
+    users = users_of(kind, user)
+    rare, shared = users < max(k, 2), np.unique(kind[users >= max(k, 2)])
+    if not rare.any() or not len(shared) or not (user >= 0).any():
+        return trace
+    space = _places(trace.jobs[names].iloc[first])
+    odd = np.unique(kind[rare])
+    to = np.arange(len(first))
+    distance, nearest = cKDTree(space[shared]).query(space[odd])
+    to[odd] = np.where((k >= 2) | (distance <= CLOSE), shared[nearest], odd)
+    jobs = trace.jobs.copy()
+    moved = jobs[names].iloc[first[to[kind]]].reset_index(drop=True)
+    run, old = trace.column("run_time"), trace.column("req_time")
+    for name in names:
+        jobs[name] = moved[name]
+    new = jobs["req_time"].to_numpy(dtype=np.float64) if "req_time" in names else old
+    with np.errstate(invalid="ignore", divide="ignore"):
+        at_limit = ended_by_limit(run, old)  # so it will be again
+        kept = np.where(at_limit, new + (run - old), np.where(run <= new, run, run * (new / old)))
+        kept = np.where(np.isfinite(kept), kept, np.fmin(run, np.nan_to_num(new, nan=np.inf)))
+        ratio = np.where(run > 0, kept / run, 1.0)
+    jobs["run_time"] = np.where(rare, rounded(kept, grain_of(run)), run)
+    if "cpu_time" in jobs.columns:
+        cpu = trace.column("cpu_time")
+        jobs["cpu_time"] = np.where(rare, rounded(cpu * ratio, grain_of(cpu)), cpu)
+    return trace.replace(jobs=jobs)
+
+
+def _places(table: pd.DataFrame) -> Floats:
+    """Return templates as points: logs of numbers; another queue is farther away than any other size or limit."""
+    places = []
+    for name in table.columns:
+        if name in (*SIZE_COLUMNS, "req_time", "req_mem"):
+            values = table[name].to_numpy(dtype=np.float64, na_value=np.nan)
+            weight = 1.0 if name == "req_time" else SIZE_WEIGHT
+            places.append(weight * np.nan_to_num(np.log1p(np.maximum(values, 0)), nan=-1.0))
+        else:
+            places.append(100.0 * pd.factorize(table[name])[0])
+    return np.column_stack(places).astype(np.float64)
+
+
+def pools(owner: Ints, known: NDArray[np.bool_], about: Floats, k: int) -> Ints:
+    """Return the pool of each history: at least ``k`` alike ones together (MDAV, Domingo-Ferrer & Mateo-Sanz 2002).
+
+    ``known``: histories of users, shape (histories,); the others stay alone. ``about`` describes the jobs, shape (jobs,
+    features), by which histories are alike.
+    """
+    count = len(known)
+    users = np.flatnonzero(known)
+    if k < 2 or len(users) < 2 * k:
+        pool = np.arange(count)
+        if k >= 2:
+            pool[users] = users[0] if len(users) else 0
+        return np.unique(pool, return_inverse=True)[1].astype(np.int64)
+    mean = np.column_stack([np.bincount(owner, weights=f, minlength=count) for f in about.T])
+    size = np.maximum(np.bincount(owner, minlength=count), 1)
+    points = np.column_stack([mean / size[:, None], np.log(size)])
+    points = (points - points.mean(axis=0)) / np.maximum(points.std(axis=0), 1e-9)
+    pool = np.arange(count)
+    free = users
+    while len(free) >= 2 * k:
+        centre = points[free].mean(axis=0)
+        farthest = free[np.argmax(((points[free] - centre) ** 2).sum(axis=1))]
+        nearest = np.argsort(((points[free] - points[farthest]) ** 2).sum(axis=1), kind="stable")[:k]
+        pool[free[nearest]] = farthest
+        free = np.delete(free, nearest)
+    pool[free] = free[0]
+    return np.unique(pool, return_inverse=True)[1].astype(np.int64)

@@ -1,0 +1,123 @@
+"""The clock on the wall: seconds since a Monday midnight of the machine's own place, and back to submit times.
+
+People keep their hours by the local clock, and a week moved by a whole number of weeks must keep them too, also across
+the changes of summer time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from generators.quantile import grain_of
+from tracekit import stats
+from tracekit.errors import UsageError
+from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
+
+WEEK, DAY, HOUR = 604_800.0, 86_400.0, 3600.0
+#: What histories are moved by: whole weeks; in a trace of less than two weeks whole days, and so on.
+UNITS = {"weeks": WEEK, "days": DAY, "hours": HOUR}
+
+
+@dataclass(frozen=True)
+class Wall:
+    """Local time of one trace, in seconds from ``origin``: the beginning of the week, day or hour of its first job."""
+
+    origin: float  # local seconds since 1970; without a calendar the first submit time
+    epoch: float  # Unix seconds at submit_time 0
+    timezone: str | None  # None = no calendar, or one whose clock never changes
+    calendar: bool
+    unit: str  # weeks, days or hours
+    units: int  # how many of them the trace lasts, to the nearest one
+    grain: float  # submit times are multiples of this many seconds; 0 = no grain
+
+    @classmethod
+    def fit(cls, trace: Trace) -> Self:
+        """Read the calendar off a trace in submit order."""
+        submit = trace.column("submit_time")
+        span = float(submit[-1] - submit[0])
+        unit = next((name for name, length in UNITS.items() if span >= 2 * length), "hours")
+        units = max(1, round(span / UNITS[unit]))
+        grain = grain_of(submit)
+        if not stats.has_calendar(trace):
+            return cls(float(submit[0]), 0.0, None, False, unit, units, grain)
+        epoch = float(trace.machine.epoch or 0.0)
+        bare = cls(0.0, epoch, _changing(trace.machine.timezone), True, unit, units, grain)
+        return replace(bare, origin=_begin(float(bare.local(submit[:1])[0]), bare.unit_length))
+
+    @property
+    def unit_length(self) -> float:
+        """Return the unit in seconds."""
+        return UNITS[self.unit]
+
+    @property
+    def period(self) -> float:
+        """Return how long the trace lasts in seconds, as a whole number of units."""
+        return self.units * self.unit_length
+
+    def local(self, submit: Floats) -> Floats:
+        """Turn submit times into seconds since the origin on the local clock."""
+        seconds = submit + self.epoch
+        if self.timezone is not None:
+            whole = np.floor(seconds)
+            there = _stamps(whole).tz_localize("UTC").tz_convert(self.timezone).tz_localize(None)
+            seconds = seconds + _seconds(there) - whole
+        return np.asarray(seconds - self.origin, dtype=np.float64)
+
+    def submit(self, at: Floats) -> Floats:
+        """Turn local seconds since the origin into submit times, rounded as the real ones are."""
+        seconds = at + self.origin
+        if self.timezone is not None and len(at):
+            hours, place = np.unique(np.floor(seconds / HOUR) * HOUR, return_inverse=True)
+            # The hour that comes twice in autumn counts as the later one; the one skipped in spring is moved forward.
+            late = np.zeros(len(hours), dtype=bool)
+            there = _stamps(hours).tz_localize(self.timezone, ambiguous=late, nonexistent="shift_forward")
+            seconds = seconds + (_seconds(there.tz_convert("UTC").tz_localize(None)) - hours)[place]
+        seconds = seconds - self.epoch
+        return np.round(np.floor(seconds / self.grain) * self.grain, 9) if self.grain else seconds
+
+    def moved_to(self, start: str, timezone: str | None) -> tuple[Self, float]:
+        """Return the clock of a trace that begins at a date of the machine's own time zone, and that moment on it."""
+        try:
+            stamp = pd.Timestamp(start)
+            zone = timezone or "UTC"
+            stamp = stamp.tz_localize(zone) if stamp.tzinfo is None else stamp.tz_convert(zone)
+        except (ValueError, TypeError) as error:
+            raise UsageError(f"--start {start}: not a date such as 2025-03-01 or 2025-03-01T08:00 ({error})") from None
+        moved = replace(self, origin=0.0, epoch=float(stamp.timestamp()), timezone=_changing(timezone))
+        first = float(moved.local(np.zeros(1))[0])
+        if not self.calendar:
+            return replace(moved, origin=first, timezone=None), 0.0
+        origin = _begin(first, self.unit_length)
+        return replace(moved, origin=origin), first - origin
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return asdict(self)
+
+
+def _changing(timezone: str | None) -> str | None:
+    """Return the time zone, or None for one that is the epoch's own."""
+    return None if timezone in (None, "UTC") else timezone
+
+
+def _begin(first: float, unit: float) -> float:
+    """Return when the week, day or hour begins that holds a moment, in local seconds since 1970."""
+    monday = np.floor((first - 4 * DAY) / WEEK) * WEEK + 4 * DAY  # 1970-01-05 was a Monday
+    return float(monday + np.floor((first - monday) / unit) * unit)
+
+
+def _stamps(seconds: Floats) -> pd.DatetimeIndex:
+    """Return whole seconds since 1970 as plain stamps."""
+    return pd.DatetimeIndex(seconds.astype("datetime64[s]"))
+
+
+def _seconds(stamps: pd.DatetimeIndex) -> Floats:
+    """Return plain stamps as whole seconds since 1970."""
+    return stamps.to_numpy().astype("datetime64[s]").astype(np.float64)

@@ -1,0 +1,109 @@
+"""What if: more users, another load, another share of a queue, more GPU jobs. All of it changes only *how many*.
+
+Every wish becomes a rate at which each real job's like is to be made (1 = as often as it was). The plan is made at the
+highest of these rates; then, of what should be rarer, whole groups of jobs (all of one rate in one session) are left
+out. What a job of a kind looks like, when it comes and what follows it stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tracekit.errors import UnknownName, UsageError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+#: Resources that `more` can name, and the columns in which a job may ask for them.
+RESOURCES = {
+    "gpus": ("req_gpus", "alloc_gpus"),
+    "nodes": ("req_nodes", "alloc_nodes"),
+    "procs": ("req_procs", "alloc_procs"),
+    "mem": ("req_mem",),
+}
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """Wishes about a made trace. The default wishes nothing."""
+
+    users: int | None = None  # as many users at a time as if the real trace had had so many
+    share: Mapping[tuple[str, str], float] = field(default_factory=dict)  # (column, label) -> share of jobs
+    more: Mapping[str, float] = field(default_factory=dict)  # resource -> how many times as many jobs that use it
+    demand: float | None = None  # mean busy units; None = what follows from the other wishes
+    start: str | None = None  # date of the first job
+
+    def said(self) -> dict[str, str]:
+        """Return the wishes about users and jobs in words."""
+        found = {} if self.users is None else {"users": f"{self.users:,}"}
+        found |= {f"share {column}={label}": f"{share:g}" for (column, label), share in self.share.items()}
+        return found | {f"more {name}": f"{times:g} times" for name, times in self.more.items()}
+
+    def rates(self, table: pd.DataFrame, kind: Ints, users: int) -> Floats:
+        """Return the rate of each real job, shape (jobs,); ``table`` holds the templates, ``kind`` each job's."""
+        rate = np.ones(len(kind))
+        if self.users is not None:
+            if not users:
+                raise UsageError("--users needs a trace with users")
+            rate *= self.users / users
+        for (column, label), wanted in self.share.items():
+            rate *= _shifted(_has_label(table, column, label)[kind], wanted, f"{column}={label}", rate)
+        for name, times in self.more.items():
+            if not times >= 0:
+                raise UsageError(f"--more {name}: {times} is not a number of times from 0")
+            rate *= np.where(_uses(table, name)[kind], times, 1.0)
+        if not rate.any():
+            raise UsageError("nothing would be left: every job's rate is 0")
+        return rate
+
+
+def _has_label(table: pd.DataFrame, column: str, label: str) -> NDArray[np.bool_]:
+    labels = [name for name in table.columns if isinstance(table[name].dtype, pd.CategoricalDtype)]
+    if column not in labels:
+        raise UsageError(f"--share {column}: this model can be told {', '.join(labels) or 'nothing'} only")
+    known = [str(value) for value in table[column].cat.categories]
+    if label not in known:
+        raise UnknownName(column, label, known)
+    return np.asarray((table[column].astype(object) == label).to_numpy(dtype=bool, na_value=False))
+
+
+def _shifted(mine: NDArray[np.bool_], wanted: float, what: str, rate: Floats) -> Floats:
+    """Return rates that bring the marked jobs to the wanted share and leave the number of jobs what it was."""
+    if not 0 <= wanted <= 1:
+        raise UsageError(f"--share {what}: a share lies between 0 and 1, not {wanted}")
+    now = float(rate[mine].sum() / rate.sum())
+    if (now == 0 and wanted > 0) or (now == 1 and wanted < 1):
+        raise UsageError(f"--share {what}: {now:.0%} of the jobs have it, so there is nothing to mix with")
+    return np.where(mine, wanted / now if now else 1.0, (1 - wanted) / (1 - now) if now < 1 else 1.0)
+
+
+def _uses(table: pd.DataFrame, name: str) -> NDArray[np.bool_]:
+    if name not in RESOURCES:
+        raise UnknownName("resource", name, RESOURCES)
+    columns = [column for column in RESOURCES[name] if column in table.columns]
+    used = [table[c].to_numpy(dtype=np.float64, na_value=np.nan) > 0 for c in columns]
+    if not used or not np.any(used):
+        raise UsageError(f"--more {name}: no job of this trace uses any")
+    return np.asarray(np.logical_or.reduce(used))
+
+
+def thinned(group: Ints, keep: Floats, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Choose whole groups so that jobs are kept with the given chances, shape (jobs,), equal within a group.
+
+    Systematic sampling: along the jobs the chances add up, and a group stays when the sum passes a whole number, so
+    that the number kept is as near to the expected one as it can be.
+    """
+    if (keep >= 1).all():
+        return np.ones(len(group), dtype=bool)
+    first = np.unique(group, return_index=True)[1]
+    chance = keep[first]
+    order = rng.permutation(len(first))
+    passed = np.floor(np.cumsum(chance[order]) + rng.random())
+    stays = np.empty(len(first), dtype=bool)
+    stays[order] = np.diff(passed, prepend=np.floor(passed[:1] - chance[order][:1] + 1e-12)) > 0
+    return np.asarray(stays[np.searchsorted(group[first], group)])
