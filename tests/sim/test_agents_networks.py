@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from tracekit.errors import UnknownName, UsageError
-from tracekit.sim.agents.config import Config
-from tracekit.sim.agents.forward import drawn, largest, room, score, uniform, weights_in
-from tracekit.sim.agents.networks import ACTORS, ActorCritic, Decisions, entropy, log_softmax
-from tracekit.sim.agents.paired import compare, interval, rank_biserial
-from tracekit.sim.agents.ppo import ValueScale, generalised_advantages
-from tracekit.sim.agents.rewards import EXTRAS
-from tracekit.sim.agents.rollout import cost_to_go
-from tracekit.sim.agents.schedules import FASTEST, SLOWEST, adapted, scheduled
-from tracekit.sim.metrics import bounded_slowdown
-from tracekit.sim.pickjob import PickJob
+from tracekit.errors import UnknownName, UsageError  # noqa: E402
+from tracekit.sim.agents.config import Config  # noqa: E402
+from tracekit.sim.agents.forward import drawn, largest, room, score, uniform, weights_in  # noqa: E402
+from tracekit.sim.agents.networks import ACTORS, ActorCritic, Decisions, entropy, log_softmax  # noqa: E402
+from tracekit.sim.agents.paired import compare, interval, rank_biserial  # noqa: E402
+from tracekit.sim.agents.ppo import ValueScale, generalised_advantages  # noqa: E402
+from tracekit.sim.agents.rewards import EXTRAS  # noqa: E402
+from tracekit.sim.agents.rollout import cost_to_go  # noqa: E402
+from tracekit.sim.agents.schedules import FASTEST, SLOWEST, adapted, scheduled  # noqa: E402
+from tracekit.sim.metrics import bounded_slowdown  # noqa: E402
+from tracekit.sim.pickjob import PickJob  # noqa: E402
 
 FEATURES, SLOTS = 5, 20
 COUNTS = (3, SLOTS, 1, 7)
@@ -133,7 +133,8 @@ def test_cost_to_go_is_what_waiting_from_then_on_costs(jobs, times, objective) -
         }
         return sum(weight * parts[name].sum() for name, weight in task.objectives.terms)
 
-    found = cost_to_go(task, submit, run, start, np.array(times, float))
+    found, pace = cost_to_go(task, submit, run, start, np.array(times, float))
+    assert (pace >= 0).all()
     np.testing.assert_allclose(found, [cost(np.inf) - cost(time) for time in times], atol=1e-6)
 
 

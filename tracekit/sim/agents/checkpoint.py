@@ -63,7 +63,7 @@ def check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> Non
 
     ``steps`` may grow: a longer training with a constant schedule goes on where the shorter one ended.
     """
-    for name, value in now.items():
+    for name, value in json.loads(json.dumps(now)).items():  # as it was written: tuples have become lists
         if before.get(name) != value:
             raise UsageError(
                 f"{folder}: was begun with {name} = {before.get(name)!r}, not {value!r}; resume with the same "

@@ -2,8 +2,8 @@
 
 The base policy meets the same arrivals, so what is easy or hard about a window cancels out of the difference. Where
 the objective is a mean over jobs, the difference is told as it grows: the sum of rewards from a decision on is what the
-base policy still had to pay from that moment on, less what the agent still had to pay, in units of the base policy's
-whole cost. All else is earned at the end of the window.
+base policy still had to pay from that moment on, less what the agent still had to pay, in units of the larger of their
+whole costs, so that no window can earn or lose more than about 1. All else is earned at the end of the window.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from tracekit.sim.windows import Window
 Floats = NDArray[np.float64]
 
 #: What the critic, and only the critic, is told of a decision besides its jobs: which part of the window's decisions
-#: lies behind it, how many jobs it is about, what the base policy still had to pay, how many jobs waited there.
-EXTRAS = 4
+#: lies behind it, how many jobs it is about, what the base policy still had to pay and how many jobs waited there, how
+#: fast the cost grew there and here, and the difference.
+EXTRAS = 7
 
 
 class Baseline:
@@ -57,19 +58,22 @@ def rewards(
         if part.start == part.stop:
             continue
         base = baseline.cost(window)
-        unit = max(abs(base), 1e-9)
+        unit = max(abs(base), abs(float(played.score[number])), 1e-9)
         extra[part, 0] = np.linspace(0, 1, part.stop - part.start)
-        if dense:
-            cut, start = baseline.cutter.cut(window), baseline.starts(window)
-            submit, times = cut.ready.table.submit, played.time[part]
-            theirs = cost_to_go(baseline.cutter.task, submit, cut.ready.run, start, times) / cut.counted.sum()
-            waiting = np.searchsorted(submit, times, side="right") - np.searchsorted(
-                np.sort(start), times, side="right"
-            )
-            ahead = (theirs - played.left[part]) / unit
-            reward[part] = ahead - np.append(ahead[1:], 0.0)
-            extra[part, 2] = theirs / unit
-            extra[part, 3] = np.log1p(np.maximum(waiting, 0)) / 5
-        else:
+        if not dense:
             reward[part.stop - 1] = (base - played.score[number]) / unit
+            continue
+        cut, start, times = baseline.cutter.cut(window), baseline.starts(window), played.time[part]
+        submit, count = cut.ready.table.submit, cut.counted.sum()
+        theirs, pace = cost_to_go(baseline.cutter.task, submit, cut.ready.run, start, times)
+        ours, own_pace = played.left[part].T
+        ahead = (theirs / count - ours) / unit
+        reward[part] = ahead - np.append(ahead[1:], 0.0)
+        waiting = np.searchsorted(submit, times, "right") - np.searchsorted(np.sort(start), times, "right")
+        length = max(times[-1] - times[0], 1.0)  # of the window, to say what a pace would come to
+        extra[part, 2] = theirs / count / unit
+        extra[part, 3] = np.log1p(np.maximum(waiting, 0)) / 5
+        extra[part, 4] = np.log1p(pace / count * length / unit)
+        extra[part, 5] = np.log1p(own_pace * length / unit)
+        extra[part, 6] = extra[part, 5] - extra[part, 4]
     return reward, extra

@@ -56,7 +56,8 @@ class Played:
     time: Floats  # (D,) seconds, when it was made
     last: NDArray[np.bool_]  # (D,) is it the window's last?
     score: Floats  # (W,) cost of each window; smaller is better
-    left: Floats  # (D,) what the window still cost from then on; empty where the objective cannot be told by time
+    left: Floats  # (D, 2) what the window cost from then on, and how fast it grew (per second), both per job; empty
+    # where the objective cannot be told by time
     skips: NDArray[np.bool_]  # (D,) does its last row stand for skipping?
     slots: int
 
@@ -137,23 +138,23 @@ def _play(
         made, rows = tape.used
         pieces.append((tape.rows[:rows].copy(), *(part[:made].copy() for part in tape[1:5])))
     start, jobs = batch.starts(lane), slice(0, int(world.length[lane]))
-    left = np.empty(0)
+    left = np.empty((0, 2))
     if len(tape.size) and batch.task.objectives.additive:
         time = np.concatenate([piece[3] for piece in pieces])
-        left = cost_to_go(batch.task, world.submit[lane, jobs], world.run[lane, jobs], start, time)
+        left = np.stack(cost_to_go(batch.task, world.submit[lane, jobs], world.run[lane, jobs], start, time), 1)
         left /= world.accrued[lane, 1]
     return _Window(pieces, batch.cutter.cost(batch.windows[lane], start), left)
 
 
-def cost_to_go(task: PickJob, submit: Floats, run: Floats, start: Floats, times: Floats) -> Floats:
-    """Return what a schedule costs from each of ``times`` on, summed over jobs: what a job waited before is settled.
+def cost_to_go(task: PickJob, submit: Floats, run: Floats, start: Floats, times: Floats) -> tuple[Floats, Floats]:
+    """Return what a schedule costs from each of ``times`` on, and how fast it grows then, both summed over jobs.
 
-    A job that waits costs at a constant rate (for the bounded slowdown 1 / max(run, bound), from where its slowdown
-    exceeds 1), so that the whole cost is a broken line.
+    What a job waited before is settled. A job that waits costs at a constant rate (for the bounded slowdown
+    1 / max(run, bound), from where its slowdown exceeds 1), so that the whole cost is a broken line.
     """
     bounded, plain, wait, response = task.objectives.weights()
     bound = task.switches.bound
-    total = np.zeros(len(times))
+    total, pace = np.zeros(len(times)), np.zeros(len(times))
     for free, rate in (
         (np.maximum(bound - run, 0.0), bounded / np.maximum(run, bound)),
         (np.zeros(len(run)), plain / np.maximum(run, 1.0) + wait + response),
@@ -168,9 +169,11 @@ def cost_to_go(task: PickJob, submit: Floats, run: Floats, start: Floats, times:
         spent = np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(at))])
         place = np.searchsorted(at, times, side="right") - 1
         known = np.maximum(place, 0)
-        so_far = np.where(place >= 0, spent[known] + slope[known] * (times - at[known]), 0.0)
-        total += np.maximum(spent[-1] - np.where(times >= at[-1], spent[-1], so_far), 0.0)
-    return total
+        now = np.where((place >= 0) & (times < at[-1]), slope[known], 0.0)
+        so_far = np.where(place >= 0, spent[known] + now * (times - at[known]), 0.0)
+        total += np.maximum(spent[-1] - so_far, 0.0)
+        pace += np.maximum(now, 0.0)
+    return total, pace
 
 
 def _joined(played: Sequence[_Window], batch: Batch) -> Played:

@@ -1,0 +1,316 @@
+"""How good agents become: published windows in compatibility mode, and held-out windows of real traces.
+
+    python benchmarks/bench_agents_quality.py --data DIR [--runs FOLDER] [--cases lublin-1,kth] [--seeds 5] [--steps N]
+
+DIR holds the public traces. Every agent is trained in a folder of its own under --runs; a run that was stopped is taken
+up where it was, and what is finished is not made again. Results are added to docs/results/agents.json as they come, and
+docs/results/agents.md and the figures beside it are made from them (--page-only makes just those).
+
+Compatibility mode: no agent is trained, chosen or stopped by the ten windows of RLScheduler's table. It learns from the
+jobs outside them (3,004 of 10,000, of which only the first 1,981 in a row are long enough for a window) and from jobs
+made after those: Lublin's model fitted to them, and themselves drawn again at random, at four loads. The heuristic to
+begin with is the best one on windows of those 1,981 jobs. Budgets are decisions; CPU seconds are reported beside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import tracekit
+from generators import synth as library
+from tracekit.files import write_text
+from tracekit.plots.agents import learning_curves
+from tracekit.plots.style import save
+from tracekit.sim.agents import Config, Evaluation, Split, evaluate, train
+from tracekit.sim.agents.checkpoint import read_log
+from tracekit.sim.agents.judging import best_of
+from tracekit.sim.agents.paired import compare
+from tracekit.sim.agents.splits import split, windows_from
+from tracekit.sim.cutting import Cutter
+from tracekit.sim.formulas import CODES, FIRST_DYNAMIC
+from tracekit.sim.pickjob import PickJob
+from tracekit.sim.reproduce import WINDOW_JOBS, WINDOWS
+from tracekit.sim.switches import Switches
+from tracekit.sim.windows import Span, Window, draw_from, outside, tile
+from tracekit.trace import Trace
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "results" / "agents.json"
+PAGE = RESULTS.with_suffix(".md")
+
+TEN: list[Window] = [(start, WINDOW_JOBS) for start in WINDOWS]
+#: Loads of the made jobs, in units of the load of the jobs that they are made after, and by which model.
+MADE = (("lublin", 0.95), ("resample", 1.0), ("lublin", 1.15), ("resample", 1.2))
+MADE_JOBS = 12_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the results."""
+
+    file: str
+    backfill: str
+    goal: float | None = None  # best heuristic of the published table
+    published: float | None = None  # mean of five draws of the published agent
+    compat: bool = True
+
+
+CASES = {
+    "lublin-1": Case("lublin_256.swf", "none", 258.37, 264.0),
+    "lublin-1-backfill": Case("lublin_256.swf", "easy", 73.31, 62.0),
+    "lublin-2": Case("lublin_256_new2.swf", "none", 698.34, 702.0),
+    "lublin-2-backfill": Case("lublin_256_new2.swf", "easy", 91.99, 113.0),
+    "kth": Case("KTH-SP2-1996-2.1-cln.swf.gz", "easy", compat=False),
+    "blue": Case("SDSC-BLUE-2000-4.2-cln.swf.gz", "easy", compat=False),
+}
+COMPAT = Config(
+    steps=300_000,
+    windows=24,
+    jobs=WINDOW_JOBS,
+    keep=0.2,
+    epochs=3,
+    minibatch=1024,
+    lam=0.95,
+    learning_rate=2e-3,
+    schedule="linear",
+    entropy=0.0,
+    critic_first=2,
+    average=0.7,
+    validation_windows=32,
+    validate_every=3,
+    teacher_windows=6,
+    teacher_epochs=12,
+)
+DEFAULT = COMPAT.replace(windows=64, jobs=256, validation_windows=48)
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What all seeds of a case share."""
+
+    trace: Trace
+    cutter: Cutter
+    parts: Split
+    init: str
+    tests: dict[str, list[Window]]
+
+
+def left_over(trace: Trace) -> tuple[list[Span], Trace]:
+    """Return the pieces outside the ten windows, and their jobs as a trace without the gaps between them."""
+    pieces = outside((0, len(trace)), TEN, least=50)
+    submit = trace.column("submit_time")
+    gap = float(np.mean(np.diff(submit[slice(*pieces[0])])))
+    at, moved = 0.0, []
+    for first, last in pieces:
+        moved.append(submit[first:last] - submit[first] + at)
+        at = float(moved[-1][-1]) + gap
+    rows = np.concatenate([np.arange(first, last) for first, last in pieces])
+    jobs = trace.jobs.iloc[rows].reset_index(drop=True).assign(submit_time=np.concatenate(moved))
+    return pieces, trace.replace(jobs=jobs)
+
+
+def enlarged(trace: Trace) -> tuple[Trace, Split]:
+    """Return the published trace with made jobs behind its own, and which jobs are for learning and validating."""
+    pieces, rest = left_over(trace)
+    own = rest.offered_load()
+    frames, end, count = [trace.jobs], float(trace.column("submit_time").max()), len(trace)
+    learn: list[Span] = [piece for piece in pieces if piece[1] - piece[0] >= WINDOW_JOBS]
+    check: list[Span] = []
+    for number, (model, load) in enumerate(MADE):
+        fitted = library.fit(rest, model, seed=0)
+        made = library.make(fitted, MADE_JOBS, seed=number, load=f"{own * load:.4f}").jobs
+        begin = end + 86_400.0 - float(made["submit_time"].min())
+        made = made.assign(submit_time=made["submit_time"] + begin, job_id=np.arange(count + 1, count + 1 + MADE_JOBS))
+        end = float(made["submit_time"].max())
+        frames.append(made)
+        learn.append((count, count + MADE_JOBS * 4 // 5))
+        check.append((count + MADE_JOBS * 4 // 5, count + MADE_JOBS))
+        count += MADE_JOBS
+    columns = ["job_id", "submit_time", "run_time", "req_procs", "alloc_procs"]
+    jobs = pd.concat([frame.reindex(columns=columns) for frame in frames], ignore_index=True)
+    return Trace(jobs, trace.machine), Split(tuple(learn), tuple(check))
+
+
+def setting(case: Case, data: Path) -> Setting:
+    """Read and prepare what a case needs."""
+    found = [path for path in (data / "swf" / case.file, data / case.file) if path.is_file()]
+    if not found:
+        raise SystemExit(f"{case.file} is not in {data}")
+    trace = tracekit.read(found[0])
+    if case.compat:
+        trace, parts = enlarged(trace)
+        switches = Switches(compat="rlscheduler")
+    else:
+        switches = Switches()
+    task = PickJob(backfill=case.backfill, switches=switches, warm=0 if case.compat else 128)
+    cutter = Cutter(trace, task)
+    if not case.compat:
+        parts = split(cutter, 0.6)
+    jobs = COMPAT.jobs if case.compat else DEFAULT.jobs
+    real = parts.train[:1]  # of the published traces: their own jobs, not the made ones
+    teacher = best_of(cutter, windows_from(cutter, real, 48, jobs, [0, 99]))
+    if CODES[teacher] < FIRST_DYNAMIC:  # who is shown when more than 128 wait: those it would take first
+        task = PickJob(backfill=case.backfill, switches=switches, warm=task.warm, visible=teacher)
+        cutter = Cutter(trace, task)
+    if case.compat:
+        tests = {"ten": TEN, "other": draw_from([(1981, 6252), (7085, 8786)], 10, WINDOW_JOBS, 7)}
+    else:
+        tests = {"held out": [w for span in parts.test for w in tile(span, jobs, warm=task.warm)]}
+    return Setting(trace, cutter, parts, f"imitate:{teacher}", tests)
+
+
+def one(case: Case, ready: Setting, seed: int, folder: Path, steps: int | None) -> dict[str, Any]:
+    """Train and judge one agent."""
+    begin = time.process_time()
+    config = (COMPAT if case.compat else DEFAULT).replace(steps=steps, threads=1)
+    agent = train(
+        ready.trace,
+        ready.cutter.task,
+        config,
+        out=folder,
+        seed=seed,
+        init=ready.init,
+        parts=ready.parts,
+        resume=True,
+    )
+    cpu = time.process_time() - begin
+    tests: dict[str, Any] = {}
+    for name, windows in ready.tests.items():
+        result: Evaluation = evaluate(agent, ready.cutter, windows, threads=1)
+        tests[name] = {
+            "score": result.score.tolist(),
+            "baselines": {key: values.tolist() for key, values in result.baselines.items()},
+        }
+    log = [line for line in read_log(folder) if "validation_score" in line]
+    return {
+        "init": ready.init,
+        "metrics": agent.facts["metrics"],
+        "cpu_s": round(cpu, 1),
+        "tests": tests,
+        "curve": [{key: line[key] for key in ("steps", "validation_score", "validation_heuristic")} for line in log],
+    }
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+
+def rows(results: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """Return the lines of a table: means over seeds and windows, beside the best heuristics of the same windows."""
+    lines = []
+    for name in names:
+        runs = results.get(name, {})
+        if not runs:
+            continue
+        for test in next(iter(runs.values()))["tests"]:
+            scores = np.array([run["tests"][test]["score"] for run in runs.values()])
+            baselines = {key: np.array(v) for key, v in next(iter(runs.values()))["tests"][test]["baselines"].items()}
+            single = min(
+                (k for k in baselines if k not in ("best per window", "random")), key=lambda k: baselines[k].mean()
+            )
+            seeds = scores.mean(1)
+            against = compare(scores.mean(0), baselines[single])
+            case = CASES[name]
+            goal = f"{case.goal} / {case.published:g}" if case.goal and test == "ten" else "–"
+            lines.append(
+                f"| {name} | {test}, {scores.shape[1]} | {seeds.mean():.2f} ({seeds.min():.2f} … {seeds.max():.2f}, "
+                f"{len(seeds)} seeds) | {goal} | {single} {baselines[single].mean():.2f} | "
+                f"{against['paired_difference']:+.2f} ({against['low']:+.2f} … {against['high']:+.2f}), "
+                f"p {against['p']:.2g} | {baselines['best per window'].mean():.2f} | "
+                f"{next(iter(runs.values()))['init']} | "
+                f"{np.mean([run['cpu_s'] for run in runs.values()]):.0f} |"
+            )
+    return lines
+
+
+HEADER = (
+    "| case | windows | agent: mean of seeds (range) | table's best heuristic / published agent | best of all "
+    "heuristics | agent − it (95 % over windows) | best per window | begun with | CPU s |\n"
+    "|---|---|---|---|---|---|---|---|---|"
+)
+PROSE = ROOT / "docs" / "results" / "agents-notes.md"  # what a person has to say about the numbers
+
+
+def page(results: dict[str, Any]) -> str:
+    """Return the page."""
+    text = [
+        "# Results of agents",
+        "",
+        "Made by `benchmarks/bench_agents_quality.py`; mean bounded slowdown, smaller is better. An agent always takes "
+        "its best choice. The range is over seeds, the interval and Wilcoxon's p over windows (scores averaged over "
+        "seeds).",
+        "",
+        HEADER,
+        *rows(results, list(CASES)),
+        "",
+    ]
+    if PROSE.is_file():
+        text += [PROSE.read_text()]
+    for name in CASES:
+        if results.get(name):
+            text += [f"## Learning curves: {name}", "", f"![validation score over decisions](agents-{name}.png)", ""]
+    return "\n".join(text)
+
+
+def figures(results: dict[str, Any]) -> None:
+    """Draw the learning curves of every case: the score over that of the best heuristic, both on validation windows."""
+    for name, runs in results.items():
+        logs = {
+            f"seed {seed}": [
+                {
+                    "steps": point["steps"],
+                    "validation_score": point["validation_score"] / point["validation_heuristic"],
+                    "validation_heuristic": 1.0,
+                }
+                for point in run["curve"]
+            ]
+            for seed, run in runs.items()
+        }
+        save(learning_curves(logs, label="score / best heuristic's"), RESULTS.parent / f"agents-{name}.png", force=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--runs", type=Path, default=ROOT / "build" / "agents")
+    parser.add_argument("--cases", default="")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--page-only", action="store_true")
+    chosen = parser.parse_args()
+    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
+    names = [name for name in chosen.cases.split(",") if name]
+    if not chosen.page_only:
+        ready: dict[str, Setting] = {}
+        for seed in range(1, chosen.seeds + 1):
+            for name in names:
+                if str(seed) in results.get(name, {}):
+                    continue
+                if name not in ready:
+                    ready[name] = setting(CASES[name], chosen.data)
+                    print(f"{name}: begins with {ready[name].init}", flush=True)
+                folder = chosen.runs / f"{name}-{seed}"
+                results.setdefault(name, {})[str(seed)] = run = one(
+                    CASES[name], ready[name], seed, folder, chosen.steps
+                )
+                means = {test: round(float(np.mean(values["score"])), 2) for test, values in run["tests"].items()}
+                print(f"{name}, seed {seed}: {means}, {run['cpu_s']} CPU s", flush=True)
+                write_text(RESULTS, json.dumps(results, indent=1) + "\n", force=True)
+    if results:
+        figures(results)
+        write_text(PAGE, page(results), force=True)
+        print("\n".join([HEADER, *rows(results, list(CASES))]))
+    else:
+        print("nothing there yet; train with --cases " + ",".join(CASES))
+
+
+if __name__ == "__main__":
+    main()
