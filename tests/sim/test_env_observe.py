@@ -334,6 +334,10 @@ def test_noisy_estimates_are_drawn_per_window_as_in_simulate():
     ("settings", "words"),
     [
         ({"backfill": "conservative"}, "conservative"),
+        ({"backfill": "easy++"}, "easy-sjf"),
+        ({"switches": Switches(dependencies=True)}, "dependencies"),
+        ({"switches": Switches(outages=((0.0, 1.0, 2.0),))}, "outages"),
+        ({"switches": Switches(warmup="5%")}, "warmup"),
         ({"backfill": "esy"}, "did you mean easy"),
         ({"switches": Switches(estimates="last-two")}, "last-two"),
         ({"slots": 0}, "at least one job"),

@@ -47,12 +47,14 @@ from tracekit.sim.lanes import ASKED, MAY_SKIP, Rules, World
 from tracekit.sim.objectives import Objective, objective
 from tracekit.sim.policies import find
 from tracekit.sim.stepping import begin_lanes, step_lanes
-from tracekit.sim.switches import Switches, backfill_for, estimate_of
+from tracekit.sim.switches import Switches, backfill_for, estimate_of, parse_cut
 from tracekit.sim.windows import Window
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
 
+#: conservative plans all jobs at once, which leaves nothing to pick one by one.
+BACKFILLS = ("none", "easy", "easy-sjf", "rlscheduler")
 REWARDS = ("final", "relative", "dense")
 #: Rules of visibility that draw from two orders in turn; any policy whose order is settled at submit is one as well.
 ALTERNATING = {"sjf-smallest": ("sjf", "smallest")}
@@ -81,8 +83,12 @@ class PickJob:
         object.__setattr__(self, "commit", self.commit or resolved.commit)
         object.__setattr__(self, "switches", dataclasses.replace(self.switches, commit=self.commit))
         object.__setattr__(self, "backfill", backfill_for(self.backfill, self.switches))
-        if self.backfill == "conservative":
-            raise UsageError("PickJob knows no conservative backfilling, which plans all jobs; take easy or none")
+        if self.backfill not in BACKFILLS:
+            raise UsageError(f"PickJob knows no backfilling '{self.backfill}'; take {', '.join(BACKFILLS)}")
+        if self.switches.changing:
+            raise UsageError("PickJob knows no dependencies, outages or predictions; leave these switches out")
+        if any(parse_cut(cut) != (0.0, 0.0) for cut in (self.switches.warmup, self.switches.cooldown)):
+            raise UsageError("PickJob scores every job of a window: no warmup, no cooldown ('warm' fills the machine)")
         if estimate_of(self.switches.estimates)[0] == "last-two":
             raise UsageError("PickJob knows no estimates 'last-two'; take requested, actual, factor:F or noisy:SIGMA")
         if self.slots < 1:
