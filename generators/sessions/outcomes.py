@@ -32,7 +32,7 @@ ENOUGH = 40
 #: A campaign moves by up to the distance between so many neighbouring campaigns either side, but not farther than
 #: FARTHEST in ln(seconds).
 NEAR, FARTHEST = 5, 0.5
-#: Places along the sorted shares of processor time.
+#: The share of processor time is that of a job at most so many places away along the run times.
 SHARE_REACH = 20.0
 
 
@@ -95,12 +95,13 @@ class Outcomes:
     """Real run times and ends, by job (in the order of histories)."""
 
     limit: Floats  # seconds; infinity = none
+    log_run: Floats  # ln(1 + run time)
     cut: Marks  # ended by the limit
     status: Ints  # code; −1 = unknown
     orders: tuple[Order, ...]  # by ln(1 + run time), or seconds beyond the limit; from the most alike to the least
     level: Ints  # which of the orders has enough jobs like this one
     room: Floats  # how far campaigns lie apart around each job
-    share: Order | None  # cpu_time / run_time of like jobs
+    share: Floats | None  # cpu_time / run_time
     memory: Order | None  # used_mem of like jobs
     grains: dict[str, float]
     grace: float  # seconds that a job may exceed its limit, and …
@@ -125,12 +126,13 @@ class Outcomes:
             share = np.where(run > 0, trace.column("cpu_time") / run, np.nan)
         return cls(
             limit,
+            np.log1p(run),
             cut,
             status,
             orders,
             np.select([order.last - order.first + 1 >= ENOUGH for order in orders[:2]], [0, 1], 2),
             orders[0].spacing(head),
-            Order.by(_known_apart(like, share), share) if trace.has("cpu_time") else None,
+            share if trace.has("cpu_time") else None,
             Order.by(_known_apart(like, trace.column("used_mem")), trace.column("used_mem"))
             if trace.has("used_mem")
             else None,
@@ -148,18 +150,19 @@ class Outcomes:
         """Return the outcomes of jobs modelled after the given real ones: columns, with status as codes."""
         together = rng.uniform(-1, 1, (2, int(campaign.max(initial=0)) + 1))[:, campaign]
         places = REACH * together[0] + OWN * rng.uniform(-1, 1, len(model))
-        value = np.empty(len(model))
+        value, beside = np.empty(len(model)), model.copy()
         for k, order in enumerate(self.orders):
             mine = self.level[model] == k
             value[mine] = order.moved(model[mine], places[mine])[0]
+            beside[mine] = order.moved(model[mine], SHARE_REACH * rng.uniform(-1, 1, int(mine.sum())))[1]
         free = np.expm1(value + together[1] * np.minimum(self.room[model], FARTHEST))
         limit, cut = self.limit[model], self.cut[model]
         run = np.where(cut, np.where(cut, limit, 0.0) + value, np.minimum(free, limit))
         run = self.bounded(rounded(np.maximum(run, 0.0), self.grains["run_time"]), model)
         drawn: dict[str, Any] = {"run_time": run, "status": self.status[model]}
         if self.share is not None:
-            share, _ = self.share.moved(model, SHARE_REACH * rng.uniform(-1, 1, len(model)))
-            drawn["cpu_time"] = rounded(share * run, self.grains["cpu_time"])
+            beside = np.where(np.abs(self.log_run[beside] - self.log_run[model]) > FARTHEST, model, beside)
+            drawn["cpu_time"] = rounded(self.share[beside] * run, self.grains["cpu_time"])
         if self.memory is not None:
             memory, _ = self.memory.moved(model, places)
             drawn["used_mem"] = rounded(memory, self.grains["used_mem"])

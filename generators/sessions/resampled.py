@@ -9,12 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from generators.sessions.histories import SESSION_GAP, Floats, Histories, Ints, Plan, gaps_within
-from generators.sessions.wall import Wall
+from generators.sessions.wall import DAY, Wall
 
 #: Histories move by at most this many weeks either way, so that a machine that fills up over the months still does.
 FARTHEST = 1
+#: How often every user reconsiders the move.
+SWEEPS = 3
+#: Of this many placements the one is taken whose days are as uneven as the real ones.
+TRIES = 5
 #: Sessions move by up to this many seconds either way.
-JITTER = 600.0
+JITTER = 120.0
 
 
 def plan_period(histories: Histories, wall: Wall, drawn: Ints, makers: Ints, rng: np.random.Generator) -> Plan:
@@ -32,12 +36,50 @@ def _moves(histories: Histories, wall: Wall, drawn: Ints, rng: np.random.Generat
     farthest = min(FARTHEST, wall.units // 2)
     moves = np.zeros(len(drawn))
     if farthest:
-        moves = rng.integers(1, farthest + 1, len(drawn)) * rng.choice([-1.0, 1.0], len(drawn))
+        choices = np.array([step for step in range(-farthest, farthest + 1) if step])
+        moves = _as_busy(histories, wall, drawn, choices, rng).astype(np.float64)
     nameless = np.flatnonzero(histories.nameless[drawn])
     if len(nameless):  # weeks of jobs without users change places, so that no week stays empty
         week = np.floor(histories.at[histories.first[drawn[nameless]]] / wall.unit_length)
         moves[nameless] = rng.permutation(week) - week
     return np.asarray(moves * wall.unit_length)
+
+
+def _as_busy(histories: Histories, wall: Wall, drawn: Ints, choices: Ints, rng: np.random.Generator) -> Ints:
+    """Choose moves that keep every week about as busy, and the days as uneven, as they were."""
+    days = max(1, round(wall.unit_length / DAY))  # in a unit
+    day = np.floor(histories.at / wall.unit_length * days).astype(np.int64) % (wall.units * days)
+    by_day = np.zeros((len(histories), wall.units * days))
+    np.add.at(by_day, (histories.owner, day), 1.0)
+    by_day = by_day[drawn]
+    weeks = by_day.reshape(len(drawn), wall.units, days).sum(axis=2)
+    uneven = by_day.sum(axis=0).var()
+    best, least = np.zeros(len(drawn), dtype=np.int64), np.inf
+    for _ in range(TRIES):
+        move = _settled(weeks, choices, rng)
+        made = sum(
+            (np.roll(by_day[move == step].sum(axis=0), step * days) for step in choices), np.zeros_like(by_day[0])
+        )
+        error = abs(float(np.log((made.var() + 1e-9) / (uneven + 1e-9))))
+        if error < least:
+            best, least = move, error
+    return best
+
+
+def _settled(weeks: Floats, choices: Ints, rng: np.random.Generator) -> Ints:
+    """Choose moves at random, then let users in turn take the one that best keeps every week as busy as it was."""
+    move = rng.choice(choices, len(weeks))
+    excess = -weeks.sum(axis=0)  # made minus real
+    for step in choices:
+        excess += np.roll(weeks[move == step].sum(axis=0), step)
+    for _ in range(SWEEPS):
+        for user in rng.permutation(len(weeks)):
+            mine = weeks[user]
+            rest = excess - np.roll(mine, move[user])
+            options = [rest + np.roll(mine, step) for step in choices]
+            best = int(np.argmin([float(option @ option) for option in options]))
+            move[user], excess = choices[best], options[best]
+    return move
 
 
 def _session_moves(which: Ints, at: Floats, rng: np.random.Generator) -> Floats:
