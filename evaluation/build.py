@@ -214,6 +214,7 @@ class _Trainer:
                 {
                     "learner": agents.learner,
                     "config": dict(agents.config),
+                    "backfill": self.plan.windows.backfill,
                     "seed": derived(self.plan.seed, "agent", number),
                     "untrained": untrained,
                 },

@@ -171,6 +171,7 @@ class Ray:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray asks for it; there are no GPUs here
         self._ours = not ray.is_initialized()
         if self._ours:
+            _check_reachable(address)
             try:
                 ray.init(**_ray_options(address))
             except (ConnectionError, ValueError, OSError, RuntimeError) as error:
@@ -185,7 +186,7 @@ class Ray:
     def start(self, task: Task) -> None:
         """Send the task with its files."""
         files = {name: self._file(i.path) for name, i in task.inputs.items()}
-        future = self._work.options(name=task.label).remote(task.to_dict(), list(files), *files.values())
+        future = self._work.options(name=task.label).remote(task.to_dict(), sys.path, list(files), *files.values())
         self._running[future] = task
 
     def wait(self, seconds: float) -> list[tuple[Task, Result]]:
@@ -230,6 +231,19 @@ class Ray:
         return self._sent[path]
 
 
+def _check_reachable(address: str | None) -> None:
+    """Knock first: Ray itself goes on trying for minutes."""
+    import socket
+
+    host, _, port = (address or "").rpartition("/")[2].rpartition(":")
+    if not (host and port.isdigit()):
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise TracekitError(f"no Ray cluster at {address}: {error.strerror or error}") from None
+
+
 def _ray_options(address: str | None) -> dict[str, Any]:
     options: dict[str, Any] = {
         "log_to_driver": False,
@@ -246,10 +260,13 @@ def _ray_options(address: str | None) -> dict[str, Any]:
     }
 
 
-def _work_far_away(plain: dict[str, Any], names: list[str], *packed: dict[str, bytes]) -> tuple[dict[str, Any], Any]:
+def _work_far_away(
+    plain: dict[str, Any], paths: list[str], names: list[str], *packed: dict[str, bytes]
+) -> tuple[dict[str, Any], Any]:
     """Do a task wherever Ray put it: unpack its inputs, work in a temporary folder, and send the files back."""
     import tempfile
 
+    sys.path += [path for path in paths if path and path not in sys.path]  # models of one's own, where they are there
     from evaluation.steps import perform
 
     with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:

@@ -134,6 +134,7 @@ def verdicts(
             verdict = judge_.compare(HELPED, model, model, base=SCARCE, against=against)
             plain = verdict.to_dict()
             found["scarce"].append(plain | {"verdict": _HELP.get(verdict.verdict, verdict.verdict)})
+    beside = judge_.heuristics()
     rows, note = predictors(_badness(scores), differences, seed=plan.seed)
     return {
         "real": real,
@@ -143,8 +144,8 @@ def verdicts(
         "confidence": 1 - 2 * plan.verdict.alpha,
         "learner": plan.agents.learner,
         **found,
-        "heuristics": judge_.heuristics(),
-        "sensitivity": sensitivity(untrained, plan.verdict.margin),
+        "heuristics": beside,
+        "sensitivity": sensitivity(untrained, beside, plan.verdict.margin),
         "predictors": rows,
         "predictors_note": note,
     }, judge_.differences
@@ -154,20 +155,29 @@ def _failed_arms(failures: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]
     return [(failure["arm"], failure["model"]) for failure in failures]
 
 
-def sensitivity(untrained: Verdict, margin: float) -> dict[str, Any]:
-    """Say whether this experiment could notice a bad training trace at all: agents that learnt nothing must look worse.
+def sensitivity(untrained: Verdict, heuristics: Sequence[Mapping[str, Any]], margin: float) -> dict[str, Any]:
+    """Say whether this experiment could notice a bad training trace at all: knowing nothing must look worse.
 
-    The assay sensitivity of equivalence trials (ICH E10): where even no training is equivalent, so is everything.
+    The assay sensitivity of equivalence trials (ICH E10): where even choosing jobs at random, or an agent that has
+    learnt nothing, is equivalent, so is everything.
     """
-    if untrained.verdict == "failed":
+    known: dict[str, Mapping[str, Any]] = {}
+    for row in heuristics:
+        if row["policy"] == "random" and "low" in row:
+            known["jobs in random order"] = row
+    if untrained.verdict != "failed":
+        known["agents that learnt nothing"] = untrained.to_dict()
+    if not known:
         return {"sensitive": None, "sentence": f"unknown: agents without training: {untrained.sentence}"}
-    shown = f"{percent(untrained.difference)} {bracket(untrained.low, untrained.high)}"
-    if untrained.low > margin:
-        return {"sensitive": True, "sentence": f"yes: agents that learnt nothing score {shown}, beyond the margin"}
+    said = "; ".join(
+        f"{who}: {percent(row['difference'])} {bracket(row['low'], row['high'])}" for who, row in known.items()
+    )
+    if any(row["low"] > margin for row in known.values()):
+        return {"sensitive": True, "sentence": f"yes ({said})"}
     return {
         "sensitive": False,
-        "sentence": f"no: agents that learnt nothing score {shown}, not clearly beyond the margin of "
-        f"±{margin * 100:g} %, so an equivalence says little about the jobs",
+        "sentence": f"no ({said}): not clearly beyond the margin of ±{margin * 100:g} %, so that an equivalence says "
+        "little about the jobs",
     }
 
 

@@ -29,8 +29,10 @@ class Learner(Protocol):
         """Refuse a wrong configuration before any work is done."""
         ...
 
-    def train(self, trace: Trace, folder: Path, *, config: Mapping[str, Any], seed: int, untrained: bool) -> None:
-        """Learn from a trace and write the agent into a folder; ``untrained``: write where learning would begin."""
+    def train(
+        self, trace: Trace, folder: Path, *, config: Mapping[str, Any], backfill: str, seed: int, untrained: bool
+    ) -> None:
+        """Learn from a trace and write the agent into a folder; ``untrained``: one that has learnt nothing."""
         ...
 
     def play(self, folder: Path, heldout: Heldout) -> list[Row]:
@@ -54,7 +56,6 @@ class PickHeuristic:
         "policies": ["fcfs", "sjf", "saf", "wfp3", "unicep", "f1", "f2", "f4", "smallest"],
         "windows": 24,
         "jobs": 128,
-        "backfill": "easy",
     }
 
     def check(self, config: Mapping[str, Any]) -> None:
@@ -67,7 +68,9 @@ class PickHeuristic:
         for policy in (self.defaults | dict(config))["policies"]:
             find(policy)
 
-    def train(self, trace: Trace, folder: Path, *, config: Mapping[str, Any], seed: int, untrained: bool) -> None:
+    def train(
+        self, trace: Trace, folder: Path, *, config: Mapping[str, Any], backfill: str, seed: int, untrained: bool
+    ) -> None:
         """Try every heuristic on the same windows."""
         chosen = self.defaults | dict(config)
         if untrained:
@@ -78,7 +81,7 @@ class PickHeuristic:
             if length < 2:
                 raise TracekitError(f"{len(jobs)} jobs that can be scheduled are too few to learn from")
             places = np.random.default_rng(seed).integers(0, len(jobs) - length + 1, chosen["windows"])
-            windows = Heldout(jobs, [int(p) for p in places], length, ["real"], chosen["backfill"])
+            windows = Heldout(jobs, [int(p) for p in places], length, ["real"], backfill)
             means = {
                 policy: float(np.mean([np.log(row["mean_bsld"]) for row in windows.play(policy)]))
                 for policy in chosen["policies"]

@@ -21,6 +21,8 @@ _PER_SECOND = 2500.0
 class PPO:
     """Settings are those of `tracekit.sim.agents.Config`, with ``init``, ``share`` and a table ``task`` (of PickJob).
 
+    Agents are trained with the backfilling that they are judged with.
+
     ``share`` of every training trace is learnt from and the rest decides which state of the agent is kept, so that
     agents of synthetic jobs never see a real one.
     """
@@ -32,7 +34,7 @@ class PPO:
         """Refuse unknown settings."""
         self._settings(config)
 
-    def _settings(self, config: Mapping[str, Any]) -> tuple[Config, PickJob, str | None, float]:
+    def _settings(self, config: Mapping[str, Any], backfill: str = "easy") -> tuple[Config, PickJob, str | None, float]:
         from tracekit.sim.agents import Config
         from tracekit.sim.pickjob import PickJob
 
@@ -45,18 +47,20 @@ class PPO:
         if not isinstance(extra["task"], Mapping):
             raise SchemaError(f"setting of {self.name}: task is a table of PickJob's fields, not {extra['task']!r}")
         try:
-            task = PickJob(**extra["task"])
+            task = PickJob(**{"backfill": backfill, **extra["task"]})
         except TypeError as error:
             raise SchemaError(f"setting of {self.name}: task: {error}") from None
         settings = Config.from_dict(own, origin=f"settings of {self.name}").replace(threads=1)
         return settings, task, extra["init"], float(extra["share"])
 
-    def train(self, trace: Trace, folder: Path, *, config: Mapping[str, Any], seed: int, untrained: bool) -> None:
+    def train(
+        self, trace: Trace, folder: Path, *, config: Mapping[str, Any], backfill: str, seed: int, untrained: bool
+    ) -> None:
         """Learn from the first part of a trace and keep the state that is best on the rest."""
         from tracekit.sim.agents import Split, train
         from tracekit.sim.windows import spans
 
-        settings, task, init, share = self._settings(config)
+        settings, task, init, share = self._settings(config, backfill)
         if untrained:  # weights as they are drawn: one step of no length
             settings, init = settings.replace(steps=1, windows=1, learning_rate=1e-12, validation_windows=1), None
         first, second = spans(trace.column("submit_time"), (share, 1 - share))

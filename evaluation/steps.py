@@ -93,6 +93,7 @@ def train(params: Mapping[str, Any], inputs: Inputs, out: Path) -> None:
         traces[0] if len(traces) == 1 else one_after_the_other(*traces),
         out / "agent",
         config=params["config"],
+        backfill=params["backfill"],
         seed=params["seed"],
         untrained=params["untrained"],
     )

@@ -127,7 +127,7 @@ def _lasting(table: Floats) -> float:
         return 0.0
     rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
     chance = float((rest**2).sum()) / ((units - 1) * (windows - 1))
-    return max(0.0, _variance_of_mean(table.mean(axis=1)) - chance / (units * windows))
+    return max(0.0, float(_variance_of_mean(table.mean(axis=1)) - chance / (units * windows)))
 
 
 def _variance_of_mean(values: Floats) -> float:
