@@ -28,6 +28,7 @@ COMMAND_MODULES = (
     "tracekit.cli.synth",
     "tracekit.cli.score",
     "tracekit.cli.report",
+    "tracekit.cli.sharing",
     "tracekit.cli.simulate",
     "tracekit.cli.schedules",
     "tracekit.cli.experiment",

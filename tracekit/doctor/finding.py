@@ -13,8 +13,6 @@ from tracekit import stats
 from tracekit.errors import TracekitError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from tracekit.trace import Trace
 
 #: error: results from this trace would be wrong; warning: look before use; note: true and worth knowing, no alarm.
@@ -44,7 +42,7 @@ class Finding:
     rows: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     fix: str = ""  # the cleaning rule that mends it, as a recipe holds it; empty = no rule can
     advice: str = ""  # what a person can do
-    draw: Callable[[Trace], Figure] | None = field(default=None, repr=False)
+    draw: Callable[[Trace], Any] | None = field(default=None, repr=False)  # makes a matplotlib Figure
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""

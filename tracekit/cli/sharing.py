@@ -1,0 +1,132 @@
+"""Commands for giving traces away: anonymize, share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tracekit.cli.app import Force, Json, Seed, app, console, print_json, say
+from tracekit.cli.traces import From, In, MachineFile, Out, Procs, TimeZone, To, load, prepare, save
+from tracekit.errors import UsageError
+
+KEY_VARIABLE = "TRACEKIT_KEY"
+
+
+@app.command()
+def anonymize(
+    source: In,
+    target: Out,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key", help="File that holds the key; new:FILE makes one; env:NAME or prompt. Default: env:TRACEKIT_KEY."
+        ),
+    ] = None,
+    also: Annotated[str | None, typer.Option("--also", help="Replace these, too: queue,partition.")] = None,
+    keep: Annotated[
+        str | None, typer.Option("--keep", help="Leave these as they are: columns (app, x_status …) or machine.")
+    ] = None,
+    shift: Annotated[
+        str | None,
+        typer.Option("--shift", help="Move all dates by whole weeks or days (-52w, 30d), or by the key: key."),
+    ] = None,
+    from_: From = None,
+    to: To = None,
+    procs: Procs = None,
+    machine: MachineFile = None,
+    timezone: TimeZone = None,
+    force: Force = False,
+) -> None:
+    """Replace users, groups, projects and programs by labels that only the holder of the key can trace back.
+
+    The same key gives the same labels in every file. Header lines, notes, history, extra columns and job ids go as
+    well. Times and sizes stay: who knows a job can still recognise it.
+
+    Example: `tracekit anonymize sample.swf public.swf --key new:site.key`
+    """
+    from tracekit import anonymize as module
+
+    chosen = prepare(source, target, format=to, force=force)
+    if shift:
+        module.shift_seconds(shift, b"-")  # a mistake shows before any work
+    secret = _key(key)
+    trace, _ = load(source, format=from_, procs=procs, machine=machine, timezone=timezone)
+    made = module.anonymize(trace, secret, also=_listed(also), keep=_listed(keep), shift=shift)
+    save(made, target, format=chosen, force=force)
+    gone = [name for name in trace.jobs.columns if name not in made.jobs.columns]
+    say(f"{made.history[-1]}; removed: header lines, notes, history{''.join(f', {name}' for name in gone)}")
+
+
+def _listed(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
+
+
+def _key(given: str | None) -> bytes:
+    """Return the key from where the flag says; never from the command line itself, which shells remember."""
+    from tracekit.anonymize import SHORTEST_KEY, new_key, read_key
+
+    if given is None and os.environ.get(KEY_VARIABLE):
+        given = f"env:{KEY_VARIABLE}"
+    if given is None and sys.stdin is not None and sys.stdin.isatty():
+        given = "prompt"
+    if given is None:
+        raise UsageError(f"a key is needed: --key new:FILE makes one, --key FILE or {KEY_VARIABLE} gives it")
+    if given.startswith("new:"):
+        key = new_key(given.removeprefix("new:"))
+        say(f"{given.removeprefix('new:')}: a new key; keep it as you keep passwords, or throw it away")
+    elif given.startswith("env:"):
+        key = os.environ.get(given.removeprefix("env:"), "").strip().encode()
+        if not key:
+            raise UsageError(f"the environment variable {given.removeprefix('env:')} is empty")
+    elif given == "prompt":
+        key = typer.prompt("key", hide_input=True, confirmation_prompt=True, err=True).strip().encode()
+    elif not Path(given).exists():
+        raise UsageError(
+            "--key names a file, and there is none of that name; a key on the command line itself would stay in the "
+            "shell's history (--key new:FILE makes a fresh one)"
+        )
+    else:
+        key = read_key(given)
+    if len(key) < SHORTEST_KEY:
+        say(f"warning: a key of {len(key)} characters can be guessed; {SHORTEST_KEY} or more cannot")
+    return key
+
+
+@app.command()
+def share(
+    real: Annotated[str, typer.Argument(metavar="REAL", help="The real trace that the model was fitted on.")],
+    synth: Annotated[str, typer.Argument(metavar="SYNTH", help="The synthetic trace that you want to publish.")],
+    holdout: Annotated[
+        str | None,
+        typer.Option("--holdout", help="Real jobs that the model was not fitted on; without them never yes."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller samples: seconds, not minutes.")] = False,
+    from_: From = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Answer whether a synthetic trace may be published: yes, no, or not without changes; with the reasons.
+
+    Example: `tracekit share KTH-SP2.swf.gz made.swf --holdout other-weeks.swf`
+    """
+    from evaluation.share import share as judge
+
+    ours, theirs = load(real, format=from_)[0], load(synth, format=from_)[0]
+    aside = load(holdout, format=from_)[0] if holdout else None
+    say("looking for copies, recognisable users and names …")
+    answer = judge(ours, theirs, aside, seed=seed, quick=quick)
+    if json:
+        print_json({"real": real, "synthetic": synth, "holdout": holdout, **answer.to_dict()})
+        return
+    out = console()
+    out.print(f"May {synth} be published?  {answer.answer.upper()}", style="bold")
+    words = {"no": "NO", "change": "change", "unknown": "open", "ok": "ok"}
+    for reason in answer.reasons:
+        out.print(f"  [{words[reason.verdict]}] {reason.text}", soft_wrap=False)
+        if reason.mend:
+            out.print(f"      what to do: {reason.mend}", soft_wrap=False)
+    out.print(answer.caveat, soft_wrap=False)
