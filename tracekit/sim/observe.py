@@ -261,10 +261,13 @@ def observe_lane(world: World, rules: Rules, lane: int) -> None:
     """Write features and mask of the choices on offer in a lane; a finished lane has none."""
     count, filled = world.count[lane], world.state[lane, FILLED]
     out, mask, visible, fixed = world.features[lane], world.mask[lane], world.visible[lane], world.fixed[lane]
-    width = out.shape[1]
+    submit, size, estimate = world.submit[lane], world.size[lane], world.estimate[lane]
+    waits, sizes = world.key[lane], world.scratch[lane]  # of the slots, side by side
+    now, width = world.time[lane, 0], out.shape[1]
     for i in range(count):
         job = visible[i]
         mask[i] = True
+        waits[i], sizes[i] = now - submit[job], size[job]
         for f in range(width):
             out[i, f] = fixed[job, f]
     for i in range(count, filled):
@@ -277,8 +280,7 @@ def observe_lane(world: World, rules: Rules, lane: int) -> None:
     if count == 0:
         return
 
-    submit, size, estimate = world.submit[lane], world.size[lane], world.estimate[lane]
-    now, room, shadow = world.time[lane, 0], most(Processors(world.free[lane])), world.shadow[lane, 0]
+    room, shadow = most(Processors(world.free[lane])), world.shadow[lane, 0]
     short, long, longest = world.constants[1], world.constants[2], world.constants[4]
     filling = world.state[lane, PHASE] == FILLING
     for f in range(width):  # one loop over the slots for each feature, and all in one function: calls would cost more
@@ -287,33 +289,29 @@ def observe_lane(world: World, rules: Rules, lane: int) -> None:
             continue
         if code == _WAIT:
             for i in range(count):
-                wait = now - submit[visible[i]]
-                out[i, f] = wait / (wait + short)
+                out[i, f] = waits[i] / (waits[i] + short)
         elif code == _LONG_WAIT:
             for i in range(count):
-                wait = now - submit[visible[i]]
-                out[i, f] = wait / (wait + long)
+                out[i, f] = waits[i] / (waits[i] + long)
         elif code == _STRETCH:
             for i in range(count):
-                wait = now - submit[visible[i]]
-                out[i, f] = wait / (wait + max(estimate[visible[i]], rules.bound))
+                out[i, f] = waits[i] / (waits[i] + max(estimate[visible[i]], rules.bound))
         elif code == _WAIT_SHARE:
             for i in range(count):
-                out[i, f] = min((now - submit[visible[i]]) / longest, _ALMOST_ONE)
+                out[i, f] = min(waits[i] / longest, _ALMOST_ONE)
         elif code == _STARTS_NOW:
             for i in range(count):
-                out[i, f] = 1.0 if size[visible[i]] <= room else 0.0
+                out[i, f] = 1.0 if sizes[i] <= room else 0.0
         elif code == _CAN_START:
             for i in range(count):
-                out[i, f] = _ALMOST_ONE if size[visible[i]] <= room else _ALMOST_ZERO
+                out[i, f] = _ALMOST_ONE if sizes[i] <= room else _ALMOST_ZERO
         elif code == _FILL:
             for i in range(count):
-                units = size[visible[i]]
-                out[i, f] = units / room if units <= room else 1.0
+                out[i, f] = sizes[i] / room if sizes[i] <= room else 1.0
         elif code == _DELAY:
             _delays(
                 count,
-                visible,
+                sizes,
                 out,
                 f,
                 now,
@@ -358,7 +356,7 @@ def observe_lane(world: World, rules: Rules, lane: int) -> None:
 @internal
 def _delays(
     count: int,
-    visible: NDArray[np.int64],
+    sizes: NDArray[np.int64],
     out: NDArray[np.float32],
     f: int,
     now: float,
@@ -377,7 +375,7 @@ def _delays(
         free += size[limit_job[running - 1 - i]]
         stair[i + 1] = free
     for i in range(count):
-        units = size[visible[i]]
+        units = sizes[i]
         if units <= room:
             out[i, f] = 0.0
             continue
