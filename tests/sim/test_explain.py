@@ -172,6 +172,14 @@ def test_words_for_the_order_of_jobs(tmp_path):
     )
 
 
+def test_times_are_dates_where_there_is_a_calendar(tmp_path):
+    """Second 0 is 2001-09-09 01:46:40 in UTC, nine hours later in Tokyo."""
+    machine = tracekit.Machine(procs=4, epoch=1e9, timezone="Asia/Tokyo")
+    schedule, path = written(ORDER.replace(machine=machine), tmp_path, "sjf", "none")
+    text = explain_file(schedule, tracekit.read(path), 9).text()
+    assert "from 2001-09-09 10:47:28 to 2001-09-09 10:48:08." in text
+
+
 def test_an_outage(tmp_path):
     """All four are away over [10, 50), as announced: at 6 the ten seconds of job 2 do not fit any more."""
     trace = trace_of((0, 5, 5, 4), (6, 10, 10, 4), procs=4)

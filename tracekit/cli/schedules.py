@@ -1,4 +1,4 @@
-"""Commands about schedules beyond one simulation: sweep over loads, explain a wait."""
+"""Commands about schedules beyond one simulation: sweep over loads, check a schedule, explain a wait."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from tracekit.cli.app import Force, Json, Seed, Settings, app, console, json_text, print_json, say, table
-from tracekit.cli.simulate import From, In, MachineFile, Procs, Resource, names_of
+from tracekit.cli.app import Force, Json, Seed, app, console, json_text, print_json, say, table
+from tracekit.cli.simulate import From, In, MachineFile, Outage, Procs, Resource, names_of, outages_of
 from tracekit.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -105,6 +105,56 @@ def _half(interval: dict[str, float]) -> float:
     return (interval["high"] - interval["low"]) / 2
 
 
+@app.command("check-schedule")
+def check_schedule(
+    schedule: Annotated[
+        str, typer.Argument(metavar="SCHEDULE", help="CSV: job_id,submit_time,start_time,end_time,procs.")
+    ],
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace that it is a schedule of.")],
+    procs: Procs = None,
+    resource: Resource = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Jobs may be missing: the schedule is of a window.")
+    ] = False,
+    dependencies: Annotated[
+        bool, typer.Option("--dependencies", help="Jobs were submitted think_time after their predecessor's end.")
+    ] = False,
+    outage: Outage = None,
+    from_: From = None,
+    json: Json = False,
+) -> None:
+    """Check that a schedule, by whatever tool, is possible: exit code 0, or 1 with the first violation of each kind.
+
+    Example: `tracekit check-schedule runs/fcfs__easy/schedule.csv sample.swf`
+    """
+    from tracekit.api import read
+    from tracekit.sim.check import check_schedule as check
+    from tracekit.sim.check import read_schedule
+
+    table_ = read_schedule(schedule)
+    found = check(
+        table_,
+        read(trace, from_),
+        procs,
+        resource,
+        partial=partial,
+        dependencies=dependencies,
+        outages=outages_of(outage),
+    )
+    if json:
+        kinds = [{"kind": v.kind, "count": v.count, "first": v.first} for v in found]
+        print_json(
+            {"schedule": schedule, "trace": trace, "jobs": len(table_), "feasible": not found, "violations": kinds}
+        )
+    elif not found:
+        console().print(f"{schedule}: feasible, {len(table_):,} jobs")
+    else:
+        for violation in found:
+            console().print(f"{schedule}: {violation.kind} ({violation.count:,}×): {violation.first}")
+    if found:
+        raise typer.Exit(1)
+
+
 @app.command()
 def explain(
     schedule: Annotated[
@@ -125,7 +175,7 @@ def explain(
     """
     from tracekit.api import read
     from tracekit.sim.remaking import explain_file
-    from tracekit.sim.wording import duration
+    from tracekit.sim.wording import duration, moment
 
     found = explain_file(schedule, read(trace, from_), job, procs=procs)
     if json:
@@ -141,13 +191,10 @@ def explain(
             rows.add_row(meaning, duration(found.parts[name]), f"{found.parts[name] / found.wait:.0%}")
     out.print(rows)
     for other in found.others:
-        when = (
-            f"{duration(abs(other.earlier))} {'earlier' if other.earlier > 0 else 'later'}"
-            if other.earlier
-            else "then, too"
-        )
-        out.print(f"with {other.words} ({duration(other.estimate)}): start at {other.start:g}, {when}")
-    if not Settings.quiet and found.others:
+        change = f"{duration(abs(other.earlier))} {'earlier' if other.earlier > 0 else 'later'}"
+        then = f"{moment(found, other.start)}, {change if other.earlier else 'no earlier'}"
+        out.print(f"with {other.words} ({duration(other.estimate)}): start at {then}")
+    if found.others:
         say(f"other estimates were {found.method}")
 
 

@@ -1,4 +1,4 @@
-"""Commands around the simulator: simulate, reproduce, check-schedule, policies."""
+"""Commands around the simulator: simulate, reproduce, policies."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tracekit.cli.app import Force, Json, Seed, app, console, print_json, say, table
+from tracekit.cli.shaken import print_shaken, shaken_rows
 from tracekit.errors import OutputError, TracekitError, UnknownName, UsageError
 
 if TYPE_CHECKING:
     from tracekit.machine import Unit
     from tracekit.sim.simulate import SimResult
-    from tracekit.sim.switches import Switches
     from tracekit.trace import SizeFrom, Trace
 
 In = Annotated[
@@ -120,7 +120,7 @@ def simulate(
     switches = Switches(
         estimates=estimates,
         dependencies=dependencies,
-        outages=_outages(outage),
+        outages=outages_of(outage),
         outage_mode=cast("Any", outage_mode),
         outages_announced=not outage_sudden,
         predict=predict,
@@ -171,72 +171,21 @@ def simulate(
     rows = [_row(group, parts) for group in grouped]
     shaken = None
     if shake is not None:
-        shaken = _shaken(trace, switches, pairs, parts, rows, count=shake, seconds=shake_seconds, threads=threads)
+        shaken = shaken_rows(trace, switches, pairs, parts, rows, count=shake, seconds=shake_seconds, threads=threads)
     if json:
         found = {"trace": file, "switches": results[0].switches, "results": rows}
         print_json(found if shaken is None else found | {"shake": shaken})
         return
     _print(file, results[:count], rows, parts)
     if shaken is not None:
-        _print_shaken(rows, shaken)
+        print_shaken(rows, shaken)
 
 
-def _outages(texts: list[str] | None) -> tuple[Any, ...]:
+def outages_of(texts: list[str] | None) -> tuple[Any, ...]:
+    """Read what --outage was given."""
     from tracekit.sim.outages import read_outages
 
     return read_outages(texts) if texts else ()
-
-
-def _shaken(
-    trace: Trace,
-    switches: Switches,
-    pairs: list[tuple[str, str]],
-    parts: list[tuple[int, int]],
-    rows: list[dict[str, Any]],
-    *,
-    count: int,
-    seconds: float,
-    threads: int | None,
-) -> dict[str, Any]:
-    """Repeat on shaken inputs; every row gets its intervals, and the comparisons come back."""
-    from tracekit.sim.comparing import compare, mean_interval, ranking
-    from tracekit.sim.many import shaken_metrics
-
-    values = shaken_metrics(trace, switches, pairs, parts, count=count, seconds=seconds, threads=threads)
-    for number, row in enumerate(rows):
-        row["shaken"] = {metric: mean_interval(table[number]) for metric, table in values.items()}
-    names = [f"{p}+{b}" for p, b in pairs]
-    return {
-        "inputs": count,
-        "seconds": seconds,
-        "seed": switches.seed,
-        "level": 0.95,
-        "ranking": [{"name": n, "beside_next_better": v or None} for n, v in ranking(names, values["mean_bsld"])],
-        "comparisons": compare(names, values),
-    }
-
-
-def _print_shaken(rows: list[dict[str, Any]], shaken: dict[str, Any]) -> None:
-    """Show means with intervals, best first, and call noise what is noise."""
-    titles = ["policy", "backfill", "bsld", "95 %", "wait, s", "95 %", "beside the next better"]
-    made = table(
-        *titles, title=f"over {shaken['inputs']} inputs shaken by up to {shaken['seconds']:g} s", right=titles[2:6]
-    )
-    words = {None: "", "noise": "noise", "same": "the same", "higher": "worse", "lower": "better"}
-    known = {f"{row['policy']}+{row['backfill']}": row for row in rows}
-    for place in shaken["ranking"]:
-        row = known[place["name"]]
-        bsld, wait = row["shaken"]["mean_bsld"], row["shaken"]["mean_wait_s"]
-        made.add_row(
-            row["policy"],
-            row["backfill"],
-            f"{bsld['mean']:,.2f}",
-            f"{bsld['low']:,.2f} – {bsld['high']:,.2f}",
-            f"{wait['mean']:,.0f}",
-            f"{wait['low']:,.0f} – {wait['high']:,.0f}",
-            words[place["beside_next_better"]],
-        )
-    console().print(made)
 
 
 def names_of(text: str) -> list[str]:
@@ -330,6 +279,12 @@ def _print(file: str, windows: list[SimResult], rows: list[dict[str, Any]], part
         rejected.update(result.rejected)
     for reason, count in rejected.items():
         say(f"rejected, {reason}: {count:,}")
+    for kind in ("dependencies", "outages"):
+        counts = Counter[str]()
+        for result in windows:
+            counts.update(result.metrics.get(kind, {}))
+        if counts:
+            say(f"{kind}: " + ", ".join(f"{count:,.10g} {word.replace('_', ' ')}" for word, count in counts.items()))
     without = sum(result.metrics["jobs_without_limit"] for result in windows)
     if without and first.switches["estimates"] in ("requested", "last-two"):
         say(f"without a limit, so that the run time serves as the estimate: {without:,}")
@@ -378,56 +333,6 @@ def reproduce(
                 "" if not printed else "same" if same else "differs",
             )
         console().print(made)
-
-
-@app.command("check-schedule")
-def check_schedule(
-    schedule: Annotated[
-        str, typer.Argument(metavar="SCHEDULE", help="CSV: job_id,submit_time,start_time,end_time,procs.")
-    ],
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace that it is a schedule of.")],
-    procs: Procs = None,
-    resource: Resource = None,
-    partial: Annotated[
-        bool, typer.Option("--partial", help="Jobs may be missing: the schedule is of a window.")
-    ] = False,
-    dependencies: Annotated[
-        bool, typer.Option("--dependencies", help="Jobs were submitted think_time after their predecessor's end.")
-    ] = False,
-    outage: Outage = None,
-    from_: From = None,
-    json: Json = False,
-) -> None:
-    """Check that a schedule, by whatever tool, is possible: exit code 0, or 1 with the first violation of each kind.
-
-    Example: `tracekit check-schedule runs/fcfs__easy/schedule.csv sample.swf`
-    """
-    from tracekit.api import read
-    from tracekit.sim.check import check_schedule as check
-    from tracekit.sim.check import read_schedule
-
-    table_ = read_schedule(schedule)
-    found = check(
-        table_,
-        read(trace, from_),
-        procs,
-        resource,
-        partial=partial,
-        dependencies=dependencies,
-        outages=_outages(outage),
-    )
-    if json:
-        kinds = [{"kind": v.kind, "count": v.count, "first": v.first} for v in found]
-        print_json(
-            {"schedule": schedule, "trace": trace, "jobs": len(table_), "feasible": not found, "violations": kinds}
-        )
-    elif not found:
-        console().print(f"{schedule}: feasible, {len(table_):,} jobs")
-    else:
-        for violation in found:
-            console().print(f"{schedule}: {violation.kind} ({violation.count:,}×): {violation.first}")
-    if found:
-        raise typer.Exit(1)
 
 
 @app.command()

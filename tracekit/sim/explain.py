@@ -63,6 +63,8 @@ class Explanation:
     held_by: list[dict[str, float]]  # who held most of the machine during the wait: job, procs, seconds
     others: list[OtherEstimate] = field(default_factory=list)
     method: str = "replayed"  # or "resimulated": how `others` was found
+    epoch: float | None = None  # Unix seconds at time 0, where the trace has a calendar …
+    timezone: str | None = None  # … on this clock
 
     @property
     def wait(self) -> float:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tracekit.errors import FormatError, TracekitError
 from tracekit.sim.explain import Explanation, Recorded, explain
 from tracekit.sim.switches import Switches
+from tracekit.stats import has_calendar
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -122,4 +123,7 @@ def explain_file(schedule: str | Path, trace: Trace, job: int, *, procs: int | N
         remade = Again(made, trace, job)
         if remade.agrees(recorded):
             again, limit = remade, remade.estimate
-    return explain(recorded, job, limit if limit > 0 else float("nan"), run, again=again)
+    found = explain(recorded, job, limit if limit > 0 else float("nan"), run, again=again)
+    if not has_calendar(trace):
+        return found
+    return dataclasses.replace(found, epoch=trace.machine.epoch, timezone=trace.machine.timezone)

@@ -25,6 +25,17 @@ def duration(seconds: float) -> str:
     return f"{whole} s"
 
 
+def moment(found: Explanation, seconds: float) -> str:
+    """Say a time as a date on the machine's clock, or in seconds where the trace has no calendar."""
+    if found.epoch is None:
+        return f"{seconds:.15g}"
+    from datetime import UTC, datetime
+    from zoneinfo import ZoneInfo
+
+    zone = ZoneInfo(found.timezone) if found.timezone else UTC
+    return datetime.fromtimestamp(found.epoch + seconds, zone).strftime("%Y-%m-%d %H:%M:%S")
+
+
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -32,8 +43,9 @@ def text(found: Explanation) -> str:
     """Return three or four sentences: how long, why the machine, why the others, why the estimate."""
     head = f"Job {found.job} asked for {found.procs:g} of {found.total:g} processors"
     if found.wait <= 0:
-        return f"{head} and did not wait: it started at {found.start:g}, the moment it was submitted."
-    sentences = [f"{head} and waited {duration(found.wait)}, from {found.submit:g} to {found.start:g}."]
+        return f"{head} and did not wait: it started at {moment(found, found.start)}, the moment it was submitted."
+    begin, end = moment(found, found.submit), moment(found, found.start)
+    sentences = [f"{head} and waited {duration(found.wait)}, from {begin} to {end}."]
     sentences.append(_machine(found))
     sentences += [s for s in (_order(found), _estimate(found)) if s]
     return " ".join(sentences)
@@ -51,7 +63,8 @@ def _machine(found: Explanation) -> str:
     line = " and ".join(why)
     if full + outage >= found.wait:
         return f"{line[0].upper()}{line[1:]}, and then it started: it could not have started any earlier."
-    return f"{line[0].upper()}{line[1:]}; even first in line it could not have started before {found.first_in_line:g}."
+    first = moment(found, found.first_in_line)
+    return f"{line[0].upper()}{line[1:]}; even first in line it could not have started before {first}."
 
 
 def _order(found: Explanation) -> str:
@@ -64,9 +77,13 @@ def _order(found: Explanation) -> str:
     if overtaken > 0 and not ahead:
         why[0] = f"for {duration(overtaken)} its place was taken by {_jobs(found.jobs_overtaking)} submitted after it"
     if held > 0:
-        why.append(f"for {duration(held)} enough processors were free, but were kept for jobs whose turn was earlier")
-    if not why:
-        return ""
+        known = found.method == "resimulated" or not found.others
+        kept = (
+            "kept for jobs whose turn was earlier" if known else "not given to it (kept for others, or not in service)"
+        )
+        why.append(f"for {duration(held)} enough processors were free, but were {kept}")
+    if len(why) < 2:
+        return "".join(f"{line[0].upper()}{line[1:]}." for line in why)
     return f"The order of jobs is the reason for {duration(found.policy)}: {', '.join(why)}."
 
 
@@ -88,7 +105,7 @@ def _estimate(found: Explanation) -> str:
         hint = f" ({best.words}, {duration(best.estimate)}, would have been enough)" if best is not exact else ""
         return (
             f"The last {duration(found.parts['estimate'])} are due to its estimate: {said}; with the true time it "
-            f"would have started at {exact.start:g}{how}{hint}."
+            f"would have started at {moment(found, exact.start)}{how}{hint}."
         )
     if exact.earlier < 0:
         return f"A shorter estimate would not have helped: {said}, but with the true time it would have started later."
