@@ -121,9 +121,9 @@ def _missing() -> Any:
 
 def _arms(rows: pd.DataFrame) -> pd.DataFrame:
     """Name every arm by its model, or by what it is, and every agent by sample and seed."""
-    made = rows["arm"].isin(["model", "baseline"])
-    mixed = (rows["model"] != "") & ~made
-    arm = rows["arm"].where(~made, rows["model"]).where(~mixed, "scarce + " + rows["model"])
+    scarce = rows["arm"].str.startswith("scarce") & (rows["model"] != "")
+    named = rows["arm"].isin(["model", "baseline", ""]) & (rows["model"] != "")
+    arm = rows["arm"].where(~named, rows["model"]).where(~scarce, "scarce + " + rows["model"])
     seed = rows["seed"].astype("string").fillna("0") + "." + rows["agent_seed"].astype("string").fillna("0")
     return rows.assign(arm=arm, seed=seed)
 
@@ -138,7 +138,7 @@ def _costs(frame: pd.DataFrame) -> pd.DataFrame:
     """Return CPU seconds by model, or what was trained on, and kind of task."""
     costs = _arms(frame[(frame["kind"] == "cost") & (frame["key"] == "cpu_s")])
     costs = costs.assign(step=costs["note"].astype(str).str.partition(":")[0])
-    named = costs.assign(arm=costs["arm"].where(costs["arm"] != "", costs["model"]).replace("", "all"))
+    named = costs.assign(arm=costs["arm"].replace("", "all"))
     summed = named.groupby(["arm", "step"], sort=False)["value"].sum().reset_index()
     return summed.rename(columns={"arm": "model", "value": "seconds"})
 
