@@ -61,7 +61,7 @@ class Local:
 
     def __init__(self, store: Store, slots: int | None = None) -> None:
         self.store = store
-        self.slots = slots or _cores()
+        self.slots = slots or cores()
         self.heavy = 1
         self._idle: list[subprocess.Popen[str]] = []
         self._busy: dict[subprocess.Popen[str], Task] = {}
@@ -149,7 +149,8 @@ def _how_it_died(code: int | None) -> str:
     return f"its process died (signal {-code})" if code and code < 0 else f"its process ended by itself (code {code})"
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -253,7 +254,7 @@ def _ray_options(address: str | None) -> dict[str, Any]:
     if address:
         return options | {"address": address}
     return options | {
-        "num_cpus": _cores(),
+        "num_cpus": cores(),
         "include_dashboard": False,
         "object_store_memory": 200 * 1024**2,
         "_node_ip_address": "127.0.0.1",  # a Ray for this machine alone

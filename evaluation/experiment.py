@@ -35,6 +35,7 @@ from evaluation.learners import LEARNERS
 from evaluation.runner import Progress, Runner
 from evaluation.source import digest_of
 from evaluation.steps import on_the_same_machine
+from evaluation.summary import write_summary
 from evaluation.tasks import Input, Result, Store, digest, file_digest
 from generators import MODELS
 from tracekit.errors import FormatError, OutputError, TracekitError, UnknownName, UsageError
@@ -337,6 +338,7 @@ def conclude(
     write_text(folder / VERDICT, _text(found), force=True)
     write_text(folder / ABOUT, _text(about(study, engine, results, command)), force=True)
     if report:
+        write_summary(folder)
         write_report(folder)
     return found
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tracekit.sim.pickjob import PickJob
 
 #: Decisions that one core learns from in a second, for estimates.
-_PER_SECOND = 2500.0
+_PER_SECOND = 10_000.0
 
 
 class PPO:
@@ -83,4 +83,4 @@ class PPO:
 
     def seconds(self, config: Mapping[str, Any]) -> float:
         """Return a guess."""
-        return 5.0 + self._settings(config)[0].steps / _PER_SECOND
+        return 2.0 + self._settings(config)[0].steps / _PER_SECOND

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 from evaluation.engines import Engine
 from evaluation.grid import Limits
@@ -39,8 +40,7 @@ class Runner:
     results: dict[str, Result] = field(default_factory=dict)
     _began: dict[str, float] = field(default_factory=dict)
     _tries: dict[str, int] = field(default_factory=dict)
-    _spent: float = 0.0  # guessed seconds of the tasks done here, and what they really took
-    _taken: float = 0.0
+    _pace: list[float] = field(default_factory=list)  # what tasks took, over what was guessed
 
     def run(self, tasks: Sequence[Task]) -> dict[str, Result]:
         """Do all tasks and return how each ended, by address. Tasks come before those that need them."""
@@ -106,8 +106,7 @@ class Runner:
             result = Result(
                 ok=False, reason=f"{result.reason}; given up after {self.limits.attempts} attempts", lost=True
             )
-        self._spent += task.cost
-        self._taken += time.monotonic() - self._began[task.key]
+        self._pace.append((time.monotonic() - self._began[task.key]) / max(task.cost, 0.1))
         self.results[task.key] = result
 
     def _give_up_overdue(self, running: dict[str, Task]) -> None:
@@ -122,7 +121,7 @@ class Runner:
     def _tell(self, total: int, waiting: dict[str, Task], running: dict[str, Task]) -> None:
         if self.progress is None:
             return
-        pace = self._taken / self._spent if self._spent else 1.0
+        pace = median(self._pace) if self._pace else 1.0  # the first tasks compile, which says nothing of the others
         now = time.monotonic()
         left = [task.cost * pace for task in waiting.values()]
         left += [max(task.cost * pace - (now - self._began[key]), 0.0) for key, task in running.items()]

@@ -51,18 +51,30 @@ def real() -> Trace:
 def finished(real: Trace, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One run with everything in it: good, bad and killed models, several loads, scarce jobs, another trace."""
     folder = tmp_path_factory.mktemp("run")
-    other = folder / "other.swf"
-    tracekit.write(tracekit.sample().take(slice(5000, 6000)), other)
-    names = ["Copy", "Shuffled", "Throws", "OutOfMemory", "Nothing", "Nonsense", "Half", "Killed"]
+    tracekit.write(tracekit.sample().take(slice(5000, 6000)), folder / "other.swf")
+    tracekit.write(real.split(0.6)[0], folder / "mine.parquet")
+    names = ["Copy", "Shuffled", "Throws", "OutOfMemory", "Nothing", "Nonsense", "Half", "Killed", "KilledOnce"]
     chosen = plan(
-        models={"names": [f"plugged:{name}" for name in names]},
+        models={"names": [f"plugged:{name}" for name in names], "traces": {"mine": [str(folder / "mine.parquet")]}},
         windows={"loads": ["real", 0.9]},
         scarce={"share": 0.3, "models": ["independent", "plugged:Throws"]},
         score={"families": ["marginal", "time", "privacy"]},
     )
-    chosen = replace(chosen, other=grid.Source(path=str(other)), limits=grid.Limits(attempts=2))
-    experiment.run(chosen, folder / "run", real, report=False)
+    chosen = replace(chosen, other=grid.Source(path=str(folder / "other.swf")), limits=grid.Limits(attempts=2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRACEKIT_TEST_MARK", str(folder / "mark"))
+        experiment.run(chosen, folder / "run", real, report=False)
+    assert (folder / "mark").exists()
     return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def twice(real: Trace, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same small experiment in the folders a and b."""
+    folder = tmp_path_factory.mktemp("twice")
+    for name in ("a", "b"):
+        experiment.run(plan(), folder / name, real, report=False)
+    return folder
 
 
 def verdict_of(folder: Path, model: str, part: str = "verdicts") -> dict[str, Any]:
@@ -158,39 +170,32 @@ def test_parts_do_not_overlap_and_generators_see_train_only(finished: Path, real
     assert np.array_equal(copy.column("run_time"), parts[0].column("run_time"))
 
 
-def test_the_same_seed_gives_the_same_table(real: Trace, finished: Path, tmp_path: Path) -> None:
-    chosen = plan()
-    for folder in ("a", "b"):
-        experiment.run(chosen, tmp_path / folder, real, report=False)
-    found = compare(tmp_path / "a", tmp_path / "b")
+def test_the_same_seed_gives_the_same_table(twice: Path, finished: Path) -> None:
+    found = compare(twice / "a", twice / "b")
     assert found["same"], found
     assert found["plan"] == []
-    experiment.run(replace(chosen, seed=1), tmp_path / "c", real, report=False)
-    found = compare(tmp_path / "a", tmp_path / "c")
+    found = compare(twice / "a", finished)
     assert not found["same"]
-    assert {"key": "seed", "first": 0, "second": 1} in found["plan"]
+    assert {"key": "scarce.share", "first": 0.0, "second": 0.3} in found["plan"]
 
 
-def test_a_finished_run_is_not_done_again_and_damage_is(real: Trace, tmp_path: Path) -> None:
-    chosen = plan()
-    experiment.run(chosen, tmp_path, real, report=False)
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("tasks/*/result.json")}
-    frame = tidy.read(tmp_path / "results.parquet")
+def test_a_finished_run_is_not_done_again_and_damage_is(real: Trace, twice: Path, tmp_path: Path) -> None:
+    place = tmp_path / "run"
+    shutil.copytree(twice / "b", place)
+    before = {path: path.stat().st_mtime_ns for path in place.glob("tasks/*/result.json")}
     tasks = {json.loads(path.read_text())["task"]["kind"]: path.parent for path in before}
     (tasks["fit"] / "sample-0.parquet").write_bytes(b"half a file")
     (tasks["evaluate"] / "windows.json").unlink()
     (tasks["score"] / "result.json").write_text('{"task"')
     shutil.rmtree(tasks["train"])
-    (tmp_path / "tasks" / ".left.123").mkdir()
-    experiment.run(chosen, tmp_path, real, report=False)
-    after = {path: path.stat().st_mtime_ns for path in tmp_path.glob("tasks/*/result.json")}
+    (place / "tasks" / ".left.123").mkdir()
+    experiment.run(plan(), place, real, report=False)
+    after = {path: path.stat().st_mtime_ns for path in place.glob("tasks/*/result.json")}
     assert set(after) == set(before)
     changed = {path.parent for path in after if after[path] != before[path]}
-    assert changed == set(tasks.values()) - ({tasks["heuristics"]} & set(tasks.values()))
-    assert not (tmp_path / "tasks" / ".left.123").exists()
-    again = tidy.read(tmp_path / "results.parquet")
-    keep = frame["kind"] != "cost"
-    pd.testing.assert_frame_equal(frame[keep], again[again["kind"] != "cost"])
+    assert changed == {tasks[kind] for kind in ("fit", "evaluate", "score", "train")}
+    assert not (place / "tasks" / ".left.123").exists()
+    assert compare(place, twice / "b")["same"]
 
 
 def test_another_seed_or_another_configuration_is_another_task(real: Trace, tmp_path: Path) -> None:
@@ -269,41 +274,39 @@ def gone(pid: int) -> bool:
         return True
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_run_goes_on_and_leaves_nobody_behind(tmp_path: Path, how: signal.Signals) -> None:
-    mark = tmp_path / "mark"
-    first = start(tmp_path, mark, "plugged:Copy,plugged:Sleeps", 60)
-    wait_for(mark.exists)
-    wait_for(lambda: len(list((tmp_path / "run" / "tasks").glob("*/result.json"))) >= 3)
-    worker = int(mark.read_text())
-    first.send_signal(how)
-    first.communicate(timeout=30)
-    assert first.returncode != 0
-    wait_for(lambda: gone(worker))
-    done = {p: p.stat().st_mtime_ns for p in (tmp_path / "run" / "tasks").glob("*/result.json")}
-    mark.unlink()
-    second = start(tmp_path, mark, "plugged:Copy,plugged:Sleeps", 0)
-    _, said = second.communicate(timeout=120)
-    assert second.returncode == 0, said
-    assert {verdict["verdict"] for verdict in json.loads((tmp_path / "run/verdict.json").read_text())["verdicts"]} == {
-        "equivalent"
-    }
+def test_a_killed_run_goes_on_and_leaves_nobody_behind(tmp_path: Path) -> None:
+    mark, tasks = tmp_path / "mark", tmp_path / "run" / "tasks"
+    done: dict[Path, int] = {}
+    for how in (signal.SIGINT, signal.SIGKILL):
+        mark.unlink(missing_ok=True)
+        running = start(tmp_path, mark, "plugged:Copy,plugged:Sleeps", 60)
+        wait_for(lambda: mark.exists() and mark.read_text())
+        wait_for(lambda: len(list(tasks.glob("*/result.json"))) > len(done))  # noqa: B023
+        worker = int(mark.read_text())
+        running.send_signal(how)
+        running.communicate(timeout=60)
+        assert running.returncode != 0
+        wait_for(lambda: gone(worker))  # noqa: B023
+        assert all(path.stat().st_mtime_ns == when for path, when in done.items())
+        done = {path: path.stat().st_mtime_ns for path in tasks.glob("*/result.json")}
+    running = start(tmp_path, mark, "plugged:Copy,plugged:Sleeps", 0)
+    _, said = running.communicate(timeout=240)
+    assert running.returncode == 0, said
+    found = json.loads((tmp_path / "run/verdict.json").read_text())
+    assert {one["verdict"] for one in found["verdicts"]} == {"equivalent"}
     assert all(path.stat().st_mtime_ns == when for path, when in done.items())
 
 
-def test_a_task_whose_process_is_killed_is_tried_again(
-    real: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mark = tmp_path / "mark"
-    monkeypatch.setenv("TRACEKIT_TEST_MARK", str(mark))
-    found = experiment.run(plan(models={"names": ["plugged:KilledOnce"]}), tmp_path / "run", real, report=False)
-    assert mark.exists()
-    assert found["verdicts"][0]["verdict"] == "equivalent"
+def test_a_task_whose_process_is_killed_is_tried_again(finished: Path) -> None:
+    assert verdict_of(finished, "plugged:KilledOnce")["verdict"] == "equivalent"
 
 
 def test_a_task_that_takes_too_long_is_given_up(real: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACEKIT_TEST_MARK", str(tmp_path / "mark"))
-    chosen = replace(plan(models={"names": ["plugged:Sleeps"], "baselines": []}), limits=grid.Limits(minutes=0.05))
+    chosen = replace(
+        plan(models={"names": ["plugged:Sleeps"], "baselines": []}, agents={"seeds": 1}),
+        limits=grid.Limits(minutes=0.05),
+    )
     found = experiment.run(chosen, tmp_path / "run", real, report=False)
     assert "longer than" in found["verdicts"][0]["sentence"]
 
@@ -313,18 +316,15 @@ def test_one_run_at_a_time_in_a_folder(real: Trace, tmp_path: Path) -> None:
         experiment.run(plan(), tmp_path, real, report=False, force=True)
 
 
-def test_another_experiment_is_not_replaced_unasked(real: Trace, tmp_path: Path) -> None:
-    experiment.run(plan(), tmp_path, real, report=False)
+def test_another_experiment_is_not_replaced_unasked(real: Trace, twice: Path, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="another plan"):
-        experiment.run(plan(agents={"seeds": 1}), tmp_path, real, report=False)
-    experiment.run(plan(agents={"seeds": 1}), tmp_path, real, report=False, force=True)
-    (tmp_path / "x").mkdir()
-    (tmp_path / "x" / "mine.txt").write_text("mine")
+        experiment.run(plan(agents={"seeds": 1}), twice / "a", real, report=False)
+    (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(OutputError, match="other files"):
-        experiment.run(plan(), tmp_path / "x", real, report=False)
+        experiment.run(plan(), tmp_path, real, report=False)
 
 
-def test_a_dry_run_writes_nothing(real: Trace, tmp_path: Path) -> None:
+def test_a_dry_run_writes_nothing(real: Trace, twice: Path, tmp_path: Path) -> None:
     rows = experiment.dry_run(plan(), tmp_path / "run", real)
     assert not (tmp_path / "run").exists()
     assert {row["kind"]: row["tasks"] for row in rows} == {
@@ -334,8 +334,7 @@ def test_a_dry_run_writes_nothing(real: Trace, tmp_path: Path) -> None:
         "train": 2 * (1 + 1 + 2 * 2),
         "evaluate": 2 * (1 + 1 + 2 * 2),
     }
-    experiment.run(plan(), tmp_path / "run", real, report=False)
-    assert all(row["done"] == row["tasks"] for row in experiment.dry_run(plan(), tmp_path / "run", real))
+    assert all(row["done"] == row["tasks"] for row in experiment.dry_run(plan(), twice / "a", real))
 
 
 # ---- plans -----------------------------------------------------------------------------------------------------------
@@ -427,13 +426,10 @@ def test_a_given_trace_gets_the_real_machine(real: Trace) -> None:
         on_the_same_machine(real.assign({"submit_time": 5.0}), real)
 
 
-def test_traces_made_elsewhere_are_judged(real: Trace, tmp_path: Path) -> None:
-    train = real.split(0.6)[0]
-    tracekit.write(train, tmp_path / "mine.parquet")
-    chosen = plan(models={"names": [], "baselines": [], "traces": {"mine": [str(tmp_path / "mine.parquet")]}})
-    found = experiment.run(chosen, tmp_path / "run", real, report=False)
-    assert [(one["model"], one["verdict"]) for one in found["verdicts"]] == [("mine", "equivalent")]
-    assert found["verdicts"][0]["flags"]
+def test_traces_made_elsewhere_are_judged(finished: Path) -> None:
+    found = verdict_of(finished, "mine")
+    assert found["verdict"] == "equivalent"
+    assert found["flags"]
 
 
 def test_a_damaged_store_has_no_result(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def experiment(
     Example: `tracekit experiment sample.swf --models lublin,user-resample --learner pick-heuristic -o run`
     """
     from evaluation import experiment as library
-    from evaluation.engines import ENGINES
+    from evaluation.engines import ENGINES, cores
 
     if engine not in ENGINES:
         raise UnknownName("engine", engine, ENGINES)
@@ -74,7 +74,7 @@ def experiment(
         seed=seed,
     )
     if dry_run:
-        _show_plan(library.dry_run(plan, out), json)
+        _show_plan(library.dry_run(plan, out, slots=cores()), json)
         return
     command = shlex.join(["tracekit", *sys.argv[1:]]) if Path(sys.argv[0]).name == "tracekit" else ""
     with _Display() as display:
@@ -89,7 +89,7 @@ def experiment(
         print_json(found)
     else:
         show(found)
-        say(f"{out}: report.html, results.parquet, verdict.json")
+        say(f"{out}: report.html, summary.md, results.parquet, verdict.json")
     _fail_if_nothing_worked(found)
 
 

@@ -1,0 +1,166 @@
+"""The outcome of a run in a page of Markdown and one figure: what goes into a paper's appendix or docs/results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evaluation import results as tidy
+from evaluation.verdict import bracket, percent
+from tracekit.files import write_text
+
+SUMMARY, FIGURE = "summary.md", "verdicts.png"
+#: Scores that the table of models shows.
+_SHOWN = ("ks.mean", "correlation.mad_spearman", "c2st.auc", "c2st.window_auc", "acf1.interarrival", "user_repeat")
+_MOST_PREDICTORS = 8
+
+
+def write_summary(folder: Path) -> None:
+    """Write summary.md and verdicts.png into the folder of a finished run."""
+    about, verdict = (json.loads((folder / name).read_text(encoding="utf-8")) for name in _FILES)
+    drawn = _draw(verdict, folder / FIGURE)
+    write_text(folder / SUMMARY, "\n".join(_lines(folder, about, verdict, drawn)) + "\n", force=True)
+
+
+_FILES = ("experiment.json", "verdict.json")
+
+
+def _draw(verdict: Mapping[str, Any], path: Path) -> bool:
+    """Draw the verdicts' intervals; False where no model came as far as a difference."""
+    from evaluation.figures.agents import verdict_intervals
+    from tracekit.plots.style import NothingToDraw
+
+    try:
+        drawing = verdict_intervals([*verdict["verdicts"], *verdict["baselines"], *verdict["arms"]], verdict["margin"])
+    except NothingToDraw:
+        path.unlink(missing_ok=True)
+        return False
+    drawing.figure.savefig(path, dpi=110, metadata={"Software": None}, bbox_inches="tight")
+    return True
+
+
+def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], drawn: bool) -> Iterable[str]:
+    plan, real, parts = about["plan"], about["real"], about["parts"]
+    windows, loads = about["windows"], ", ".join(about["loads"])
+    yield f"# {real['name']}: do agents trained on synthetic jobs match those trained on real ones?"
+    yield ""
+    yield (
+        f"Made by `tracekit experiment`; numbers are not edited. {real['jobs']:,} jobs (SHA-256 of the file "
+        f"`{real['sha256'][:12] or 'none'}…`), cut by time into {_jobs(parts, 'train')} to fit and train on, "
+        f"{_jobs(parts, 'validation')} as hold-out and {_jobs(parts, 'test')} to judge on. {plan['models']['samples']} "
+        f"samples of each model (budget {plan['models']['budget']}), {plan['agents']['seeds']} agents a trace (learner "
+        f"{plan['agents']['learner']}: {_settings(plan['agents']['config'])}). Judged on {len(windows)} windows of "
+        f"{windows[0]['jobs']} jobs, offered loads: {loads}; backfilling: {plan['windows']['backfill']}; "
+        f"seed {about['seed']}."
+    )
+    yield ""
+    yield f"Difference: {verdict['metric']} relative to agents trained on real jobs, positive = worse, with the "
+    yield f"{verdict['confidence']:.0%} interval of two one-sided tests; margin ±{verdict['margin'] * 100:g} %."
+    yield ""
+    if drawn:
+        yield f"![Differences with intervals]({FIGURE})"
+        yield ""
+    yield from _table(("trained on", "verdict", "difference", "interval", "d", "windows worse"), _verdicts(verdict))
+    yield f"Would a bad trace be noticed? {verdict['sensitivity']['sentence']}."
+    yield ""
+    if verdict["scarce"]:
+        share = plan["scarce"]["share"]
+        yield f"With only the last {share:.0%} of the training jobs, does adding synthetic ones fitted to them help?"
+        yield ""
+        rows = [[one["model"], one["verdict"], *_numbers(one)] for one in verdict["scarce"]]
+        yield from _table(("added", "verdict", "difference", "interval"), rows)
+    yield "## The heuristics on the same windows"
+    yield ""
+    rows = [[h["policy"], f"{h['mean']:.2f}", *_numbers(h)] for h in verdict["heuristics"]]
+    yield from _table(("policy", f"mean {verdict['metric']}", "difference", "interval"), rows)
+    yield "## Fidelity, means over samples"
+    yield ""
+    yield from _fidelity(folder, about)
+    flags = [f"- {one['model']}: {flag}" for one in verdict["verdicts"] for flag in one.get("flags", [])]
+    yield from ([*flags, ""] if flags else [])
+    if verdict["predictors"]:
+        yield "## Which cheap score to trust"
+        yield ""
+        yield verdict["predictors_note"] + "."
+        yield ""
+        rows = [
+            [
+                p["key"],
+                f"{p['rho']:.2f}",
+                f"[{p['low']:.2f}, {p['high']:.2f}]" if p["low"] is not None else "–",
+                str(p["n"]),
+            ]
+            for p in verdict["predictors"][:_MOST_PREDICTORS]
+        ]
+        yield from _table(("score", "ρ", "95 % interval", "generators"), rows)
+    failures = list(dict.fromkeys(f"- {f['model'] or f['arm']}: {f['reason']}" for f in about["failures"]))
+    if failures:
+        yield "## What failed"
+        yield ""
+        yield from failures
+        yield ""
+    yield from _cost(folder)
+
+
+def _jobs(parts: Mapping[str, Any], name: str) -> str:
+    return f"{parts[name]['jobs']:,}"
+
+
+def _settings(config: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in config.items()) or "defaults"
+
+
+def _numbers(one: Mapping[str, Any]) -> list[str]:
+    if one.get("difference") is None:
+        return ["–", "–"]
+    return [percent(one["difference"]), bracket(one["low"], one["high"])]
+
+
+def _verdicts(verdict: Mapping[str, Any]) -> list[list[str]]:
+    rows = []
+    for kind in ("verdicts", "baselines", "arms"):
+        for one in verdict[kind]:
+            name = one["model"] + (" (baseline)" if kind == "baselines" else "")
+            said = one["verdict"]
+            if said == "undecided":
+                said += (
+                    f", {one['more_windows']:,} more windows" if one["more_windows"] else ", more windows do not help"
+                )
+            size = one.get("effect_size")
+            shown = [f"{size:+.2f}" if size is not None else "–"]
+            shown += [f"{one['windows_worse']:.0%}" if "windows_worse" in one else "–"]
+            rows.append([name, said, *_numbers(one), *shown])
+    return rows
+
+
+def _fidelity(folder: Path, about: Mapping[str, Any]) -> Iterable[str]:
+    frame = tidy.read(folder / "results.parquet")
+    scores = frame[(frame["kind"] == "score") & frame["key"].isin(_SHOWN)]
+    means = scores.groupby(["model", "key"])["value"].mean()
+    real = scores.groupby("key")["real"].mean()
+    shown = [key for key in _SHOWN if key in set(scores["key"])]
+    rows = [["real", *(f"{real[key]:.3f}" if real[key] == real[key] else "" for key in shown)]]
+    for model in about["models"]:
+        name = model["name"]
+        if name in means.index.get_level_values(0):
+            rows.append([name, *(f"{means.get((name, key), float('nan')):.3f}" for key in shown)])
+    yield from _table(("", *shown), rows)
+
+
+def _cost(folder: Path) -> Iterable[str]:
+    frame = tidy.read(folder / "results.parquet")
+    costs = frame[(frame["kind"] == "cost") & (frame["key"] == "cpu_s")]
+    kind = costs["note"].str.partition(":")[0]
+    total = costs.groupby(kind)["value"].sum()
+    said = ", ".join(f"{name} {seconds / 60:.1f}" for name, seconds in total.items())
+    yield f"CPU minutes of this run: {said}."
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield "| " + " | ".join(row) + " |"
+    yield ""
