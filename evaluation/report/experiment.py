@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pandas as pd
+
 from evaluation.figures import agents
 from evaluation.figures.base import Scene
 from evaluation.report.content import Content
@@ -17,6 +19,9 @@ METRICS = {
     "p95_bsld": "95th percentile of bounded slowdown",
     "utilization": "utilisation",
 }
+
+
+_ENOUGH = 10  # models, below which a rank correlation of scores with verdicts says little
 
 
 def experiment(content: Content, scene: Scene, gallery: Gallery) -> Html:
@@ -43,12 +48,15 @@ def experiment(content: Content, scene: Scene, gallery: Gallery) -> Html:
         parts += [tag("h3", "Learning"), grid(gallery(caption, "learning", draw, wide=True))]
     if windows is not None:
         parts += [tag("h3", "Held-out windows")]
+        windows = _in_order(windows, list(scene.others))
         draw = lambda: agents.by_load(windows, content.table("heuristics"), scene.looks, what)  # noqa: E731
         parts.append(grid(gallery("Means over held-out windows, heuristics beside them", "loads", draw, wide=True)))
         arms = [arm for arm in dict.fromkeys(windows["arm"].astype(str)) if arm != "real"]
         parts.append(grid(*(_pair(content, scene, gallery, arm, what) for arm in arms)))
     if trust is not None:
-        caption = "Which cheap score to trust: how it orders the models against how the agents do"
+        few = int(trust["n"].max())
+        caption = f"How each cheap score orders the models against how the agents do; over {few} models"
+        caption += ", so by chance many agree" if few < _ENOUGH else ""
         parts += [
             tag("h3", "Which score to trust"),
             grid(gallery(caption, "trust", lambda: agents.trusted(trust), wide=True)),
@@ -56,11 +64,17 @@ def experiment(content: Content, scene: Scene, gallery: Gallery) -> Html:
     return joined(parts)
 
 
+def _in_order(windows: pd.DataFrame, models: list[str]) -> pd.DataFrame:
+    """Return the windows with agents trained on real jobs first, then the models as everywhere, then the others."""
+    places = {arm: k for k, arm in enumerate(["real", *models])}
+    return windows.sort_values("arm", key=lambda arms: arms.map(places).fillna(len(places)), kind="stable")
+
+
 def _pair(content: Content, scene: Scene, gallery: Gallery, arm: str, what: str) -> Html:
     windows = content.table("windows")
     assert windows is not None
     look: Mapping[str, Any] = scene.looks.get(arm, {"color": "#8a8a8a"})
-    caption = f"Window by window: trained on {arm} against trained on real jobs; above the line {arm} is worse"
+    caption = f"Window by window; above the line {arm} is worse"
     return gallery(caption, f"paired {arm}", lambda: agents.paired(windows, arm, content.margin, look, what))
 
 

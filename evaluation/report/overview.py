@@ -35,7 +35,7 @@ def overview(content: Content) -> Html:
             *(verdicts if few else []),
             who_wins(content),
             *([] if few else verdicts),
-            *([tag("p", content.sensitivity, class_="quiet")] if content.sensitivity else []),
+            *([_sensitivity(content)] if content.sensitivity else []),
             families(content.scores),
         ]
     )
@@ -59,13 +59,19 @@ def verdict_list(content: Content) -> Html:
     lines = []
     for verdict in content.verdicts:
         outcome = str(verdict["verdict"])
-        flags = [tag("span", " ⚠ " + str(flag), class_="flag") for flag in verdict.get("flags") or ()]
+        said = [str(flag) for flag in verdict.get("flags") or ()]
+        more = f" (and {len(said) - 1} more)" if len(said) > 1 else ""
+        flags = [tag("span", f" ⚠ {said[0]}{more}", class_="flag", title="; ".join(said))] if said else []
         sentence = str(verdict.get("sentence") or "").removeprefix(f"{verdict['model']}: ").removeprefix(f"{outcome}: ")
         line = inline(
             tag("b", str(verdict["model"])), " ", tag("span", BADGES[outcome], class_="badge"), " – ", sentence
         )
         lines.append(tag("li", line, *flags, class_=outcome))
     return tag("ul", joined(lines), class_="verdicts", aria_label="Verdict on every model")
+
+
+def _sensitivity(content: Content) -> Html:
+    return tag("p", "Would the experiment notice a bad trace? ", content.sensitivity, class_="quiet")
 
 
 def _failures(content: Content) -> list[Html]:
