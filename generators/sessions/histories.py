@@ -24,7 +24,6 @@ SESSION_GAP = 20 * 60.0  # Zakay and Feitelson 2012
 NIGHT_GAP = 8 * 3600.0
 #: Turn of a job by the seconds since the one before it in its history.
 BATCH, SESSION, RETURN, NIGHT = 0, 1, 2, 3
-TURNS = 4
 
 
 def turns_of(gaps: Floats) -> Ints:
@@ -86,16 +85,16 @@ class Plan:
     maker: Ints  # made user, never falling; the same number in two periods is the same person
     donor: Ints  # history whose habits the made user has
     at: Floats  # local seconds since the wall's origin
-    model: Ints | None = None  # the real job in whose place each one stands; None = the row model's walk finds one
+    model: Ints  # the real job in whose place each one stands
 
     def __len__(self) -> int:
         return len(self.at)
 
     @classmethod
-    def sorted(cls, maker: Ints, donor: Ints, at: Floats, model: Ints | None = None) -> Self:
+    def sorted(cls, maker: Ints, donor: Ints, at: Floats, model: Ints) -> Self:
         """Bring jobs into the order of a plan."""
         order = np.lexsort((np.arange(len(at)), at, maker))
-        return cls(maker[order], donor[order], at[order], None if model is None else model[order])
+        return cls(maker[order], donor[order], at[order], model[order])
 
     @property
     def turn(self) -> Ints:
@@ -109,5 +108,4 @@ class Plan:
 
     def take(self, rows: NDArray[np.bool_]) -> Plan:
         """Return some of the jobs."""
-        model = None if self.model is None else self.model[rows]
-        return Plan(self.maker[rows], self.donor[rows], self.at[rows], model)
+        return Plan(self.maker[rows], self.donor[rows], self.at[rows], self.model[rows])

@@ -17,6 +17,7 @@ from generators.encode import learnable
 from generators.parts import categorical
 from generators.sessions import resampled
 from generators.sessions.histories import Floats, Histories, Ints
+from generators.sessions.modelled import Habits
 from generators.sessions.outcomes import scaled_runs
 from generators.sessions.privacy import nameless, pools
 from generators.sessions.rows import Rows
@@ -27,7 +28,7 @@ from tracekit.errors import FormatError, UnknownName, UsageError
 from tracekit.machine import Machine
 from tracekit.trace import Trace
 
-SKELETONS = ("resampled",)
+SKELETONS = ("resampled", "modelled")
 #: A user who is active over more than this share of the trace stays for all of a made one.
 LONG_TERM = 0.5
 #: Run times are scaled by no more than this to reach a load; what is left is a matter of how many users there are.
@@ -74,22 +75,27 @@ class Sessions:
             "history": list(trace.history),
             "notes": self.notes,
         }
-        self._learn(*nameless(usable.take(order), self.privacy))
+        jobs, personal = nameless(usable.take(order), self.privacy)
+        self._learn(jobs, personal)
+        about = np.column_stack([np.log1p(jobs.sizes()), np.log1p(jobs.column("run_time"))])
+        pool = pools(self._histories.owner, ~self._histories.nameless, about, self.privacy)
+        self._habits = Habits.fit(self._histories, pool, self._wall)
         return self
 
     def _learn(self, jobs: Trace, personal: tuple[str, ...]) -> None:
         """Learn from jobs without names, in the order of histories."""
-        histories = self._histories
-        about = np.column_stack([np.log1p(jobs.sizes()), np.log1p(jobs.column("run_time"))])
-        pool = pools(histories.owner, ~histories.nameless, about, self.privacy)
         self._jobs, self._personal = jobs, personal
         self._size = jobs.sizes()
-        self._rows = Rows.fit(jobs, histories, pool, personal)
+        self._rows = Rows.fit(jobs, self._histories.turn, personal)
 
     # ---- making --------------------------------------------------------------------------------------------------
 
-    def sample(self, n_jobs: int, /, *, seed: int = 0, what_if: WhatIf = NOTHING) -> Trace:
-        """Make exactly ``n_jobs`` jobs, as many periods of the real trace's length as it takes."""
+    def sample(self, n_jobs: int, /, *, seed: int = 0, what_if: WhatIf = NOTHING, reveal: bool = False) -> Trace:
+        """Make exactly ``n_jobs`` jobs, as many periods of the real trace's length as it takes.
+
+        ``reveal`` adds the column ``x_donor``: which real user (in the order of the labels) each job's user was
+        modelled on. It exists to measure what an attacker could find out, and undoes the privacy of the names.
+        """
         n_jobs = check_count(self.name, n_jobs)
         demand, tune = self.demand(what_if), 1.0
         for _ in range(4):  # how much work so many jobs bring depends on who brings them: approach it
@@ -98,7 +104,7 @@ class Sessions:
             if not abs(reached - 1) > MOST_SCALING:
                 break
             tune = float(np.clip(tune / reached, 0.2, 5.0))
-        return self._trace(self._loaded(jobs, demand), seed, what_if)
+        return self._trace(self._loaded(jobs, demand), seed, what_if, reveal=reveal)
 
     def _jobs_of(self, n_jobs: int, seed: int, what_if: WhatIf, tune: float) -> pd.DataFrame:
         parts: list[pd.DataFrame] = []
@@ -155,24 +161,26 @@ class Sessions:
         """Make one period from ``phase`` on; ``skipped`` seconds of its beginning come at its end."""
         rows, histories = self._fitted(), self._histories
         most = float(rate.max())
-        drawn, makers = self._cast(number, most, rng)
-        plan = resampled.plan_period(histories, wall, drawn, makers, rng)
-        model = rows.models(plan, rng)
-        keep = rate[model] / most
+        drawn, makers, copy = self._cast(number, most, rng)
+        if self.skeleton == "resampled":
+            plan = resampled.plan_period(histories, wall, drawn, makers, rng)
+        else:
+            plan = self._habits.plan_period(wall, drawn, makers, copy, rng)
+        keep = rate[plan.model] / most
         if (keep < 1).any():
             classes = np.unique(keep, return_inverse=True)[1]
             kept = thinned(plan.session * (int(classes.max()) + 1) + classes, keep, rng)
-            plan, model = plan.take(kept), model[kept]
-        made = rows.draw(plan, model, rng)
+            plan = plan.take(kept)
+        made = rows.draw(plan, rng)
         at = (plan.at - phase - skipped) % wall.period + phase + number * wall.period
         in_time = np.lexsort((np.arange(len(at)), at))
         jobs = pd.DataFrame(made).iloc[in_time].reset_index(drop=True)
         jobs["submit_time"] = np.maximum.accumulate(wall.submit(at[in_time]))
         jobs["user"] = np.where(histories.nameless[plan.donor], -1, plan.maker)[in_time]
-        jobs["_model"] = model[in_time]
+        jobs["_model"] = plan.model[in_time]
         return jobs
 
-    def _cast(self, number: int, density: float, rng: np.random.Generator) -> tuple[Ints, Ints]:
+    def _cast(self, number: int, density: float, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
         """Choose who takes part in a period: histories, and the number of the made user of each.
 
         Everybody once, or ``density`` times on average. Users of a short while are new people in every period.
@@ -189,7 +197,7 @@ class Sessions:
         turn = np.where(stays, 0, number) * len(copies) + copy
         makers = turn * people + drawn
         order = np.argsort(makers, kind="stable")
-        return drawn[order], makers[order]
+        return drawn[order], makers[order], copy[order]
 
     def _loaded(self, jobs: pd.DataFrame, demand: float) -> pd.DataFrame:
         """Scale the run times of jobs that no limit ended until the demand is met, within MOST_SCALING."""
@@ -213,8 +221,10 @@ class Sessions:
             jobs = jobs.assign(cpu_time=np.round(cpu / grain) * grain if grain else cpu)
         return jobs.assign(run_time=made)
 
-    def _trace(self, jobs: pd.DataFrame, seed: int, what_if: WhatIf) -> Trace:
+    def _trace(self, jobs: pd.DataFrame, seed: int, what_if: WhatIf, *, reveal: bool = False) -> Trace:
         """Give the persons names, and the trace its mark."""
+        if reveal:
+            jobs = jobs.assign(x_donor=jobs["user"].to_numpy() % len(self._histories))
         jobs = jobs.drop(columns="_model").reset_index(drop=True)
         user = jobs["user"].to_numpy()
         for name in self._personal:
@@ -249,7 +259,10 @@ class Sessions:
     # ---- folders -------------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
-        """Write config.json and the jobs learnt from, without names, as trace.parquet."""
+        """Write config.json, the jobs learnt from as trace.parquet, and habits.npz.
+
+        There are no names of persons in it. With the skeleton ``modelled`` there are no submit times either.
+        """
         self._fitted()
         histories = self._histories
         config: dict[str, Any] = {"skeleton": self.skeleton, "privacy": self.privacy, "facts": self._facts}
@@ -258,7 +271,10 @@ class Sessions:
         config |= {"active": histories.active.tolist()}
         write_config(folder, self.name, config)
         order = {"x_owner": histories.owner, "x_turn": histories.turn}
-        save_trace(self._jobs.assign({"submit_time": histories.at, **order}), folder)
+        at = histories.at if self.skeleton == "resampled" else np.zeros(len(histories.at))
+        save_trace(self._jobs.assign({"submit_time": at, **order}), folder)
+        arrays: dict[str, Any] = self._habits.to_arrays()
+        np.savez_compressed(Path(folder) / "habits.npz", **arrays)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -278,7 +294,9 @@ class Sessions:
             )
             plain = jobs.replace(jobs=jobs.jobs.drop(columns=["x_owner", "x_turn"]))
             model._learn(plain, tuple(config["personal"]))
-        except (KeyError, TypeError, ValueError) as error:
+            with np.load(Path(folder) / "habits.npz", allow_pickle=False) as arrays:
+                model._habits = Habits.from_arrays(dict(arrays))
+        except (KeyError, TypeError, ValueError, OSError) as error:
             raise FormatError(folder, f"cannot be read as a saved model: {error!r}") from error
         return model
 

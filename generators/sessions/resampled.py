@@ -9,12 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from generators.sessions.histories import SESSION_GAP, Floats, Histories, Ints, Plan, gaps_within
+from generators.sessions.placing import settled
 from generators.sessions.wall import DAY, Wall
 
 #: Histories move by at most this many weeks either way, so that a machine that fills up over the months still does.
 FARTHEST = 1
-#: How often every user reconsiders the move.
-SWEEPS = 3
 #: Of this many placements the one is taken whose days are as uneven as the real ones.
 TRIES = 5
 #: Sessions move by up to this many seconds either way.
@@ -56,7 +55,7 @@ def _as_busy(histories: Histories, wall: Wall, drawn: Ints, choices: Ints, rng: 
     uneven = by_day.sum(axis=0).var()
     best, least = np.zeros(len(drawn), dtype=np.int64), np.inf
     for _ in range(TRIES):
-        move = _settled(weeks, choices, rng)
+        move = settled(weeks, choices, weeks.sum(axis=0), rng)
         made = sum(
             (np.roll(by_day[move == step].sum(axis=0), step * days) for step in choices), np.zeros_like(by_day[0])
         )
@@ -64,22 +63,6 @@ def _as_busy(histories: Histories, wall: Wall, drawn: Ints, choices: Ints, rng: 
         if error < least:
             best, least = move, error
     return best
-
-
-def _settled(weeks: Floats, choices: Ints, rng: np.random.Generator) -> Ints:
-    """Choose moves at random, then let users in turn take the one that best keeps every week as busy as it was."""
-    move = rng.choice(choices, len(weeks))
-    excess = -weeks.sum(axis=0)  # made minus real
-    for step in choices:
-        excess += np.roll(weeks[move == step].sum(axis=0), step)
-    for _ in range(SWEEPS):
-        for user in rng.permutation(len(weeks)):
-            mine = weeks[user]
-            rest = excess - np.roll(mine, move[user])
-            options = [rest + np.roll(mine, step) for step in choices]
-            best = int(np.argmin([float(option @ option) for option in options]))
-            move[user], excess = choices[best], options[best]
-    return move
 
 
 def _session_moves(which: Ints, at: Floats, rng: np.random.Generator) -> Floats:

@@ -1,0 +1,5 @@
+"""The page of results."""
+
+
+def page(found: dict) -> str:
+    return ""
