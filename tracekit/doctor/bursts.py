@@ -4,7 +4,7 @@ After Tsafrir & Feitelson, "Instability in parallel job scheduling simulation: t
 2006, and Feitelson & Tsafrir, "Workload sanitation for performance evaluation", ISPASS 2006: rare surges of activity,
 of repetitive nature, by a single user, that dominate the workload for a relatively short period. They found them by
 eye in plots of weekly activity; the thresholds below make that a rule. A burst is the stretch of jobs with the largest
-excess of one user's jobs over a quarter of all jobs; it counts when it holds half of a usual week's jobs or more.
+excess of one user's jobs over a fifth of all jobs; it counts when it holds half of a usual week's jobs or more.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.doctor.finding import DAY, CannotLook, Finding, Severity, days, submits, weekly_jobs, when
+from tracekit.doctor.finding import DAY, CannotLook, Finding, Floats, Severity, days, submits, weekly_jobs, when
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace
 
-SHARE = 0.25  # of all jobs in the stretch
+SHARE = 0.2  # of all jobs in the stretch
+DENSE = 0.5  # of all jobs: bursts within the stretch of a user who dominates the log
 LEAST_WEEK = 0.5  # of the jobs of a usual week
 FEWEST = 100  # jobs
 STRONG = 0.6  # jobs of a usual week, times the share: from here on a warning
 DOMINANT = 0.4  # share of all jobs from which on a user dominates the log
+MOST_WITHIN = 5  # flurries reported of a user who dominates the log
 SHORT = 0.25  # of the trace's span: what lasts longer is a user who dominates the log, not a flurry
 
 
@@ -66,7 +68,7 @@ def find_bursts(trace: Trace) -> list[Burst]:
     found = []
     for user in np.flatnonzero(counts >= least):
         places = np.flatnonzero(users == user)
-        for first, last in _stretches(places, int(np.ceil(least))):
+        for first, last in _all_stretches(places, int(np.ceil(least)), submit):
             mine = places[first : last + 1]
             begin, end = float(submit[mine[0]]), float(submit[mine[-1]])
             same = kind[rows[mine]]
@@ -85,8 +87,21 @@ def find_bursts(trace: Trace) -> list[Burst]:
     return sorted(found, key=lambda burst: -len(burst.rows))
 
 
-def _stretches(places: NDArray[np.intp], least: int) -> list[tuple[int, int]]:
-    """Return the stretches of a user's jobs (first, last) with the largest excess over `SHARE` of all jobs.
+def _all_stretches(places: NDArray[np.intp], least: int, submit: Floats) -> list[tuple[int, int]]:
+    """Return the stretches of one user, and within those that are no short ones the bursts that are denser still."""
+    found = _stretches(places, least)
+    inner: list[tuple[int, int]] = []
+    for first, last in found:
+        length = submit[places[last]] - submit[places[first]]
+        if length > SHORT * (submit[-1] - submit[0]):
+            parts = _stretches(places[first : last + 1], least, share=DENSE)
+            largest = sorted(parts, key=lambda part: part[0] - part[1])[:MOST_WITHIN]
+            inner += [(first + a, first + b) for a, b in largest if b - a < last - first]
+    return found + inner
+
+
+def _stretches(places: NDArray[np.intp], least: int, share: float = SHARE) -> list[tuple[int, int]]:
+    """Return the stretches of a user's jobs (first, last) with the largest excess over ``share`` of all jobs.
 
     ``places`` are the positions of the user's jobs among all jobs. The best stretch is found by running sums, then the
     jobs to its left and right are searched in turn.
@@ -98,8 +113,8 @@ def _stretches(places: NDArray[np.intp], least: int) -> list[tuple[int, int]]:
         if high - low < least:
             continue
         part = places[low:high]
-        after = np.arange(1, len(part) + 1) - SHARE * (part - part[0] + 1)  # own jobs minus a quarter of all, so far
-        before = after - (1 - SHARE)
+        after = np.arange(1, len(part) + 1) - share * (part - part[0] + 1)  # own jobs minus that share of all, so far
+        before = after - (1 - share)
         lowest = np.minimum.accumulate(before)
         last = int(np.argmax(after - lowest))
         first = int(np.argmin(before[: last + 1]))
