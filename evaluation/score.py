@@ -16,7 +16,7 @@ from evaluation.base import FAMILIES, METRICS, NAN, Metric, Score, Setting, abse
 from evaluation.noise import Floor, noise_floor, with_intervals
 from evaluation.view import View, prepare
 from tracekit.errors import TracekitError, UnknownName, UsageError
-from tracekit.trace import Trace
+from tracekit.trace import Trace, check_trace
 
 BASELINES = ("resample", "independent")
 PRESETS = ("poster",)
@@ -201,7 +201,8 @@ def score(
     takes the definitions of the published study for the keys that it has, with the rest as under ``quick``. ``names``
     are those of the real trace and of each synthetic one. The same seed gives the same numbers.
     """
-    traces = [synth] if isinstance(synth, Trace) else list(synth)
+    traces = list(synth) if isinstance(synth, Sequence) and not isinstance(synth, str) else [synth]
+    check_trace(real, *traces)
     if not traces:
         raise UsageError("nothing to score: give at least one synthetic trace")
     names = list(names) if names is not None else _names(real, traces)

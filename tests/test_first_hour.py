@@ -228,6 +228,21 @@ def test_a_missing_extra_is_named(kit: Path, run: Run, monkeypatch: pytest.Monke
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: tracekit.simulate("jobs.swf"),  # type: ignore[arg-type]
+        lambda: tracekit.synth("jobs.swf", "resample"),  # type: ignore[arg-type]
+        lambda: tracekit.score("jobs.swf", "made.swf"),  # type: ignore[arg-type]
+        lambda: tracekit.score(tracekit.sample(), "jobs.swf"),  # type: ignore[arg-type]
+    ],
+    ids=["simulate", "synth", "score", "score the second"],
+)
+def test_a_files_name_in_place_of_a_trace(call: Callable[[], object]) -> None:
+    with pytest.raises(tracekit.TracekitError, match=r"tracekit\.read\('jobs\.swf'\) makes one"):
+        call()
+
+
 def tracekit_process(*arguments: object, **options: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tracekit", *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}

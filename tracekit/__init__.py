@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from evaluation import figures
     from evaluation.score import score
+    from evaluation.short import verdict
     from generators.synth import synth
+    from tracekit import plots
     from tracekit.api import read, sample, write
     from tracekit.errors import TracekitError
     from tracekit.machine import Machine
@@ -47,16 +50,34 @@ _LAZY = {
     "write": "tracekit.api",
     "sample": "tracekit.api",
     "score": "evaluation.score",
+    "verdict": "evaluation.short",
 }
-__all__ = ["Machine", "Trace", "TracekitError", "__version__", "read", "sample", "score", "simulate", "synth", "write"]
+_MODULES = {"figures": "evaluation.figures", "plots": "tracekit.plots"}
+__all__ = [
+    "Machine",
+    "Trace",
+    "TracekitError",
+    "__version__",
+    "figures",
+    "plots",
+    "read",
+    "sample",
+    "score",
+    "simulate",
+    "synth",
+    "verdict",
+    "write",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for, when it is asked for, so that ``import tracekit`` costs nothing."""
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
     if name not in _LAZY:
         raise AttributeError(f"module 'tracekit' has no attribute '{name}'")
     return getattr(importlib.import_module(_LAZY[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_LAZY])
+    return sorted([*globals(), *_LAZY, *_MODULES])

@@ -180,3 +180,11 @@ class Trace:
             self.take(early, step=f"earliest {fraction:g} of the jobs"),
             self.take(late, step=f"jobs after the earliest {fraction:g}"),
         )
+
+
+def check_trace(*values: object) -> None:
+    """Refuse what is no `Trace`, such as the name of a file, where one is needed."""
+    for value in values:
+        if not isinstance(value, Trace):
+            made = f"tracekit.read({str(value)!r}) makes one" if isinstance(value, (str, Path)) else "see tracekit.read"
+            raise UsageError(f"a Trace is needed here, not a {type(value).__name__}; {made}")

@@ -17,7 +17,7 @@ from tracekit.sim import formulas, metrics
 from tracekit.sim.jobs import Prepared, Table, prepare, table
 from tracekit.sim.policies import BuiltIn, Policy, find
 from tracekit.sim.switches import MULTIFACTOR_DEFAULTS, Switches, backfill_for, combined, estimate_of, parse_cut
-from tracekit.trace import Trace
+from tracekit.trace import Trace, check_trace
 
 Floats = NDArray[np.float64]
 Hook = Callable[[float, float, float], None]
@@ -129,6 +129,7 @@ def simulate(
     >>> len(result), result.metrics["mean_bsld"] >= 1
     (500, True)
     """
+    check_trace(trace)
     chosen = Switches(**switches)
     return run_table(table(trace, chosen.resolved()), policy, backfill, chosen, on_interval=on_interval)
 
