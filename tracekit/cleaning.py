@@ -107,7 +107,7 @@ _RULES = (
     _drop("infinite-values"),
     Rule(
         "drop-jobs",
-        "remove the jobs that a filter describes, in the notation of the Parallel Workloads Archive",
+        "remove the jobs that a filter describes: drop-jobs:user=374 and job>14968 and job<28553",
         _mending("drop_jobs"),
         "drop-jobs:user=374 and job>14968 and job<28553",
     ),
@@ -125,7 +125,7 @@ _RULES = (
     ),
     Rule(
         "convert-units",
-        "convert a column that is in minutes, hours or milliseconds, bytes, MB or GB, or nodes",
+        "convert a column from another unit: convert-units:run_time=minutes, req_mem=bytes, procs=nodes",
         _mending("convert_units"),
         "convert-units:run_time=minutes",
     ),
