@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shared_data import ROOT
 
 from tracekit.errors import TracekitError, UnknownName, UsageError
-from tracekit.sim import objectives, observe, windows
+from tracekit.sim import objectives, observe, pickjob, windows
 from tracekit.sim.cutting import Cutter
 from tracekit.sim.objectives import Schedule, objective
 from tracekit.sim.pickjob import Batch, PickJob, relative
@@ -355,6 +356,13 @@ def test_noisy_estimates_are_drawn_per_window_as_in_simulate():
 def test_tasks_that_mean_nothing(settings, words):
     with pytest.raises(UsageError, match=words):
         PickJob(**settings)
+
+
+def test_everything_that_has_a_name_is_documented():
+    text = (ROOT / "docs" / "environments.md").read_text()
+    named = (*observe.FIXED, *observe.CHANGING, *observe.OBSERVERS, *observe.CONSTANTS, *objectives.OBJECTIVES)
+    for name in (*named, *pickjob.REWARDS, *pickjob.ALTERNATING, *pickjob.BACKFILLS):
+        assert f"`{name}`" in text, name
 
 
 def test_tasks_from_files_with_unknown_names():
