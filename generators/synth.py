@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from generators.sessions.model import Sessions
 from generators.sessions.whatif import WhatIf
 from tracekit import stats
 from tracekit.errors import FormatError, OutputError, TracekitError, UsageError
-from tracekit.trace import Trace
+from tracekit.trace import Trace, check_trace
 
 DEFAULT_MODEL = "sessions"
 #: Options of `make` beside the number of jobs and the seed.
@@ -80,6 +80,7 @@ def fit(
     trace: Trace, model: str | type[Generator], *, seed: int = 0, progress: Progress | None = None, **options: Any
 ) -> Fitted:
     """Fit the model of that name or class. Options it does not know (a budget for a bootstrap) do not matter to it."""
+    check_trace(trace)
     check_seed(seed)
     kind = MODELS.get(model) if isinstance(model, str) else model
     known = inspect.signature(kind).parameters
@@ -115,6 +116,7 @@ def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, s
     >>> len(made)
     100
     """
+    check_trace(trace)
     shaping = {name: options.pop(name) for name in SHAPING if name in options}
     unknown = set(options) - {"budget", "encoding", "skeleton", "privacy", "progress"}
     if unknown:
@@ -172,6 +174,31 @@ def make(
         )
     first = float(made.column("submit_time")[0])
     return made.between(first, first + span)
+
+
+def chunks(
+    fitted: Fitted,
+    n_jobs: int,
+    *,
+    seed: int = 0,
+    load: str | float = "real",
+    start: str | None = None,
+    users: int | None = None,
+    share: Mapping[tuple[str, str], float] | None = None,
+    more: Mapping[str, float] | None = None,
+) -> Iterator[Trace] | None:
+    """Sample in parts that one after the other make up a trace of any length; None where a model cannot do that."""
+    model = fitted.model
+    check_seed(seed)
+    target, wishes = check_load(load), _wishes(fitted, users, share, more, start)
+    if not isinstance(model, Sessions) or wishes is None or target == "none":
+        return None
+    size = model.machine.size()
+    if target != "real":
+        if not size:
+            return None
+        wishes = replace(wishes, demand=float(target) * size)
+    return model.chunks(n_jobs, seed=seed, what_if=wishes)
 
 
 def check_seed(seed: int) -> None:

@@ -106,6 +106,25 @@ class Sessions:
             tune = float(np.clip(tune / reached, 0.2, 5.0))
         return self._trace(self._loaded(jobs, demand), seed, what_if, reveal=reveal)
 
+    def chunks(self, n_jobs: int, /, *, seed: int = 0, what_if: WhatIf = NOTHING) -> Iterator[Trace]:
+        """Make ``n_jobs`` jobs period by period, for traces that need not fit into memory.
+
+        Every period has the load that is asked for, where `sample` has it only as a whole, so the run times differ
+        from its by a few per cent.
+        """
+        left = check_count(self.name, n_jobs)
+        demand, names, tune = self.demand(what_if), _Names(), 1.0
+        for _ in range(2):
+            reached = self._demand_of(next(self.periods(seed, what_if, tune=tune))) / demand
+            tune = tune / reached if abs(reached - 1) > MOST_SCALING else tune
+        first = 1
+        for jobs in self.periods(seed, what_if, tune=tune):
+            part = self._loaded(jobs.iloc[:left], demand)
+            yield self._trace(part, seed, what_if, names=names, first=first)
+            first, left = first + len(part), left - len(part)
+            if not left:
+                return
+
     def _jobs_of(self, n_jobs: int, seed: int, what_if: WhatIf, tune: float) -> pd.DataFrame:
         parts: list[pd.DataFrame] = []
         made = 0
@@ -221,18 +240,28 @@ class Sessions:
             jobs = jobs.assign(cpu_time=np.round(cpu / grain) * grain if grain else cpu)
         return jobs.assign(run_time=made)
 
-    def _trace(self, jobs: pd.DataFrame, seed: int, what_if: WhatIf, *, reveal: bool = False) -> Trace:
-        """Give the persons names, and the trace its mark."""
+    def _trace(
+        self,
+        jobs: pd.DataFrame,
+        seed: int,
+        what_if: WhatIf,
+        *,
+        reveal: bool = False,
+        names: _Names | None = None,
+        first: int = 1,
+    ) -> Trace:
+        """Give the persons names, the jobs numbers from ``first`` on, and the trace its mark."""
+        names = names or _Names()
         if reveal:
             jobs = jobs.assign(x_donor=jobs["user"].to_numpy() % len(self._histories))
         jobs = jobs.drop(columns="_model").reset_index(drop=True)
         user = jobs["user"].to_numpy()
         for name in self._personal:
-            jobs[name] = _named(user, jobs[name].to_numpy(), name[0])
-        jobs["user"] = _named(user, np.where(user < 0, -1, 0), "u")
+            jobs[name] = names.give(user, jobs[name].to_numpy(), name[0])
+        jobs["user"] = names.give(user, np.where(user < 0, -1, 0), "u")
         if (user < 0).all():
             jobs = jobs.drop(columns="user")
-        jobs["job_id"] = np.arange(1, len(jobs) + 1)
+        jobs["job_id"] = np.arange(first, first + len(jobs))
         facts = self._facts
         of = f" of {facts['trace']}" if facts["trace"] else ""
         how = "; ".join([f"skeleton {self.skeleton}, privacy {self.privacy}", *facts["notes"]])
@@ -301,9 +330,20 @@ class Sessions:
         return model
 
 
-def _named(maker: Ints, code: Ints, letter: str) -> pd.Categorical:
-    """Return new names, the same for equal pairs of made user and code; none where the code is unknown."""
-    known = code >= 0
-    names = np.full(len(code), -1, dtype=np.int64)
-    names[known], found = pd.factorize(maker[known] * (int(code.max(initial=0)) + 1) + code[known])
-    return categorical(names, tuple(f"{letter}{n + 1}" for n in range(len(found))))
+class _Names:
+    """New names, in the order in which persons and what is theirs appear, so that none tells whom it stands for."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, dict[tuple[int, int], int]] = {}
+
+    def give(self, maker: Ints, code: Ints, letter: str) -> pd.Categorical:
+        """Return the same name for equal pairs of made user and code; none where the code is unknown."""
+        given = self.given.setdefault(letter, {})
+        known = np.flatnonzero(code >= 0)
+        place, _ = pd.factorize(maker[known] * (int(code.max(initial=0)) + 1) + code[known])
+        first = known[np.unique(place, return_index=True)[1]] if len(known) else known
+        number = [given.setdefault((int(maker[k]), int(code[k])), len(given)) for k in first]
+        names = np.full(len(code), -1, dtype=np.int64)
+        used, position = np.unique(np.array(number, dtype=np.int64), return_inverse=True)
+        names[known] = position[place]
+        return categorical(names, tuple(f"{letter}{n + 1}" for n in used))

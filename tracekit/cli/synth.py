@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from generators.synth import Fitted
 
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+#: From this many jobs on, a Parquet file is written in parts.
+_LARGE = 200_000
 _BUDGETS = ("quick", "normal", "thorough")
 
 
@@ -115,6 +117,12 @@ def synth(
     if save is not None:
         fitted.save(save, force=force)
         say(f"{save}: model {fitted.model.name}")
+    count = fitted.jobs if jobs is None else jobs
+    if chosen == "parquet" and count > _LARGE and out != "-" and not (seconds or conditions or machine_procs):
+        parts = library.chunks(fitted, count, seed=seed, load=load, start=start, users=users, share=shares, more=times)
+        if parts is not None:
+            _write_parts(parts, count, out, fitted, seed, force=force, json=json)
+            return
     made = library.make(
         fitted,
         jobs,
@@ -136,6 +144,33 @@ def synth(
         print_json(_told(fitted, made, out, seed))
     if real is not None and fitted.interrupted:
         raise typer.Exit(130)
+
+
+def _write_parts(parts: Any, jobs: int, out: str, fitted: Fitted, seed: int, *, force: bool, json: bool) -> None:
+    """Write a long trace part by part, so that memory does not grow with it."""
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    from generators.progress import StderrProgress, silent
+    from swf.parquet import Parquet
+    from tracekit.files import writing
+
+    progress = silent if Settings.quiet else StderrProgress("writing")
+
+    def told() -> Any:
+        done = 0
+        for part in parts:
+            yield part
+            done += len(part)
+            progress(done, jobs, "jobs")
+
+    place = Path(out).resolve()
+    with writing(out, force=force) as file, TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as folder:
+        written, history = Parquet().write_chunks(told(), file, folder=Path(folder), machine=lambda known: known)
+    say(f"{out}: {written:,} jobs, written in parts")
+    if json:
+        notes = {"notes": fitted.notes, "history": history}
+        print_json({"model": fitted.model.name, "output": out, "jobs": written, "seed": seed, **notes})
 
 
 def _progress(model: str) -> Any:
