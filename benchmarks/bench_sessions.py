@@ -128,12 +128,12 @@ def bars(book: Book, data: sb.Cut, names: tuple[str, ...]) -> None:
             book.get(f"bars|{data.name}|{label}|{seed}", make)
 
 
-def others(book: Book, data: sb.Cut, names: tuple[str, ...], models: list[str]) -> None:
+def others(book: Book, data: sb.Cut, names: tuple[str, ...], models: list[str], most_seeds: int) -> None:
     """The other models, and the published synthetic sets."""
     floor = floor_of(book, data, names, quick=False)
     for label in models:
         model, options, seeds, most = OTHERS[label]
-        for seed in range(1, seeds + 1):
+        for seed in range(1, min(seeds, most_seeds) + 1):
 
             def make(
                 model: str = model, options: dict[str, Any] = options, seed: int = seed, most: int = most
@@ -237,6 +237,7 @@ def main() -> None:
     parser.add_argument("--part", choices=("bars", "others", "privacy", "speed", "confirm", "page"))
     parser.add_argument("--traces", default=",".join(sb.FILES))
     parser.add_argument("--models", default=",".join(OTHERS))
+    parser.add_argument("--seeds", type=int, default=3, help="of the other models, at most")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--again", action="store_true")
     wanted = parser.parse_args()
@@ -253,7 +254,7 @@ def main() -> None:
         if "bars" in parts:
             bars(book, data, names)
         if "others" in parts:
-            others(book, data, names, wanted.models.split(","))
+            others(book, data, names, wanted.models.split(","), wanted.seeds)
             if name == "Theta":
                 published(book, data, wanted.data, names)
         if "privacy" in parts and name in ("KTH-SP2", "SDSC-BLUE"):

@@ -32,7 +32,7 @@ SKELETONS = ("resampled", "modelled")
 #: A user who is active over more than this share of the trace stays for all of a made one.
 LONG_TERM = 0.5
 #: Run times are scaled by no more than this to reach a load; what is left is a matter of how many users there are.
-MOST_SCALING = 0.05
+MOST_SCALING = 0.08
 NOTHING = WhatIf()
 
 
@@ -208,7 +208,7 @@ class Sessions:
         people = len(histories)
         by_size = np.argsort(histories.size + rng.random(people), kind="stable")  # heavy and light users alike
         extra = np.floor(np.arange(1, people + 1) * (density % 1) + rng.random())
-        some = by_size[np.diff(extra, prepend=np.floor(extra[0] - density % 1 + 1e-12)) > 0]
+        some = by_size[np.diff(extra, prepend=0.0) > 0]
         copies = [np.arange(people)] * int(density) + [some]
         drawn = np.concatenate(copies).astype(np.int64)
         copy = np.repeat(np.arange(len(copies)), [len(c) for c in copies])

@@ -155,8 +155,9 @@ class Outcomes:
             mine = self.level[model] == k
             value[mine] = order.moved(model[mine], places[mine])[0]
             beside[mine] = order.moved(model[mine], SHARE_REACH * rng.uniform(-1, 1, int(mine.sum())))[1]
-        free = np.expm1(value + together[1] * np.minimum(self.room[model], FARTHEST))
         limit, cut = self.limit[model], self.cut[model]
+        moved = value + together[1] * np.minimum(self.room[model], FARTHEST)
+        free = np.expm1(np.where(cut, 0.0, moved))
         run = np.where(cut, np.where(cut, limit, 0.0) + value, np.minimum(free, limit))
         run = self.bounded(rounded(np.maximum(run, 0.0), self.grains["run_time"]), model)
         drawn: dict[str, Any] = {"run_time": run, "status": self.status[model]}

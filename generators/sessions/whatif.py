@@ -105,5 +105,5 @@ def thinned(group: Ints, keep: Floats, rng: np.random.Generator) -> NDArray[np.b
     order = rng.permutation(len(first))
     passed = np.floor(np.cumsum(chance[order]) + rng.random())
     stays = np.empty(len(first), dtype=bool)
-    stays[order] = np.diff(passed, prepend=np.floor(passed[:1] - chance[order][:1] + 1e-12)) > 0
+    stays[order] = np.diff(passed, prepend=0.0) > 0
     return np.asarray(stays[np.searchsorted(group[first], group)])
