@@ -28,6 +28,14 @@ class PPO:
     """
 
     name: ClassVar[str] = "ppo"
+    #: Where a plan says nothing: a budget of seconds, not minutes, as an experiment trains a hundred agents or so.
+    defaults: ClassVar[dict[str, Any]] = {
+        "steps": 100_000,
+        "windows": 32,
+        "jobs": 128,
+        "validation_windows": 32,
+        "init": "imitate:best",
+    }
     extra: ClassVar[dict[str, Any]] = {"init": None, "share": 0.85, "task": {}}
 
     def check(self, config: Mapping[str, Any]) -> None:
@@ -38,6 +46,7 @@ class PPO:
         from tracekit.sim.agents import Config
         from tracekit.sim.pickjob import PickJob
 
+        config = self.defaults | dict(config)
         known = Config().to_dict()
         for key in config:
             if key not in known and key not in self.extra:

@@ -26,7 +26,7 @@ SHOWN = {
     "privacy.membership_auc": "0.5",
 }
 #: Enough to tell a bad trace from a good one, not to find the best agent; the same for real and synthetic.
-SMALL: dict[str, dict[str, Any]] = {"ppo": {"steps": 60_000}, "pick-heuristic": {}}
+SMALL: dict[str, dict[str, Any]] = {"ppo": {"steps": 50_000}, "pick-heuristic": {}}
 WINDOW, WINDOWS = 128, 40
 
 

@@ -187,7 +187,7 @@ def judge(
         )
     else:
         outcome, more = "undecided", more_windows(found, bound, alpha)
-        sentence = f"undecided: {percent(shown[0])} {bracket(shown[1], shown[2])}; {_what_helps(found, more)}"
+        sentence = f"undecided: {percent(shown[0])} {bracket(shown[1], shown[2])}; {_what_helps(found, bound, more)}"
     facts = {
         "p_equivalent": p_equivalent,
         "p_worse": p_worse,
@@ -211,7 +211,7 @@ def more_windows(found: Estimate, bound: float, alpha: float) -> int | None:
     None: no number of windows would, because seeds alone leave it open or the difference sits on the margin.
     """
     inside = abs(found.value) < bound
-    gap = bound - abs(found.value) if inside else abs(found.value)
+    gap = _gap(found, bound)
     chance = (1 + POWER) / 2 if inside else POWER  # within the margin, both tests have to reject
     reach = float(scipy_stats.norm.ppf(1 - alpha) + scipy_stats.norm.ppf(chance))
     left = (gap / reach) ** 2 - found.seeds
@@ -222,12 +222,17 @@ def more_windows(found: Estimate, bound: float, alpha: float) -> int | None:
     return None if needed - have > MOST_WINDOWS else max(1, needed - have)
 
 
-def _what_helps(found: Estimate, more: int | None) -> str:
+def _gap(found: Estimate, bound: float) -> float:
+    """Return how far the estimate is from where it would be open: the margin for an equivalence, else 0."""
+    return bound - abs(found.value) if abs(found.value) < bound else abs(found.value)
+
+
+def _what_helps(found: Estimate, bound: float, more: int | None) -> str:
     if more is not None:
         return f"about {more:,} more windows needed"
-    if found.seeds >= found.error**2 / 2:
-        return "more windows would not decide it: the seeds differ too much, so more seeds are needed"
-    return "more windows would hardly decide it: the difference is close to the margin"
+    if _gap(found, bound) < bound / 5:
+        return "more windows would hardly decide it: the difference is close to the margin"
+    return "more windows would not decide it: samples and seeds differ too much, so more seeds are needed"
 
 
 def percent(value: float) -> str:

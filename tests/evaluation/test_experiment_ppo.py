@@ -1,0 +1,48 @@
+"""Agents trained by PPO as an experiment's learner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tracekit
+from evaluation.heldout import Heldout, schedulable
+from evaluation.learners import LEARNERS
+from tracekit.errors import SchemaError, UnknownName, UsageError
+
+pytest.importorskip("torch")
+
+TINY = {"steps": 200, "windows": 2, "jobs": 40, "validation_windows": 2, "init": "imitate:f1", "teacher_windows": 2}
+
+
+def test_ppo_learns_plays_and_repeats(tmp_path: Path) -> None:
+    trace = tracekit.sample().head(800)
+    learner = LEARNERS.get("ppo")()
+    held = Heldout(schedulable(tracekit.sample().take(slice(2000, 2300))), [0, 150], 60, ["real", "1.1"], "easy")
+    for name, seed in (("a", 1), ("b", 1)):
+        learner.train(trace, tmp_path / name, config=TINY, backfill="easy", seed=seed, untrained=False)
+    learner.train(trace, tmp_path / "none", config=TINY, backfill="easy", seed=1, untrained=True)
+    one, two, none = (learner.play(tmp_path / name, held) for name in ("a", "b", "none"))
+    assert one == two
+    assert [(row["load"], row["window"]) for row in one] == [("real", 0), ("real", 1), ("1.1", 0), ("1.1", 1)]
+    assert all(row["mean_bsld"] >= 1 for row in one + none)
+    curve = learner.curve(tmp_path / "a")
+    assert {name for _, name, _ in curve} == {"score", "heuristic"}
+    assert curve[0][0] == 0
+    assert curve[-1][0] >= 200
+    assert learner.seconds(TINY) > 0
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        ({"stesp": 3}, UnknownName),
+        ({"task": 3}, SchemaError),
+        ({"task": {"slto": 1}}, SchemaError),
+        ({"steps": 0}, UsageError),
+    ],
+)
+def test_wrong_settings_are_refused_at_once(config: dict[str, object], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        LEARNERS.get("ppo")().check(config)

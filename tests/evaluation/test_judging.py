@@ -1,0 +1,123 @@
+"""From the tidy table to verdicts: made tables whose outcome is known beforehand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evaluation.base import Score
+from evaluation.build import Maker
+from evaluation.grid import Plan, from_dict
+from evaluation.judging import flags, sensitivity, verdicts, within_noise
+from evaluation.noise import Floor
+from evaluation.results import table_of
+from evaluation.verdict import Verdict, failed
+
+PLAN = from_dict({"models": {"names": ["good", "bad", "gone"], "samples": 2, "baselines": []}, "agents": {"seeds": 2}})
+WINDOWS = 12
+
+
+def rows(arm: str, model: str, factor: float, samples: int = 2, seeds: int = 2) -> list[dict[str, Any]]:
+    """Agents whose slowdown is ``factor`` times 2 + window, seed 1 a little higher."""
+    one = {"kind": "agent", "arm": arm, "model": model, "load": "real", "key": "mean_bsld"}
+    return [
+        {**one, "seed": s if model else None, "agent_seed": a, "window": w, "value": factor * (2 + w) * (1 + a / 100)}
+        for s in range(samples)
+        for a in range(seeds)
+        for w in range(WINDOWS)
+    ]
+
+
+def found(*parts: list[dict[str, Any]], plan: Plan = PLAN, failures: tuple[dict[str, str], ...] = ()) -> dict[str, Any]:
+    makers = [Maker(name) for name in plan.model_names()]
+    return verdicts(table_of([row for part in parts for row in part]), plan, makers, failures, "real")[0]
+
+
+def test_known_ratios_come_out() -> None:
+    gone = {"arm": "model", "model": "gone", "task": "fit gone", "reason": "no luck"}
+    out = found(
+        rows("real", "", 1.0, samples=1),
+        rows("model", "good", 1.001),
+        rows("model", "bad", 1.5),
+        rows("untrained", "", 3.0, samples=1),
+        failures=(gone,),
+    )
+    good, bad, lost = out["verdicts"]
+    assert (good["verdict"], bad["verdict"], lost["verdict"]) == ("equivalent", "worse", "failed")
+    assert bad["difference"] == pytest.approx(0.5)
+    assert bad["by_load"][0]["difference"] == pytest.approx(0.5)
+    assert lost["sentence"] == "failed: no luck"
+    assert out["sensitivity"]["sensitive"]
+    assert out["arms"][0]["difference"] == pytest.approx(2.0)
+
+
+def test_a_sample_that_lacks_an_agent_is_left_out_and_counted() -> None:
+    broken = [row for row in rows("model", "good", 1.0) if not (row["seed"] == 1 and row["agent_seed"] == 1)]
+    out = found(rows("real", "", 1.0, samples=1), broken)
+    good = out["verdicts"][0]
+    assert good["samples"] == 1
+    assert good["samples_lost"] == 1
+    assert "1 of its samples failed" in good["sentence"]
+
+
+def test_without_agents_of_real_jobs_there_is_no_verdict() -> None:
+    reason = {"arm": "real", "model": "", "task": "train real 0", "reason": "diverged"}
+    out = found(rows("model", "good", 1.0), failures=(reason,))
+    assert {one["sentence"] for one in out["verdicts"]} == {"failed: diverged"}
+    assert out["sensitivity"]["sensitive"] is None
+
+
+def test_loads_are_averaged_within_a_window() -> None:
+    plan = from_dict(
+        {"models": {"names": ["good"], "samples": 1, "baselines": []}, "windows": {"loads": ["real", "0.9"]}}
+    )
+
+    def at(load: str, part: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{**row, "load": load} for row in part]
+
+    out = found(
+        at("real", rows("real", "", 1.0, 1)),
+        at("0.9", rows("real", "", 1.0, 1)),
+        at("real", rows("model", "good", 1.0, 1)),
+        at("0.9", rows("model", "good", 1.21, 1)),
+        plan=plan,
+    )
+    good = out["verdicts"][0]
+    assert good["difference"] == pytest.approx(0.1)  # the geometric mean of 1 and 1.21
+    assert [part["difference"] for part in good["by_load"]] == pytest.approx([0.0, 0.21])
+
+
+def test_an_experiment_that_notices_nothing_says_so() -> None:
+    harmless = Verdict("untrained", "equivalent", "", 0.01, -0.02, 0.03)
+    said = sensitivity(harmless, [{"policy": "random", "difference": 0.02, "low": -0.01, "high": 0.05}], 0.1)
+    assert said["sensitive"] is False
+    assert "says little" in said["sentence"]
+    said = sensitivity(harmless, [{"policy": "random", "difference": 0.5, "low": 0.3, "high": 0.8}], 0.1)
+    assert said["sensitive"] is True
+    assert sensitivity(failed("untrained", "x"), [], 0.1)["sensitive"] is None
+
+
+def test_flags_look_at_the_hold_out() -> None:
+    assert flags({"privacy.exact_copies": Score(0.08, real=0.07)}) == []
+    (flag,) = flags({"privacy.exact_copies": Score(1.0, real=0.07)})
+    assert "100% of the jobs are exact copies (hold-out: 7%)" in flag
+    assert len(flags({"privacy.dcr_ratio": Score(0.1, "higher"), "privacy.membership_auc": Score(0.9)})) == 2
+    assert flags({}) == []
+
+
+def test_scores_are_counted_against_the_noise_floor() -> None:
+    scores = {"ks.run_time": Score(0.1), "ks.procs": Score(0.3), "hurst": Score(0.7, "real", real=0.8)}
+    floors = {key: Floor(0.15, 0.1, 0.2) for key in ("ks.run_time", "ks.procs", "ks.nodes")}
+    assert within_noise(scores, floors) == {"ks": [1, 2]}
+
+
+def test_no_wait_at_all_counts_as_a_second() -> None:
+    plan = from_dict(
+        {"models": {"names": ["good"], "samples": 1, "baselines": []}, "verdict": {"metric": "mean_wait_s"}}
+    )
+    part = [{**row, "key": "mean_wait_s", "value": 0.0} for row in rows("real", "", 1.0, 1)]
+    out = found(part, [{**row, "arm": "model", "model": "good", "seed": 0} for row in part], plan=plan)
+    assert out["verdicts"][0]["difference"] == 0
+    assert np.isfinite(out["verdicts"][0]["high"])
