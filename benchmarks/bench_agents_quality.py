@@ -73,24 +73,26 @@ CASES = {
     "blue": Case("SDSC-BLUE-2000-4.2-cln.swf.gz", "easy", compat=False),
 }
 COMPAT = Config(
-    steps=500_000,
-    windows=24,
+    steps=250_000,
+    windows=32,
     jobs=WINDOW_JOBS,
-    keep=0.25,
+    keep=0.15,
+    epochs=3,
     minibatch=512,
-    lam=0.95,
-    learning_rate=2e-3,
-    kl_adaptive=True,
-    target_kl=0.012,
+    lam=0.9,
+    learning_rate=1e-3,
+    target_kl=0.02,
     entropy=0.0,
-    critic_first=3,
-    average=0.7,
+    critic_first=2,
+    average=0.5,
     validation_windows=32,
-    validate_every=3,
+    validate_every=2,
     teacher_windows=6,
     teacher_epochs=12,
 )
-DEFAULT = COMPAT.replace(windows=64, jobs=256, validation_windows=48)
+#: With backfilling there are fewer decisions in a window, so it takes more windows to learn from.
+BACKFILL = COMPAT.replace(steps=300_000, windows=64, keep=0.5, teacher_windows=64)
+DEFAULT = COMPAT.replace(windows=128, jobs=256, keep=0.3, validation_windows=64, teacher_windows=32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +173,8 @@ def setting(case: Case, data: Path) -> Setting:
 def one(case: Case, ready: Setting, seed: int, folder: Path, steps: int | None) -> dict[str, Any]:
     """Train and judge one agent."""
     begin = time.process_time()
-    config = (COMPAT if case.compat else DEFAULT).replace(steps=steps, threads=1)
+    config = DEFAULT if not case.compat else COMPAT if case.backfill == "none" else BACKFILL
+    config = config.replace(steps=steps, threads=1)
     agent = train(
         ready.trace,
         ready.cutter.task,

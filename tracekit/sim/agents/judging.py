@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.agents.paired import compare, interval
+from tracekit.sim.agents.provenance import fingerprint
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.agents.saved import Agent
+from tracekit.sim.agents.splits import windows_from
 from tracekit.sim.cutting import Cutter
 from tracekit.sim.formulas import NAMES
 from tracekit.sim.pickjob import Batch, PickJob
-from tracekit.sim.windows import Window
+from tracekit.sim.windows import Window, tile
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -139,8 +141,6 @@ def agent_task(agent: Agent) -> PickJob:
 
 def _notes(agent: Agent, cutter: Cutter, windows: Sequence[Window]) -> tuple[str, ...]:
     """Say where the windows overlap what the agent has learnt from."""
-    from tracekit.sim.agents.training import fingerprint
-
     if agent.facts.get("trace", {}).get("jobs_sha256") != fingerprint(cutter):
         return ()
     split = agent.facts.get("split", {})
@@ -157,10 +157,6 @@ def chosen_windows(
     agent: Agent, cutter: Cutter, given: Sequence[Window], count: int | None, jobs: int | None, seed: int
 ) -> tuple[list[Window], str]:
     """Return the windows to judge an agent on, and a remark: those given, so many at random, or its own test part."""
-    from tracekit.sim.agents.splits import windows_from
-    from tracekit.sim.agents.training import fingerprint
-    from tracekit.sim.windows import tile
-
     if given:
         return list(given), ""
     length = jobs or int(agent.facts.get("config", {}).get("jobs", 256))

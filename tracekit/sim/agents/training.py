@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
-import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +14,7 @@ from tracekit.errors import MissingExtra, TracekitError, UsageError
 from tracekit.sim.agents import checkpoint
 from tracekit.sim.agents.config import Config
 from tracekit.sim.agents.judging import HEURISTICS, best_of
+from tracekit.sim.agents.provenance import fingerprint, versions
 from tracekit.sim.agents.rewards import Baseline, rewards
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.agents.saved import Agent
@@ -339,22 +337,6 @@ def _matching(agent: Agent, net: Any, task: PickJob) -> NDArray[np.float32]:
             "train with the same --network, widths and observer to start from it"
         )
     return agent.flat
-
-
-def fingerprint(cutter: Cutter) -> str:
-    """Return the SHA-256 of the jobs as the simulator sees them, whatever file they came from."""
-    digest = hashlib.sha256(f"{cutter.table.resource} {cutter.table.total}".encode())
-    for name in ("submit", "run", "limit", "procs", "user"):
-        digest.update(np.ascontiguousarray(getattr(cutter.table, name)).tobytes())
-    return digest.hexdigest()
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that a result depends on."""
-    found = {"python": platform.python_version()}
-    for name in ("tracekit", "numpy", "numba", "torch"):
-        found[name] = importlib.metadata.version(name)
-    return found
 
 
 def _writer(out: Path) -> Any:

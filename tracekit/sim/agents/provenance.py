@@ -1,0 +1,27 @@
+"""Where an agent comes from: the jobs it learnt from, and the versions it was made with."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import platform
+
+import numpy as np
+
+from tracekit.sim.cutting import Cutter
+
+
+def fingerprint(cutter: Cutter) -> str:
+    """Return the SHA-256 of the jobs as the simulator sees them, whatever file they came from."""
+    digest = hashlib.sha256(f"{cutter.table.resource} {cutter.table.total}".encode())
+    for name in ("submit", "run", "limit", "procs", "user"):
+        digest.update(np.ascontiguousarray(getattr(cutter.table, name)).tobytes())
+    return digest.hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a result depends on."""
+    found = {"python": platform.python_version()}
+    for name in ("tracekit", "numpy", "numba", "torch"):
+        found[name] = importlib.metadata.version(name)
+    return found
