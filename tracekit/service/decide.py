@@ -20,7 +20,8 @@ from tracekit.sim.cutting import Cut, visible_orders
 from tracekit.sim.jobs import Prepared, Table
 from tracekit.sim.lanes import Rules, World
 from tracekit.sim.observe import Facts, fixed_columns
-from tracekit.sim.pickjob import PickJob, allocate, rules_of, write
+from tracekit.sim.pickjob import PickJob
+from tracekit.sim.rows import allocate, rules_of, write
 from tracekit.sim.stepping import ask
 
 Floats = NDArray[np.float64]

@@ -96,10 +96,10 @@ class World(NamedTuple):
     visible: Ints  # (L, S) job of each slot
     mark: Ints  # (L, J) scratch
     stair: Ints  # (L, M + 1) scratch of the observer
-    count: Ints  # (L,) valid slots: the first ones
+    count: Ints  # type: ignore[assignment]  # (L,) valid slots: the first ones; hides tuple.count, which nobody needs
     mask: NDArray[np.bool_]  # (L, S) or (L, S + 1) with skip
     features: NDArray[np.float32]  # (L, S, F)
-    codes: Ints  # (F,) which feature, see `tracekit.sim.observe`
+    codes: Ints  # (F,) which feature, see `tracekit.sim.observe.CODES`
     constants: Floats  # (C,) what features are divided by
     done: NDArray[np.bool_]  # (L,)
 

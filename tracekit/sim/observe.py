@@ -18,10 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import UnknownName
-from tracekit.sim.capacity import Processors, most
-from tracekit.sim.compile import internal
 from tracekit.sim.jobs import Prepared
-from tracekit.sim.lanes import FILLED, FILLING, MAY_SKIP, PHASE, Rules, World
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -42,7 +39,7 @@ CONSTANTS: dict[str, float | None] = {
 }
 #: No feature is larger, not even that of a request of a million years on a scale learnt elsewhere.
 LARGEST = 4.0
-_ALMOST_ONE, _ALMOST_ZERO = 1.0 - 1e-5, 1e-5  # RLScheduler's ends of the scale
+ALMOST_ONE, ALMOST_ZERO = 1.0 - 1e-5, 1e-5  # RLScheduler's ends of the scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +91,7 @@ Fixed = Callable[[Prepared, Facts, Mapping[str, float]], Floats]
 
 
 def _log(values: Floats, top: float) -> Floats:
-    return np.log1p(np.maximum(values, 0.0)) / np.log1p(top)
+    return np.asarray(np.log1p(np.maximum(values, 0.0)) / np.log1p(top))
 
 
 def _request(ready: Prepared, facts: Facts, constant: Mapping[str, float]) -> Floats:
@@ -123,7 +120,7 @@ def _log_request_size(ready: Prepared, facts: Facts, constant: Mapping[str, floa
 
 
 def _capped(values: Floats, top: float) -> Floats:
-    return np.where(np.isnan(values), 1.0, np.minimum(values / top, _ALMOST_ONE))
+    return np.where(np.isnan(values), 1.0, np.minimum(values / top, ALMOST_ONE))
 
 
 def _request_share(ready: Prepared, facts: Facts, constant: Mapping[str, float]) -> Floats:
@@ -190,9 +187,7 @@ CHANGING: dict[str, str] = {
     "wait-share": "Wait so far / wait_s, at most 1 − 1e−5 (RLScheduler).",
     "can-start": "1 − 1e−5 if the job fits into the free processors, else 1e−5 (RLScheduler).",
 }
-_CODES = {name: code + 1 for code, name in enumerate(CHANGING)}  # 0 = fixed
-_WAIT, _LONG_WAIT, _STRETCH, _STARTS_NOW, _FILL, _DELAY, _FREE, _QUEUE, _BACKLOG = range(1, 10)
-_FILLING, _SPARE, _SHADOW, _IN_TIME, _NEXT_END, _USER_AVERAGE, _WAIT_SHARE, _CAN_START = range(10, 18)
+CODES = {name: code + 1 for code, name in enumerate(CHANGING)}  # 0 = fixed
 
 _DEFAULT = (
     "request",
@@ -239,7 +234,7 @@ def features_of(observer: str) -> tuple[str, ...]:
 
 def codes_of(features: tuple[str, ...]) -> NDArray[np.int64]:
     """Return the numbers by which compiled code knows the features, 0 for those that do not change."""
-    return np.array([_CODES.get(name, 0) for name in features], dtype=np.int64)
+    return np.array([CODES.get(name, 0) for name in features], dtype=np.int64)
 
 
 def fixed_columns(
@@ -251,158 +246,3 @@ def fixed_columns(
         if name in FIXED:
             found[:, i] = np.clip(FIXED[name](ready, facts, constants), 0.0, LARGEST)
     return found
-
-
-# ---- features that change: compiled ---------------------------------------------------------------------------------
-
-
-@internal
-def observe_lane(world: World, rules: Rules, lane: int) -> None:
-    """Write features and mask of the choices on offer in a lane; a finished lane has none."""
-    count, filled = world.count[lane], world.state[lane, FILLED]
-    out, mask, visible, fixed = world.features[lane], world.mask[lane], world.visible[lane], world.fixed[lane]
-    submit, size, estimate = world.submit[lane], world.size[lane], world.estimate[lane]
-    waits, sizes = world.key[lane], world.scratch[lane]  # of the slots, side by side
-    now, width = world.time[lane, 0], out.shape[1]
-    for i in range(count):
-        job = visible[i]
-        mask[i] = True
-        waits[i], sizes[i] = now - submit[job], size[job]
-        for f in range(width):
-            out[i, f] = fixed[job, f]
-    for i in range(count, filled):
-        mask[i] = False
-        for f in range(width):
-            out[i, f] = 0.0
-    if rules.skip:
-        mask[rules.slots] = world.state[lane, MAY_SKIP] == 1
-    world.state[lane, FILLED] = count
-    if count == 0:
-        return
-
-    room, shadow = most(Processors(world.free[lane])), world.shadow[lane, 0]
-    short, long, longest = world.constants[1], world.constants[2], world.constants[4]
-    filling = world.state[lane, PHASE] == FILLING
-    for f in range(width):  # one loop over the slots for each feature, and all in one function: calls would cost more
-        code = world.codes[f]
-        if code == 0:
-            continue
-        if code == _WAIT:
-            for i in range(count):
-                out[i, f] = waits[i] / (waits[i] + short)
-        elif code == _LONG_WAIT:
-            for i in range(count):
-                out[i, f] = waits[i] / (waits[i] + long)
-        elif code == _STRETCH:
-            for i in range(count):
-                out[i, f] = waits[i] / (waits[i] + max(estimate[visible[i]], rules.bound))
-        elif code == _WAIT_SHARE:
-            for i in range(count):
-                out[i, f] = min(waits[i] / longest, _ALMOST_ONE)
-        elif code == _STARTS_NOW:
-            for i in range(count):
-                out[i, f] = 1.0 if sizes[i] <= room else 0.0
-        elif code == _CAN_START:
-            for i in range(count):
-                out[i, f] = _ALMOST_ONE if sizes[i] <= room else _ALMOST_ZERO
-        elif code == _FILL:
-            for i in range(count):
-                out[i, f] = sizes[i] / room if sizes[i] <= room else 1.0
-        elif code == _DELAY:
-            _delays(
-                count,
-                sizes,
-                out,
-                f,
-                now,
-                room,
-                world.tally[lane, 0],
-                size,
-                world.limit[lane],
-                world.limit_job[lane],
-                world.stair[lane],
-                short,
-            )
-        elif code == _IN_TIME:
-            for i in range(count):
-                out[i, f] = 1.0 if filling and now + estimate[visible[i]] <= shadow else 0.0
-        elif code == _USER_AVERAGE:
-            _user_averages(count, visible, out, f, world.user[lane], world.by_user[lane])
-        else:
-            value = 0.0
-            if code == _FREE:
-                value = room / world.total[lane]
-            elif code == _QUEUE:
-                value = world.waiting_count[lane, 0] / (world.waiting_count[lane, 0] + world.constants[3])
-            elif code == _BACKLOG:
-                waiting, work = world.waiting[lane], 0.0
-                for i in range(world.waiting_count[lane, 0]):
-                    work += estimate[waiting[i]] * size[waiting[i]]
-                value = work / (work + long * world.total[lane])
-            elif code == _NEXT_END:
-                running = world.tally[lane, 0]
-                ahead = max(world.limit[lane, running - 1] - now, 0.0) if running > 0 else np.inf
-                value = ahead / (ahead + short) if running > 0 else 1.0
-            elif filling and code == _FILLING:
-                value = 1.0
-            elif filling and code == _SPARE:
-                value = most(Processors(world.later[lane])) / world.total[lane]
-            elif filling and code == _SHADOW:
-                value = max(shadow - now, 0.0) / (max(shadow - now, 0.0) + short)
-            for i in range(count):
-                out[i, f] = value
-
-
-@internal
-def _delays(
-    count: int,
-    sizes: NDArray[np.int64],
-    out: NDArray[np.float32],
-    f: int,
-    now: float,
-    room: int,
-    running: int,
-    size: NDArray[np.int64],
-    limit: Floats,
-    limit_job: NDArray[np.int64],
-    stair: NDArray[np.int64],
-    half: float,
-) -> None:
-    """Write when each job could start by estimates: climb the stairs of processors that running jobs give back."""
-    free = room
-    stair[0] = free
-    for i in range(running):  # stair[i]: free once i running jobs have ended
-        free += size[limit_job[running - 1 - i]]
-        stair[i + 1] = free
-    for i in range(count):
-        units = sizes[i]
-        if units <= room:
-            out[i, f] = 0.0
-            continue
-        low, high = 1, running
-        while low < high:
-            middle = (low + high) >> 1
-            if stair[middle] < units:
-                low = middle + 1
-            else:
-                high = middle
-        ahead = max(limit[running - low] - now, 0.0)
-        out[i, f] = ahead / (ahead + half)
-
-
-@internal
-def _user_averages(
-    count: int,
-    visible: NDArray[np.int64],
-    out: NDArray[np.float32],
-    f: int,
-    user: NDArray[np.int64],
-    by_user: Floats,
-) -> None:
-    largest = 0.0
-    for each in range(len(by_user)):
-        if by_user[each, 1] > 0:
-            largest = max(largest, by_user[each, 0] / by_user[each, 1])
-    for i in range(count):
-        each = user[visible[i]]
-        out[i, f] = by_user[each, 0] / by_user[each, 1] / largest if by_user[each, 1] > 0 else 0.0

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tracekit.sim.books import Books
 from tracekit.sim.compile import compiled, internal
 from tracekit.sim.lanes import ASKED, Rules, World, ask_lane, begin_lane, chosen_job, proceed
-from tracekit.sim.observe import observe_lane
+from tracekit.sim.seeing import observe_lane
 
 
 @internal
