@@ -17,6 +17,12 @@ from tracekit.errors import TracekitError
 COLUMNS = ["kind", "arm", "model", "seed", "agent_seed", "load", "window", "key", "value", "note"]
 
 
+@pytest.fixture(autouse=True)
+def _no_ink(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are composed but not turned into SVG, which is most of the work and tested elsewhere."""
+    monkeypatch.setattr("evaluation.report.markup.svg", lambda figure, prefix, words: "<svg></svg>")
+
+
 @pytest.fixture
 def files(real: Trace, damage: dict[str, Any], tmp_path: Path) -> tuple[Path, Path]:
     paths = tmp_path / "real.swf", tmp_path / "made.swf"

@@ -142,8 +142,9 @@ def test_what_a_trace_lacks_is_said_twice_in_the_same_bytes(real: Trace, tmp_pat
     assert "Privacy was not measured" in found
 
 
-def test_sizes_may_be_missing_too(real: Trace, tmp_path: Path) -> None:
+def test_sizes_may_be_missing_too(real: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing can be scheduled then; the page is drawn all the same."""
+    monkeypatch.setattr("evaluation.report.markup.svg", lambda figure, prefix, words: "<svg></svg>")
     part = real.head(120)
     none = part.assign({"req_procs": np.full(120, np.nan), "req_nodes": np.full(120, np.nan)})
     scores = score(none, none, quick=True, families=["marginal"], baselines=False, names=["none", "copy"])
