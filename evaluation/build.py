@@ -139,6 +139,7 @@ def _fitted(
     plan: Plan, maker: Maker, train: Input, jobs: int, code: Code, grid: Grid, *, scarce: bool = False
 ) -> Iterator[Input]:
     """Add the fits of a model and yield its samples in order."""
+    arm = HELPED if scarce else BASELINE if maker.baseline else MODEL
     by_number: dict[int, Input] = {}
     for number in range(plan.models.fits):
         samples = range(number, plan.models.samples, plan.models.fits)
@@ -154,7 +155,7 @@ def _fitted(
             },
             {"train": train},
             code.fit[maker.name],
-            {"arm": HELPED if scarce else MODEL, "model": maker.name, "seed": number if plan.models.fits > 1 else None},
+            {"arm": arm, "model": maker.name, "seed": number if plan.models.fits > 1 else None},
             heavy=maker.heavy,
             cost=maker.seconds * (plan.scarce.share if scarce else 1.0) + 1.0,
         )
@@ -187,7 +188,7 @@ def _scored(
         },
         {"train": data["train"], "validation": data["validation"], **{f"sample-{k}": s for k, s in enumerate(samples)}},
         code.score,
-        {"arm": MODEL, "model": maker.name},
+        {"arm": BASELINE if maker.baseline else MODEL, "model": maker.name},
         cost=(len(samples) + 4 * floor) * (2.0 + jobs["train"] / 2000) * (1 if plan.score.quick else 4),
     )
 

@@ -355,17 +355,16 @@ def write_report(folder: Path) -> None:
 
 def failed_tasks(grid: Grid, results: Mapping[str, Result]) -> list[dict[str, str]]:
     """Return what went wrong, the cause before its consequences."""
-    found: list[dict[str, str]] = []
-    agents = {agent.train.key: agent for agent in grid.agents}
-    for task in grid.tasks():
-        result = results[task.key]
-        if result.ok:
-            continue
-        arm = agents[task.key].arm if task.key in agents else str(task.about.get("arm", ""))
-        found.append(
-            {"arm": arm, "model": str(task.about.get("model", "")), "task": task.label, "reason": result.reason}
-        )
-    return found
+    return [
+        {
+            "arm": str(task.about.get("arm", "")),
+            "model": str(task.about.get("model", "")),
+            "task": task.label,
+            "reason": results[task.key].reason,
+        }
+        for task in grid.tasks()
+        if not results[task.key].ok
+    ]
 
 
 def about(study: Study, engine: str, results: Mapping[str, Result], command: str) -> dict[str, Any]:

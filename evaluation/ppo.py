@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from evaluation.heldout import Heldout, Row
-from tracekit.errors import SchemaError, UnknownName
+from tracekit.errors import MissingExtra, SchemaError, UnknownName
 from tracekit.trace import Trace
 
 if TYPE_CHECKING:
@@ -39,8 +40,10 @@ class PPO:
     extra: ClassVar[dict[str, Any]] = {"init": None, "share": 0.85, "task": {}}
 
     def check(self, config: Mapping[str, Any]) -> None:
-        """Refuse unknown settings."""
+        """Refuse unknown settings, and a machine without torch."""
         self._settings(config)
+        if find_spec("torch") is None:
+            raise MissingExtra("torch", "rl")
 
     def _settings(self, config: Mapping[str, Any], backfill: str = "easy") -> tuple[Config, PickJob, str | None, float]:
         from tracekit.sim.agents import Config
