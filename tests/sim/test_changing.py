@@ -282,6 +282,21 @@ def test_what_cannot_be_is_refused(switches):
         Switches(**switches)
 
 
+def test_outage_steps_by_hand():
+    """Two overlap over [15, 20), where they would take more than there is; the third begins when the second ends."""
+    times, away = outage_steps(((10, 20, 3), (15, 30, 2), (30, 40, 1)), 4)
+    assert times.tolist() == [10, 15, 20, 30, 40]
+    assert away.tolist() == [3, 4, 2, 1, 0]
+    assert len(outage_steps((), 4)[0]) == 0
+
+
+def test_thousands_of_outages(toy):
+    outages = tuple((600.0 * i, 600.0 * i + 60, 1 + i % 3) for i in range(5000))
+    for announced in (True, False):
+        result = tracekit.simulate(toy, outages=outages[: 5000 if announced else 500], outages_announced=announced)
+        assert not check_result(result)
+
+
 def test_outages_from_files(tmp_path):
     path = tmp_path / "outages.txt"
     path.write_text("# maintenance\n10:20:4\n30 40 2  # half\n\n50, 60, 1\n")

@@ -134,6 +134,7 @@ def test_simulate_takes_every_new_switch(swf, capsys, tmp_path):
         (["--outage", "1:2:3", "--outage-mode", "wait"], "drain"),
         (["--outage", "1:2:3", "--backfill", "rlscheduler"], "outages"),
         (["--warmup", "lots"], "share"),
+        (["--warmup", "900d"], "no job to measure"),
         (["--backfill", "easy+"], "did you mean easy"),
         (["--predict", "last-three"], "last-two"),
         (["--dependencies", "--compat", "rlscheduler"], "compat"),

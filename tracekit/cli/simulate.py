@@ -164,6 +164,8 @@ def simulate(
     if not any(len(result) for result in results):
         reasons = ", ".join(results[0].rejected) or "it has none"
         raise TracekitError(f"{file}: no job can be simulated ({reasons}); 'tracekit validate {file}' says more")
+    if any(result.metrics.get("measured_jobs") == 0 for result in results):
+        raise UsageError(f"warm-up {warmup} and cool-down {cooldown} leave no job to measure")
     if out is not None:
         _write(Path(out), dict(zip(folders, results, strict=True)), parts, figures=figures)
     count = len(tables)

@@ -87,14 +87,20 @@ def _look_ahead(now: float, outages: Outages) -> None:
 def change_now(now: float, outages: Outages) -> int:
     """Let the changes up to ``now`` happen; return how many more units are away than before."""
     place = outages.place[0]
+    before = outages.away[0]
     if place >= len(outages.change) or outages.change[place] > now:
         return 0
     while place < len(outages.change) and outages.change[place] <= now:
         place += 1
+    passed = place - outages.place[0]
     outages.place[0] = place
-    before = outages.away[0]
     outages.away[0] = _away_at(now, now, outages)
-    _look_ahead(now, outages)
+    if outages.announced[0]:  # all has been known from the beginning
+        outages.ahead[0] -= passed
+        for i in range(outages.ahead[0]):
+            outages.time[i], outages.known[i] = outages.time[i + passed], outages.known[i + passed]
+    else:
+        _look_ahead(now, outages)
     return int(outages.away[0] - before)
 
 

@@ -76,6 +76,8 @@ def sweep(
             values = shaken_metrics(scaled, switches, pairs, count=shakes, threads=threads)
         for number, (policy, backfill) in enumerate(pairs):
             found = {metric: mean_interval(part[number]) for metric, part in values.items()}
+            if np.isnan(found["mean_bsld"]["mean"]):
+                raise UsageError(f"no job is left to measure at load {load:g}: less warm-up, less cool-down, more jobs")
             runs = len(windows) or shakes
             rows.append({"load": load, "policy": policy, "backfill": backfill, "runs": runs, **found})
         tell(f"load {load:g}: {len(pairs) * (len(windows) or shakes):,} simulations")
