@@ -172,20 +172,21 @@ def _unrecognised(head: bytes, formats: Registry[type[Format]]) -> tuple[str]:
     first = next((line for line in head_lines(head) if line.strip()), "")
     for separator in ",;\t|":
         cells = [cell.strip().strip('"') for cell in first.split(separator)]
-        if len(cells) >= 3 and not any(_is_number(cell) for cell in cells):
+        if len(cells) >= 3 and not any(is_number(cell) for cell in cells):
             columns = ", ".join(cells[:8]) + (" …" if len(cells) > 8 else "")
             return (
                 f"a table whose columns no format recognises ({columns}); read it with "
                 "--from csv --map submit_time=THEIRS,run_time=THEIRS,req_procs=THEIRS",
             )
-        if len(cells) == 18 and all(_is_number(cell) for cell in cells):
+        if len(cells) == 18 and all(is_number(cell) for cell in cells):
             return (f"looks like SWF with '{separator}' between its fields, where SWF has blanks",)
-        if len(cells) >= 3 and all(_is_number(cell) for cell in cells):
+        if len(cells) >= 3 and all(is_number(cell) for cell in cells):
             return ("a table without names of columns; add a first line such as job_id,submit_time,run_time,req_procs",)
     return (f"no format recognises it; known formats: {', '.join(formats)} (choose one with --from)",)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Tell whether a field of a text file is a number."""
     try:
         float(text)
     except ValueError:

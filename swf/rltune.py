@@ -31,7 +31,7 @@ import pandas as pd
 
 from swf import _common, _table
 from swf._times import instant
-from swf.base import head_lines
+from swf.base import head_lines, is_number
 from tracekit.errors import FormatError
 from tracekit.files import head_of
 from tracekit.machine import Machine
@@ -73,7 +73,7 @@ class RLTune:
     def sniff(self, head: bytes, path: Path) -> bool:
         """Accept rows of 19 or 20 fields of which the ten after the first are numbers."""
         rows = [line.split(",") for line in head_lines(head, limit=50) if line.strip()]
-        good = sum(len(row) in LAYOUTS and all(map(_is_number, row[1:11])) for row in rows)
+        good = sum(len(row) in LAYOUTS and all(map(is_number, row[1:11])) for row in rows)
         return good > len(rows) // 2
 
     def read(
@@ -118,14 +118,6 @@ class RLTune:
         held -= {"x_used_memory", "x_request_memory", "x_partition"}
         lost = _common.lost(trace, held, calendar=False)
         return [*lost, *(f"names of {name}s (numbered from 1)" for name in names)]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _usual_width(path: Path) -> int:

@@ -38,7 +38,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swf import header
-from swf.base import Blocks, Unsteady, head_lines
+from swf.base import Blocks, Unsteady, head_lines, is_number
 from tracekit.errors import FormatError
 from tracekit.files import opened, text_of
 from tracekit.schema import BY_NAME, COLUMNS, STATUSES, counts, is_whole, number_labels, status_codes
@@ -85,7 +85,7 @@ class SWF:
         rows = [line.split() for line in lines if line and not line.startswith(";")][:50]
         if any(header.key_value(line) for line in lines if line.startswith(";")):
             return True
-        good = sum(len(row) >= 10 and all(map(_is_number, row[: len(FIELDS)])) for row in rows)
+        good = sum(len(row) >= 10 and all(map(is_number, row[: len(FIELDS)])) for row in rows)
         return good > len(rows) // 2
 
     def read(self, path: Path, /, *, on_error: str = "stop", timezone: str | None = None) -> Trace:
@@ -139,14 +139,6 @@ class SWF:
         style = pa.csv.WriteOptions(include_header=False, delimiter=" ", quoting_style="none")
         pa.csv.write_csv(pa.table(columns), out, style)
         return _lost(trace, numbered, extras)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _blocks(source: IO[bytes]) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tracekit.cli.app import Force, Json, Seed, Settings, app, console, print_json, say, table
+from tracekit.cli.simulate import From, MachineFile, Procs, Resource
 from tracekit.errors import OutputError, UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
 In = Annotated[
     str, typer.Argument(metavar="TRACE", help="Trace to read: any known format, plain or compressed; - is stdin.")
 ]
-From = Annotated[str | None, typer.Option("--from", help="Format of the trace (default: found by content).")]
-Procs = Annotated[int | None, typer.Option("--procs", help="Size of the machine, in place of what the trace says.")]
-Resource = Annotated[str | None, typer.Option("--resource", help="What is scheduled: procs, nodes or gpus.")]
-MachineFile = Annotated[str | None, typer.Option("--machine", help="TOML file that describes the machine.")]
 
 TASKS = ("pick-job",)
 

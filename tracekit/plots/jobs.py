@@ -8,12 +8,12 @@ import numpy as np
 
 from tracekit.plots.style import (
     BLUE,
-    HEAT,
     ORANGE,
     Floats,
     NothingToDraw,
     duration,
     headline,
+    heatmap,
     light_grid,
     new_figure,
     seconds_axis,
@@ -86,8 +86,6 @@ def _in_words(known: dict[str, Floats], trace: Trace) -> str:
 
 def run_against_size(trace: Trace) -> Figure:
     """Draw how long jobs of each size run: cells are numbers of jobs, the line is the median run of each size."""
-    from matplotlib.colors import LogNorm
-
     size, run = trace.sizes(), trace.column("run_time")
     keep = (size > 0) & (run > 0)
     if not keep.any():
@@ -97,15 +95,7 @@ def run_against_size(trace: Trace) -> Figure:
     upwards = np.geomspace(1.0, max(run.max() * 1.01, 10.0), 41)
     cells, _, _ = np.histogram2d(size, run, bins=(across, upwards))
     figure, (axis,) = new_figure(1, 5, width=8.5)
-    drawn = axis.pcolormesh(
-        across,
-        upwards,
-        np.ma.masked_equal(cells.T, 0),
-        cmap=HEAT,
-        norm=LogNorm(1, max(cells.max(), 2)),
-        rasterized=True,
-    )
-    figure.colorbar(drawn, ax=axis, label="jobs in the cell", pad=0.01)
+    heatmap(figure, axis, across, upwards, cells)
     place = np.digitize(size, across) - 1
     medians = [(b, float(np.median(run[place == b]))) for b in np.unique(place) if (place == b).sum() >= 10]
     if medians:

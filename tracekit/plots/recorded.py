@@ -12,11 +12,11 @@ from tracekit.plots.schedule import binned, gantt
 from tracekit.plots.style import (
     BLUE,
     GREY,
-    HEAT,
     ORANGE,
     Floats,
     NothingToDraw,
     headline,
+    heatmap,
     light_grid,
     new_figure,
     time_unit,
@@ -182,8 +182,6 @@ def load_and_slowdown(trace: Trace) -> Figure:
 
     After Krakov & Feitelson, "High-resolution analysis of parallel job workloads", JSSPP 2012.
     """
-    from matplotlib.colors import LogNorm
-
     seen = Recorded.of(trace)
     if not seen.waits_known:
         raise NothingToDraw("waits are unknown, so slowdowns are")
@@ -193,15 +191,7 @@ def load_and_slowdown(trace: Trace) -> Figure:
     upwards = np.geomspace(1, max(float(slow.max()) * 1.01, 10), 41)
     cells, _, _ = np.histogram2d(load, slow, bins=(across, upwards))
     figure, (axis,) = new_figure(1, 5, width=8.5)
-    drawn = axis.pcolormesh(
-        across,
-        upwards,
-        np.ma.masked_equal(cells.T, 0),
-        cmap=HEAT,
-        norm=LogNorm(1, max(cells.max(), 2)),
-        rasterized=True,
-    )
-    figure.colorbar(drawn, ax=axis, label="jobs in the cell", pad=0.01)
+    heatmap(figure, axis, across, upwards, cells)
     middle, means = _means_by(load, slow, across)
     axis.plot(middle, means, color="white", linewidth=3)
     axis.plot(middle, means, color=ORANGE, linewidth=1.8, label="mean at that load (10 jobs or more)")

@@ -73,6 +73,15 @@ def light_grid(axis: Axes) -> None:
     axis.set_axisbelow(True)
 
 
+def heatmap(figure: Figure, axis: Axes, across: Floats, upwards: Floats, cells: NDArray[Any]) -> None:
+    """Draw numbers of jobs, (columns, rows), between the edges as colours on a logarithmic scale; none stays white."""
+    from matplotlib.colors import LogNorm
+
+    norm = LogNorm(1, max(cells.max(), 2))
+    drawn = axis.pcolormesh(across, upwards, np.ma.masked_equal(cells.T, 0), cmap=HEAT, norm=norm, rasterized=True)
+    figure.colorbar(drawn, ax=axis, label="jobs in the cell", pad=0.01)
+
+
 def time_unit(seconds: float) -> tuple[float, str]:
     """Return the unit in which a span of time reads best."""
     for unit, name in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
