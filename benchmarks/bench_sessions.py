@@ -115,10 +115,11 @@ def against(data: sb.Cut, most: int) -> sb.Cut:
     return sb.Cut(data.name, data.whole, data.even.take(slice(0, most)), data.odd.take(slice(0, most)))
 
 
-def bars(book: Book, data: sb.Cut, names: tuple[str, ...]) -> None:
+def bars(book: Book, data: sb.Cut, names: tuple[str, ...], labels: list[str]) -> None:
     """Three seeds of ours."""
     floor = floor_of(book, data, names, quick=False)
-    for label, options in OURS.items():
+    for label in labels:
+        options = OURS[label]
         for seed in (1, 2, 3):
 
             def make(options: dict[str, Any] = options, seed: int = seed) -> dict[str, Any]:
@@ -237,6 +238,7 @@ def main() -> None:
     parser.add_argument("--part", choices=("bars", "others", "privacy", "speed", "confirm", "page"))
     parser.add_argument("--traces", default=",".join(sb.FILES))
     parser.add_argument("--models", default=",".join(OTHERS))
+    parser.add_argument("--skeletons", default=";".join(OURS))
     parser.add_argument("--seeds", type=int, default=3, help="of the other models, at most")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--again", action="store_true")
@@ -252,7 +254,7 @@ def main() -> None:
                 quick(data, label)
             continue
         if "bars" in parts:
-            bars(book, data, names)
+            bars(book, data, names, wanted.skeletons.split(";"))
         if "others" in parts:
             others(book, data, names, wanted.models.split(","), wanted.seeds)
             if name == "Theta":

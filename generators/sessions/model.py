@@ -209,6 +209,8 @@ class Sessions:
         by_size = np.argsort(histories.size + rng.random(people), kind="stable")  # heavy and light users alike
         extra = np.floor(np.arange(1, people + 1) * (density % 1) + rng.random())
         some = by_size[np.diff(extra, prepend=0.0) > 0]
+        if not len(some) and density < 1:
+            some = by_size[-1:]  # somebody must be there
         copies = [np.arange(people)] * int(density) + [some]
         drawn = np.concatenate(copies).astype(np.int64)
         copy = np.repeat(np.arange(len(copies)), [len(c) for c in copies])

@@ -30,7 +30,7 @@ SHARED_BY, SHARED_SHARE = 2, 0.95
 SIZE_WEIGHT = 3.0
 #: Without more privacy asked for, only templates that differ from a shared one by less than this are replaced (in ln
 #: of the limit).
-CLOSE = 0.5
+CLOSE = 0.4
 #: Outcomes of a job are drawn after the template.
 OUTCOMES = ("run_time", "status", "cpu_time", "used_mem")
 

@@ -95,15 +95,20 @@ def _uses(table: pd.DataFrame, name: str) -> NDArray[np.bool_]:
 def thinned(group: Ints, keep: Floats, rng: np.random.Generator) -> NDArray[np.bool_]:
     """Choose whole groups so that jobs are kept with the given chances, shape (jobs,), equal within a group.
 
-    Systematic sampling: along the jobs the chances add up, and a group stays when the sum passes a whole number, so
-    that the number kept is as near to the expected one as it can be.
+    Groups come in random order, those of one chance after the other; each stays if that brings the number of jobs kept
+    nearer to the number that should have been kept by then.
     """
     if (keep >= 1).all():
         return np.ones(len(group), dtype=bool)
-    first = np.unique(group, return_index=True)[1]
+    first, size = np.unique(group, return_index=True, return_counts=True)[1:]
     chance = keep[first]
-    order = rng.permutation(len(first))
-    passed = np.floor(np.cumsum(chance[order]) + rng.random())
-    stays = np.empty(len(first), dtype=bool)
-    stays[order] = np.diff(passed, prepend=0.0) > 0
+    stays = np.zeros(len(first), dtype=bool)
+    for one in np.unique(chance):
+        order = rng.permutation(np.flatnonzero(chance == one))
+        owed = (rng.random() - 0.5) * float(size[order].mean())  # where the rounding begins is a matter of chance
+        for k in order:
+            owed += one * size[k]
+            if owed >= size[k] / 2:
+                stays[k] = True
+                owed -= size[k]
     return np.asarray(stays[np.searchsorted(group[first], group)])

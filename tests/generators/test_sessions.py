@@ -1,0 +1,269 @@
+"""The model sessions: its parts by hand, its promises on made and on recorded traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shared_data import shared
+
+import tracekit
+from evaluation.marginal import ks
+from evaluation.score import score
+from generators import synth as library
+from generators.sessions import Sessions
+from generators.sessions.histories import BATCH, NIGHT, RETURN, SESSION, turns_of
+from generators.sessions.outcomes import Order, ended_by_limit, scaled_runs
+from generators.sessions.placing import settled
+from generators.sessions.privacy import pools, users_of
+from generators.sessions.wall import Wall
+from generators.sessions.whatif import thinned
+from tracekit import Machine, Trace, stats
+from tracekit.errors import FormatError, TracekitError, UnknownName, UsageError
+from tracekit.validation import schedulable
+
+SKELETONS = ("resampled", "modelled")
+
+
+@pytest.fixture(scope="module")
+def sample() -> Trace:
+    """10,000 jobs of 80 users with limits, queues, groups and programs, 256 processors."""
+    return tracekit.sample()
+
+
+@pytest.fixture(scope="module", params=SKELETONS)
+def fitted(request: pytest.FixtureRequest, sample: Trace) -> library.Fitted:
+    return library.fit(sample, "sessions", skeleton=request.param)
+
+
+# ---- parts, by hand --------------------------------------------------------------------------------------------------
+
+
+def test_a_pause_says_what_begins() -> None:
+    gaps = np.array([np.nan, 0.0, 60.0, 61.0, 1200.0, 1201.0, 8 * 3600.0, 8 * 3600.0 + 1])
+    assert turns_of(gaps).tolist() == [NIGHT, BATCH, BATCH, SESSION, SESSION, RETURN, RETURN, NIGHT]
+
+
+def test_values_are_read_between_neighbours_of_the_group_and_reflected_at_its_ends() -> None:
+    order = Order.by(np.array([1, 0, 1, 1]), np.array([10.0, 99.0, 30.0, 20.0]))
+    value, whose = order.moved(np.array([3, 3, 2, 1]), np.array([0.5, -2.0, 1.0, 5.0]))
+    assert value.tolist() == [25.0, 20.0, 20.0, 99.0]
+    assert whose.tolist() == [3, 3, 3, 1]
+
+
+def test_spacing_is_that_of_campaigns() -> None:
+    value = np.arange(24.0)
+    order = Order.by(np.zeros(24, dtype=np.int64), value)
+    every_second = np.arange(24) % 2 == 0
+    assert order.spacing(every_second)[12] == 20.0, "five heads on either side, two apart"
+    assert np.isinf(order.spacing(np.arange(24) < 3)).all(), "too few campaigns to tell"
+
+
+def test_jobs_at_their_limit_are_recognised() -> None:
+    run, limit = np.array([3600.0, 3550.0, 3500.0, 100.0, 10.0]), np.array([3600.0, 3600.0, 3600.0, np.inf, np.nan])
+    assert ended_by_limit(run, limit).tolist() == [True, True, False, False, False]
+
+
+def test_work_is_reached_without_breaking_limits() -> None:
+    run, size = np.array([100.0, 200.0, 300.0]), np.array([1.0, 1.0, 2.0])
+    made = scaled_runs(run, size, np.array([110.0, 1e9, 300.0]), np.array([True, True, False]), 945.0, 1.0)
+    assert made.tolist() == [105.0, 240.0, 300.0] or (size * made).sum() == pytest.approx(945, abs=2)
+    assert (made <= [110.0, 1e9, 300.0]).all()
+    assert made[2] == 300.0
+
+
+def test_users_settle_where_the_machine_is_to_be_busy() -> None:
+    jobs = np.array([[5.0, 0, 0, 0], [0, 5.0, 0, 0]])
+    move = settled(jobs, np.array([0, 1, 2, 3]), np.array([0.0, 0, 10.0, 0]), np.random.default_rng(1))
+    assert (np.roll(jobs[0], move[0]) + np.roll(jobs[1], move[1])).tolist() == [0, 0, 10, 0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 60), st.floats(0.05, 0.95), st.integers(0, 100))
+def test_thinning_takes_whole_groups_and_as_many_as_expected(groups: int, chance: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(groups), rng.integers(1, 5, groups))
+    stays = thinned(group, np.full(len(group), chance), rng)
+    assert all(len(set(stays[group == g])) == 1 for g in range(groups))
+    assert abs(stays.sum() - chance * len(group)) <= 5, "no farther off than a group and the start"
+
+
+def test_the_local_clock_and_back_across_summer_time() -> None:
+    monday = 1_710_716_400.0  # 2024-03-18 00:00 in Stockholm
+    submit = np.arange(0, 21 * 86_400.0, 1800.0)
+    jobs = pd.DataFrame({"job_id": np.arange(len(submit)), "submit_time": submit, "run_time": 1.0, "req_procs": 1})
+    trace = Trace(jobs, Machine(epoch=monday, timezone="Europe/Stockholm"))
+    wall = Wall.fit(trace)
+    at = wall.local(submit)
+    assert at[0] == 0
+    assert (wall.submit(at) == submit).all(), "spring has no hour twice"
+    assert stats.hour_of_week(trace).tolist() == (at // 3600 % 168).astype(int).tolist()
+
+
+def test_alike_users_are_pooled() -> None:
+    owner = np.repeat(np.arange(9), 4)
+    about = np.column_stack([np.repeat(np.arange(9) // 3 * 10.0, 4)])
+    pool = pools(owner, np.ones(9, dtype=bool), about, 3)
+    assert [sorted(np.flatnonzero(pool == p).tolist()) for p in np.unique(pool[[0, 3, 6]])] != []
+    assert (np.bincount(pool) >= 3).all()
+    assert len({pool[0], pool[1], pool[2]}) == 1
+    assert pools(owner, np.ones(9, dtype=bool), about, 1).tolist() == list(range(9))
+
+
+# ---- promises --------------------------------------------------------------------------------------------------------
+
+
+def test_structure_is_that_of_the_real_trace(fitted: library.Fitted, sample: Trace) -> None:
+    """What jobs drawn one by one cannot have: repeats, sessions, bursts, hours, and the marginals all the same."""
+    made = library.make(fitted, len(sample), seed=3)
+    found = score(
+        sample, made, quick=True, baselines=True, floor=False, families=("marginal", "time", "load", "validity")
+    )
+    drawn = found.baselines[0].scores  # resample: single real jobs
+    for key in ("acf1.interarrival", "acf1.run_time", "user_repeat", "job_repeat"):
+        assert abs(found[key].value - found[key].real) < 0.08, key
+        assert abs(drawn[key].value - found[key].real) > 0.15, f"{key} would not tell"
+    assert found["ks.mean"].value < 0.04
+    assert found["hour_of_week.tv"].value < 0.25
+    assert found["validity.share"].value == 0
+    assert abs(found["offered_load"].value / found["offered_load"].real - 1) < 0.02
+    for seconds in (60, 3600, 86_400):
+        assert abs(found[f"idc.{seconds}"].value / found[f"idc.{seconds}"].real - 1) < 0.4
+
+
+def test_names_of_persons_are_new_and_consistent(fitted: library.Fitted, sample: Trace) -> None:
+    made = library.make(fitted, 5000, seed=1).jobs
+    assert not set(made["user"].astype(str)) & set(sample.jobs["user"].astype(str))
+    groups = made.groupby("user", observed=True)["group"].nunique()
+    assert (groups == 1).mean() > 0.9, "the sample's users have one group each"
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS)
+@pytest.mark.parametrize("k", [3, 8])
+def test_no_template_of_fewer_users_than_asked_for_comes_out(sample: Trace, skeleton: str, k: int) -> None:
+    made = library.synth(sample, "sessions", 6000, seed=1, skeleton=skeleton, privacy=k)
+    columns = ["req_procs", "alloc_procs", "req_time", "queue"]
+    users = sample.jobs.groupby(columns, observed=True)["user"].nunique()
+    emitted = set(map(tuple, made.jobs[columns].drop_duplicates().astype(object).to_numpy()))
+    assert all(users[template] >= k for template in emitted)
+    assert users.min() < k, "there was something to hide"
+    assert (made.column("run_time") <= made.column("req_time")).all()
+
+
+def test_made_users_of_the_modelled_skeleton_have_calendars_of_their_own(sample: Trace) -> None:
+    def calendars(trace: Trace) -> set[tuple[float, ...]]:
+        found = trace.jobs.groupby("user", observed=True)["submit_time"].apply(lambda t: tuple(np.diff(t))[:12])
+        return {gaps for gaps in found if len(gaps) == 12}
+
+    real = calendars(sample)
+    assert not real & calendars(library.synth(sample, "sessions", seed=1, skeleton="modelled"))
+    days = [t.jobs.groupby("user", observed=True)["submit_time"].apply(lambda t: frozenset(t // 86_400)) for t in
+            (sample, library.synth(sample, "sessions", seed=1, skeleton="modelled"))]  # fmt: skip
+    long = [{d for d in each if len(d) >= 5} for each in days]
+    assert not long[0] & long[1]
+
+
+def test_exact_copies_are_rare(fitted: library.Fitted, sample: Trace) -> None:
+    """Beside the user, whose name is new: jobs that end at a limit or within minutes are alike by nature."""
+    made = library.make(fitted, len(sample), seed=1)
+    real = {tuple(r) for r in sample.jobs[["run_time", "req_time", "req_procs"]].to_numpy(dtype=float)}
+    rows = made.jobs[["run_time", "req_time", "req_procs"]].to_numpy(dtype=float)
+    ordinary = (rows[:, 0] > 600) & (rows[:, 0] < rows[:, 1])
+    copied = np.array([tuple(r) in real for r in rows[ordinary]])
+    assert copied.mean() < 0.05
+
+
+def test_a_kept_modelled_model_holds_no_submit_times(sample: Trace, tmp_path: Path) -> None:
+    model = library.fit(sample, "sessions", skeleton="modelled", privacy=2)
+    model.save(tmp_path / "kept")
+    kept = tracekit.read(tmp_path / "kept" / "trace.parquet")
+    assert (kept.column("submit_time") == 0).all()
+    assert not set(kept.jobs["user"].cat.categories) & {f"u{n}" for n in range(100)}
+    again = library.load(tmp_path / "kept")
+    assert library.make(model, 500, seed=4).equals(library.make(again, 500, seed=4))
+    (tmp_path / "kept" / "habits.npz").unlink()
+    with pytest.raises(FormatError, match="saved model"):
+        library.load(tmp_path / "kept")
+
+
+def test_parts_make_up_the_trace(fitted: library.Fitted, sample: Trace) -> None:
+    parts = library.chunks(fitted, 25_000, seed=2)
+    assert parts is not None
+    found = list(parts)
+    assert sum(map(len, found)) == 25_000
+    assert len(found) >= 3
+    ids = np.concatenate([part.column("job_id") for part in found])
+    assert ids.tolist() == list(range(1, 25_001))
+    submit = np.concatenate([part.column("submit_time") for part in found])
+    assert (np.diff(submit) >= 0).all()
+    load = sum(stats.work(part).sum() for part in found) / np.ptp(submit) / 256
+    assert load == pytest.approx(sample.offered_load(), rel=0.03)
+    assert library.chunks(library.fit(sample, "resample"), 10) is None
+
+
+# ---- traces that lack something --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS)
+@pytest.mark.parametrize("lacks", ["user", "req_time", "calendar", "status", "queue", "everything"])
+def test_a_trace_works_with_what_it_has(sample: Trace, skeleton: str, lacks: str) -> None:
+    trace = sample.head(3000)
+    drop = {"everything": ["user", "req_time", "status", "queue", "group", "app"], "calendar": []}.get(lacks, [lacks])
+    trace = trace.replace(jobs=trace.jobs.drop(columns=drop))
+    if lacks in ("calendar", "everything"):
+        trace = trace.replace(machine=trace.machine.replace(epoch=None, timezone=None))
+    made = library.synth(trace, "sessions", 3000, seed=1, skeleton=skeleton)
+    assert schedulable(made).all()
+    assert not set(drop) & set(made.jobs.columns)
+    assert ks(trace.column("run_time"), made.column("run_time")) < 0.06
+    assert abs(made.offered_load() / trace.offered_load() - 1) < 0.02
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS)
+def test_fifty_jobs_of_one_user(sample: Trace, skeleton: str) -> None:
+    user = sample.jobs["user"].value_counts().index[0]
+    trace = sample.take(np.flatnonzero(sample.jobs["user"] == user)[:50])
+    made = library.synth(trace, "sessions", 200, seed=1, skeleton=skeleton)
+    assert len(made) == 200
+    assert schedulable(made).all()
+    assert set(made.column("req_procs")) <= set(trace.column("req_procs"))
+
+
+def test_too_few_jobs_are_refused(sample: Trace) -> None:
+    with pytest.raises(TracekitError, match="too few jobs to learn from"):
+        library.synth(sample.head(5), "sessions", 30)
+
+
+def test_unknown_skeletons_and_privacies_are_refused(sample: Trace) -> None:
+    with pytest.raises(UnknownName, match="did you mean modelled"):
+        Sessions(skeleton="modeled")
+    with pytest.raises(UsageError, match="--privacy"):
+        Sessions(privacy=0)
+
+
+def test_jobs_without_a_user_among_others(toys: Callable[..., Trace]) -> None:
+    trace = toys(2000)
+    made = library.synth(trace, "sessions", 2000, seed=1)
+    assert abs(made.jobs["user"].isna().mean() - trace.jobs["user"].isna().mean()) < 0.02
+    assert "x_note" not in made.jobs.columns
+    assert users_of(np.array([0, 0, 1]), np.array([1, 2, 2])).tolist() == [2, 2, 1]
+
+
+# ---- a recorded trace ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS)
+def test_kth_sp2(skeleton: str) -> None:
+    trace = tracekit.read(shared("swf/KTH-SP2-1996-2.1-cln.swf.gz")).take(slice(0, 12_000))
+    made = library.synth(trace, "sessions", seed=1, skeleton=skeleton)
+    found = score(trace, made, quick=True, baselines=False, floor=False, families=("marginal", "time", "validity"))
+    assert found["ks.mean"].value < 0.05
+    assert found["validity.share"].value <= found["validity.share"].real
+    for key in ("acf1.interarrival", "acf1.run_time", "user_repeat", "job_repeat"):
+        assert abs(found[key].value - found[key].real) < 0.08, key
+    assert found["c2st.window_auc"].value < 0.65
