@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+AGENTS := $(VENV)/.ready-agents
 MODELS := $(VENV)/.ready-models
 DOCS   := $(VENV)/.ready-docs
 
@@ -20,12 +21,17 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+$(AGENTS): $(READY)
+	@echo "adding agents to $(VENV) (torch, gymnasium)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,rl]'
+	@touch $@
+
 $(MODELS): $(READY)
 	@echo "adding models, agents and Ray to $(VENV) (torch, SDV, REaLTabFormer, gymnasium, Ray)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,all]'
 	@touch $@
 
-demo: $(READY)  ## Run the main job on the embedded sample and leave demo/report.html to open
+demo: $(AGENTS)  ## Run the main job on the embedded sample and leave demo/report.html to open
 	$(BIN)/tracekit demo -o demo --force
 
 test: $(MODELS) lint  ## Lint, types, then all tests; the last line is pytest's own summary

@@ -28,7 +28,7 @@ DRAIN, KILL, REQUEUE = range(3)
 MODES = {"drain": DRAIN, "kill": KILL, "requeue": REQUEUE}
 
 #: How far a prediction is moved beyond its first value each time the job outlives it, in seconds: 1, 5, 15, 30 minutes,
-#: 1, 2, 5, 10, 20, 50, 100 hours (the corrections of Tsafrir et al. as Gaussier et al., SC 2015, list them).
+#: 1, 2, 5, 10, 20, 50, 100 hours: growing steps as Tsafrir et al. correct, with values of our choice.
 CORRECTIONS = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18000.0, 36000.0, 72000.0, 180000.0, 360000.0)
 
 

@@ -1,0 +1,48 @@
+"""The tour: its commands are real, it shows them, it stops where one fails, it keeps what is there."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from evaluation.grid import load
+from tracekit import demo
+from tracekit.cli.app import app
+from tracekit.errors import TracekitError
+
+
+def test_every_step_is_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    called: list[list[str]] = []
+    page = demo.run(tmp_path / "tour", lambda command: called.append(command) or 0)
+    assert page == tmp_path / "tour" / "report.html"
+    assert called == [command for _, command in demo.STEPS]
+    names = {(one.name or one.callback.__name__).replace("_", "-") for one in app.registered_commands if one.callback}
+    assert {command[0] for command in called} <= names
+    shown = capsys.readouterr().err
+    assert all(f"$ tracekit {' '.join(command)}" in shown for command in called)
+
+
+def test_its_plan_is_one_that_experiments_take(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(demo.plan())
+    plan = load(str(tmp_path / "plan.toml"))
+    assert len(plan.models.names) == 3
+    assert "sessions" in plan.models.names
+    assert tomllib.loads(demo.plan())["agents"]["learner"] == "ppo"
+
+
+def test_a_step_that_fails_ends_the_tour(tmp_path: Path) -> None:
+    with pytest.raises(TracekitError, match="ended with exit code 1"):
+        demo.run(tmp_path, lambda command: int(command[0] == "info"))
+
+
+def test_files_are_replaced_only_with_force(tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("mine")
+    with pytest.raises(TracekitError, match="exists already"):
+        demo.run(tmp_path, lambda command: 0)
+    assert (tmp_path / "report.html").read_text() == "mine"
+    called: list[list[str]] = []
+    demo.run(tmp_path, lambda command: called.append(command) or 0, force=True)
+    forced = {command[0] for command in called if command[-1] == "--force"}
+    assert forced == {"sample", "plot", "experiment", "report"}
