@@ -102,6 +102,7 @@ class Outcomes:
     level: Ints  # which of the orders has enough jobs like this one
     room: Floats  # how far campaigns lie apart around each job
     share: Floats | None  # cpu_time / run_time
+    most_cpu: float  # the largest real cpu_time
     memory: Order | None  # used_mem of like jobs
     grains: dict[str, float]
     grace: float  # seconds that a job may exceed its limit, and …
@@ -133,6 +134,7 @@ class Outcomes:
             np.select([order.last - order.first + 1 >= ENOUGH for order in orders[:2]], [0, 1], 2),
             orders[0].spacing(head),
             share if trace.has("cpu_time") else None,
+            float(np.nanmax(trace.column("cpu_time"))) if trace.has("cpu_time") else np.inf,
             Order.by(_known_apart(like, trace.column("used_mem")), trace.column("used_mem"))
             if trace.has("used_mem")
             else None,
@@ -163,7 +165,8 @@ class Outcomes:
         drawn: dict[str, Any] = {"run_time": run, "status": self.status[model]}
         if self.share is not None:
             beside = np.where(np.abs(self.log_run[beside] - self.log_run[model]) > FARTHEST, model, beside)
-            drawn["cpu_time"] = rounded(self.share[beside] * run, self.grains["cpu_time"])
+            cpu = np.minimum(self.share[beside] * run, self.most_cpu)  # some records hold absurd shares
+            drawn["cpu_time"] = rounded(cpu, self.grains["cpu_time"])
         if self.memory is not None:
             memory, _ = self.memory.moved(model, places)
             drawn["used_mem"] = rounded(memory, self.grains["used_mem"])
