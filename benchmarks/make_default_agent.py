@@ -3,8 +3,8 @@
     python benchmarks/make_default_agent.py [--out FOLDER] [--steps N]
 
 It learns from the embedded sample and from jobs of Lublin's model fitted to it, at three loads, with EASY backfilling
-and requested times: a general agent to try things out with, not the best one for any trace. The features that it sees are
-relative to the machine's size, so it can be used on machines of any size.
+and requested times: a general agent to try things out with, not the best one for any trace. What it sees is relative
+to the machine's size, so it can be used on machines of any size.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ import pandas as pd
 import tracekit
 from generators import synth as library
 from tracekit.sim.agents import Agent, Config, Split, train
+from tracekit.sim.agents.judging import best_of
 from tracekit.sim.agents.saved import CHECKPOINT, PACKAGED
+from tracekit.sim.agents.splits import windows_from
+from tracekit.sim.cutting import Cutter
 from tracekit.sim.pickjob import PickJob
 from tracekit.sim.windows import Span
 from tracekit.trace import Trace
@@ -27,21 +30,22 @@ from tracekit.trace import Trace
 LOADS = (0.7, 0.9, 1.1)
 MADE_JOBS = 12_000
 SETTINGS = Config(
-    steps=300_000,
-    windows=96,
+    steps=120_000,
+    windows=48,
     jobs=384,
     keep=0.25,
     epochs=3,
     minibatch=512,
-    lam=0.9,
+    learning_rate=2e-3,
     target_kl=0.02,
+    soften=3.0,
     entropy=0.0,
     critic_first=2,
     average=0.5,
-    validation_windows=48,
+    validation_windows=32,
     validate_every=2,
-    teacher_windows=48,
-    teacher_epochs=12,
+    teacher_windows=64,
+    teacher_epochs=16,
 )
 
 
@@ -73,13 +77,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int)
     chosen = parser.parse_args()
     trace, parts = lessons()
+    cutter = Cutter(trace, PickJob())
+    teacher = best_of(cutter, windows_from(cutter, parts.train, 64, SETTINGS.jobs, [1]))
+    print(f"begins with {teacher}, the best heuristic on windows to learn from", file=sys.stderr)
     agent: Agent = train(
         trace,
-        PickJob(visible="saf"),
+        PickJob(visible=teacher),
         SETTINGS.replace(steps=chosen.steps),
         out=chosen.out,
         seed=1,
-        init="imitate:saf",
+        init=f"imitate:{teacher}",
         parts=parts,
         force=True,
         source={"file": "the embedded sample and jobs of Lublin's model fitted to it"},

@@ -86,6 +86,9 @@ def test_a_killed_training_resumes_to_the_same_bytes(trained, tmp_path, after) -
 
 
 def test_resuming_something_else_is_refused(trained, tmp_path) -> None:
+    trained.save(tmp_path / "finished")  # an agent without the checkpoint of its training
+    with pytest.raises(OutputError, match="--force"):
+        train(busy(), PickJob(), TINY, out=tmp_path / "finished", seed=7, resume=True)
     with pytest.raises(OutputError, match="--resume"):
         train(busy(), PickJob(), TINY, out=trained.folder, seed=7)
     with pytest.raises(UsageError, match="begun with seed = 7"):

@@ -22,9 +22,10 @@ Arrays = dict[str, NDArray[Any]]
 
 def begin(folder: Path, *, force: bool) -> None:
     """Make the folder for a new training; an agent or a training that is there stays unless ``force``."""
-    there = [name for name in (FACTS, WEIGHTS, CHECKPOINT) if (folder / name).exists()]
+    there = [name for name in (CHECKPOINT, FACTS, WEIGHTS) if (folder / name).exists()]
     if there and not force:
-        raise OutputError(f"{folder}: holds {there[0]} already; use --resume to go on with it or --force to replace it")
+        goes_on = "--resume goes on with it, " if there[0] == CHECKPOINT else ""
+        raise OutputError(f"{folder}: holds {there[0]} already; {goes_on}--force replaces it")
     if folder.is_file():
         raise OutputError(f"{folder}: is a file; an agent is a folder")
     make_folder(folder)

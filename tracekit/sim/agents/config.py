@@ -34,7 +34,9 @@ class Config:
     minibatch: int = 4096  # decisions of a gradient step
     clip: float = 0.2  # of the ratio of probabilities, new to old
     gamma: float = 1.0  # discount; 1 = the window's whole score counts
-    lam: float = 0.97  # of generalised advantage estimation
+    # of generalised advantage estimation. Decisions are not evenly spaced in time: below 1, a choice that brings many
+    # other choices soon pushes its costs out of sight and looks cheap
+    lam: float = 1.0
     critic_lam: float = 1.0  # the same for what the critic learns; 1 = what really followed
     dense: bool = True  # spread the score over the decisions after which it accrued, where the objective allows it
 
@@ -61,6 +63,7 @@ class Config:
     patience: int = 0  # validations without a better score before training ends; 0 = never
     teacher_windows: int = 64  # windows that an imitated heuristic is watched on
     teacher_epochs: int = 20
+    soften: float = 1.0  # scores are divided by this after imitation: the same best choice, but others are tried
     threads: int = 0  # threads that play windows; 0 = one per core. The result does not depend on it.
 
     def __post_init__(self) -> None:
@@ -73,7 +76,7 @@ class Config:
         for name in ("patience", "critic_first", "teacher_windows", "teacher_epochs", "threads"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} must be 0 or more, not {getattr(self, name)}")
-        for name in ("learning_rate", "critic_speed", "clip", "keep", "max_grad_norm"):
+        for name in ("learning_rate", "critic_speed", "clip", "keep", "max_grad_norm", "soften"):
             _check(name, getattr(self, name), getattr(self, name) > 0)
         for name in ("gamma", "lam", "critic_lam", "warmup"):
             _check(name, getattr(self, name), 0 <= getattr(self, name) <= 1)

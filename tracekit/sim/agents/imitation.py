@@ -5,7 +5,7 @@ Behaviour cloning: the heuristic plays windows, the network learns its choices a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -46,7 +46,6 @@ def clone(
     lessons: Played,
     config: Config,
     seed: int,
-    progress: Callable[[int, int, str], None] | None = None,
 ) -> dict[str, float]:
     """Teach the actor the choices of a heuristic; returns the loss (nats) and how often it agrees, at the end."""
     optimiser = torch.optim.Adam(model.actor.parameters(), lr=3e-3)
@@ -71,6 +70,7 @@ def clone(
                 best = torch.full((len(which),), -torch.inf).scatter_reduce(0, decisions.segment, every, "amax")
                 agreed += float((every[picked] == best).sum())
                 loss_sum += float(loss) * len(which)
-        if progress is not None:
-            progress(epoch + 1, config.teacher_epochs, "epochs of imitation")
+    with torch.no_grad():
+        for values in model.actor.linears()[-1].parameters():
+            values /= config.soften
     return {"loss": loss_sum / max(len(lessons), 1), "agreement": agreed / max(len(lessons), 1)}

@@ -27,6 +27,8 @@ from tracekit.sim.compile import compiled
 
 Floats = NDArray[np.float64]
 
+#: Normalised advantages beyond this many deviations count as this many: one lost window must not drown the others.
+_EXTREME = 4.0
 #: A policy that moved by so many nats in one iteration has jumped, not learnt.
 _JUMP = 20.0
 
@@ -178,7 +180,7 @@ class PPO:
             target = (target - self.scale.mean) / self.scale.deviation
         gain = advantage[which]
         if self.config.advantage_norm:
-            gain = (gain - advantage.mean()) / (advantage.std() + 1e-8)
+            gain = ((gain - advantage.mean()) / (advantage.std() + 1e-8)).clip(-_EXTREME, _EXTREME)
         singles = [torch.from_numpy(x.astype(np.float32)) for x in (gain, target, old[which])]
         return decisions, picked, singles[0], singles[1], singles[2]
 

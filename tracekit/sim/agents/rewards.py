@@ -2,8 +2,11 @@
 
 The base policy meets the same arrivals, so what is easy or hard about a window cancels out of the difference. Where
 the objective is a mean over jobs, the difference is told as it grows: the sum of rewards from a decision on is what the
-base policy still had to pay from that moment on, less what the agent still had to pay, in units of the larger of their
-whole costs, so that no window can earn or lose more than about 1. All else is earned at the end of the window.
+base policy still had to pay from that moment on, less what the agent still had to pay, in units of the base policy's
+whole cost. All else is earned at the end of the window.
+
+What the critic is told may depend on the base policy's whole schedule, for that is settled whatever the agent does, but
+never on what the agent does later: a baseline that knows the outcome would take the blame out of it.
 """
 
 from __future__ import annotations
@@ -19,9 +22,9 @@ from tracekit.sim.windows import Window
 
 Floats = NDArray[np.float64]
 
-#: What the critic, and only the critic, is told of a decision besides its jobs: which part of the window's decisions
-#: lies behind it, how many jobs it is about, what the base policy still had to pay and how many jobs waited there, how
-#: fast the cost grew there and here, and the difference.
+#: What the critic, and only the critic, is told of a decision besides its jobs: which part of the base policy's
+#: schedule lies behind it, how many jobs it is about, what the base policy still had to pay and how many jobs waited
+#: there, how fast the cost grew there and here, and the difference.
 EXTRAS = 7
 
 
@@ -58,10 +61,10 @@ def rewards(
         if part.start == part.stop:
             continue
         base = baseline.cost(window)
-        unit = max(abs(base), abs(float(played.score[number])), 1e-9)
-        extra[part, 0] = np.linspace(0, 1, part.stop - part.start)
+        unit = max(abs(base), 1e-9)
         if not dense:
             reward[part.stop - 1] = (base - played.score[number]) / unit
+            extra[part, 0] = np.arange(part.stop - part.start) / 1000
             continue
         cut, start, times = baseline.cutter.cut(window), baseline.starts(window), played.time[part]
         submit, count = cut.ready.table.submit, cut.counted.sum()
@@ -70,7 +73,8 @@ def rewards(
         ahead = (theirs / count - ours) / unit
         reward[part] = ahead - np.append(ahead[1:], 0.0)
         waiting = np.searchsorted(submit, times, "right") - np.searchsorted(np.sort(start), times, "right")
-        length = max(times[-1] - times[0], 1.0)  # of the window, to say what a pace would come to
+        length = max(float(start.max() - submit.min()), 1.0)
+        extra[part, 0] = (times - submit.min()) / length
         extra[part, 2] = theirs / count / unit
         extra[part, 3] = np.log1p(np.maximum(waiting, 0)) / 5
         extra[part, 4] = np.log1p(pace / count * length / unit)

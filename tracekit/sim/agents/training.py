@@ -155,6 +155,9 @@ class _Training:
         )
         costs = cutter.policy_costs(self.validation, HEURISTICS).mean(0)
         self.heuristic, self.heuristic_score = HEURISTICS[int(costs.argmin())], float(costs.min())
+        self.say(
+            f"best heuristic on {len(self.validation)} validation windows: {self.heuristic} {self.heuristic_score:,.4g}"
+        )
         sample = windows_from(cutter, self.parts.train, config.validation_windows, config.jobs, [self.seed, _LESSONS])
         kind, _, name = (self.init or "").partition(":")
         base = name if kind == "imitate" and name in HEURISTICS else best_of(cutter, sample)
@@ -170,6 +173,7 @@ class _Training:
             windows = windows_from(
                 self.cutter, self.parts.train, self.config.teacher_windows, self.config.jobs, [self.seed, _LESSONS, 1]
             )
+            self.say(f"imitating {name} on {len(windows)} windows")
             played = lessons(self.batch, windows, name)
             if not len(played):
                 raise TracekitError(_NOTHING)
@@ -284,7 +288,7 @@ class _Training:
         """Take up the last checkpoint, if that is wanted and there is one."""
         found = checkpoint.read(self.out) if resume else None
         if found is None:
-            checkpoint.begin(self.out, force=force or resume)
+            checkpoint.begin(self.out, force=force)
             return False
         arrays, facts = found
         checkpoint.check_same(self.out, facts["identity"], self._identity())
