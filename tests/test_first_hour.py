@@ -260,6 +260,18 @@ def test_ctrl_c(kit: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_ctrl_c_that_a_library_swallows(kit: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compiling(trace: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        except KeyboardInterrupt:
+            raise RuntimeError("no compiled object yet") from None
+
+    monkeypatch.setattr("tracekit.stats.summary", compiling)
+    code, _, error = run("info", kit / "jobs.swf")
+    assert (code, error) == (130, "error: interrupted\n")
+
+
 def test_a_pipe_in_place_of_a_file(kit: Path) -> None:
     bash = shutil.which("bash")
     if bash is None:

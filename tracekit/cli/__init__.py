@@ -52,14 +52,21 @@ def _flags(
     Settings.verbose = Settings.verbose or verbose
 
 
-def _terminated(number: int, frame: FrameType | None) -> None:
-    """Let a polite kill unwind like Ctrl-C, so that half-written temporary files are removed."""
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """Let a polite kill unwind like Ctrl-C, so that half-written temporary files are removed; remember that it came.
+
+    The compiler of the simulator calls Python from C, where a KeyboardInterrupt is lost and something else fails later.
+    """
+    Settings.interrupted = True
     raise KeyboardInterrupt
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 ok, 1 bad data, 2 usage, 3 missing extra, 130 interrupted."""
-    signal.signal(signal.SIGTERM, _terminated)
+    Settings.interrupted = False
+    signal.signal(signal.SIGTERM, _interrupted)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupted)
     arguments = first_words(_flags_first(sys.argv[1:] if arguments is None else arguments))
     try:
         # a command returns nothing, or leaves with typer.Exit
@@ -72,6 +79,8 @@ def main(arguments: list[str] | None = None) -> int:
     except TracekitError as error:
         return _fail(str(error), error.exit_code)
     except Exception as error:
+        if Settings.interrupted:
+            return _fail("interrupted", 130)
         if Settings.verbose and not is_usage_problem(error):
             raise
         if is_usage_problem(error):
@@ -99,8 +108,15 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
+def _unraisable(problem: sys.UnraisableHookArgs) -> None:
+    """Keep quiet about an interruption that Python had to drop; `main` tells it."""
+    if problem.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(problem)
+
+
 def run() -> None:
     """Entry point of the installed command."""
+    sys.unraisablehook = _unraisable
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without – and × still gets its table

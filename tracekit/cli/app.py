@@ -25,9 +25,10 @@ app = typer.Typer(
 
 
 class Settings:
-    """What the flags before the command say; read by `say` and by progress bars."""
+    """What the flags before the command say, read by `say` and by progress bars; and whether somebody interrupted."""
 
     quiet = False
+    interrupted = False
     verbose = bool(os.environ.get("TRACEKIT_DEBUG"))
 
 
