@@ -135,3 +135,16 @@ def test_simulate_takes_agents_beside_policies(run, swf, agent, tmp_path) -> Non
     assert [row["policy"] for row in rows] == ["sjf", f"agent:{agent}"]
     assert all(len(row["windows"]) == 2 for row in rows)
     assert run("simulate", swf, "--policy", "agent:nobody")[0] == 1
+
+
+def test_the_packaged_agent_is_there(run, swf, tmp_path, monkeypatch) -> None:
+    from tracekit.sim.agents.saved import PACKAGED
+
+    monkeypatch.chdir(tmp_path)
+    assert sum(path.stat().st_size for path in (PACKAGED / "default").iterdir()) < 200_000
+    code, out, error = run("evaluate", "default", swf, "--windows", 2, "--jobs", 60, "--json")
+    assert code == 0, error
+    assert json.loads(out)["mean"] >= 1
+    code, out, error = run("simulate", swf, "--policy", "agent:default", "--json")
+    assert code == 0, error
+    assert json.loads(out)["results"][0]["jobs"] == 1500
