@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,8 +57,10 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
         f"seed {about['seed']}."
     )
     yield ""
-    yield f"Difference: {verdict['metric']} relative to agents trained on real jobs, positive = worse, with the "
-    yield f"{verdict['confidence']:.0%} interval of two one-sided tests; margin ±{verdict['margin'] * 100:g} %."
+    yield (
+        f"Difference: {verdict['metric']} relative to agents trained on real jobs, positive = worse, with the "
+        f"{verdict['confidence']:.0%} interval of two one-sided tests; margin ±{verdict['margin'] * 100:g} %."
+    )
     yield ""
     if drawn:
         yield f"![Differences with intervals]({FIGURE})"
@@ -74,7 +77,7 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
     yield "## The heuristics on the same windows"
     yield ""
     rows = [[h["policy"], f"{h['mean']:.2f}", *_numbers(h)] for h in verdict["heuristics"]]
-    yield from _table(("policy", f"mean {verdict['metric']}", "difference", "interval"), rows)
+    yield from _table(("policy", f"mean of {verdict['metric']}", "difference", "interval"), rows)
     yield "## Fidelity, means over samples"
     yield ""
     yield from _fidelity(folder, about)
@@ -141,12 +144,16 @@ def _fidelity(folder: Path, about: Mapping[str, Any]) -> Iterable[str]:
     means = scores.groupby(["model", "key"])["value"].mean()
     real = scores.groupby("key")["real"].mean()
     shown = [key for key in _SHOWN if key in set(scores["key"])]
-    rows = [["real", *(f"{real[key]:.3f}" if real[key] == real[key] else "" for key in shown)]]
+    rows = [["real", *(_cell(real[key]) for key in shown)]]
     for model in about["models"]:
         name = model["name"]
         if name in means.index.get_level_values(0):
-            rows.append([name, *(f"{means.get((name, key), float('nan')):.3f}" for key in shown)])
+            rows.append([name, *(_cell(means.get((name, key), math.nan)) for key in shown)])
     yield from _table(("", *shown), rows)
+
+
+def _cell(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3f}"
 
 
 def _cost(folder: Path) -> Iterable[str]:
