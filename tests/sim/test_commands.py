@@ -127,7 +127,6 @@ def test_every_switch_is_accepted(swf, capsys):
         (["--estimates", "factor:x"], "no number"),
         (["--option", "half_life"], "NAME=NUMBER"),
         (["--option", "halflife=3"], "half_life"),
-        (["--policy", "agent:here"], "agent"),
         (["--resource", "gpu"], "gpus"),
     ],
 )
