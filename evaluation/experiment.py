@@ -144,7 +144,7 @@ def prepare(plan: Plan, folder: Path, real: Trace | None = None, *, data: Path |
     windows = {
         "starts": held,
         "jobs": plan.windows.jobs,
-        "loads": [check_load(load) for load in plan.windows.loads],
+        "loads": list(dict.fromkeys(map(check_load, plan.windows.loads))),
         "backfill": plan.windows.backfill,
     }
     given = {
@@ -196,7 +196,7 @@ def _makers(plan: Plan, jobs: int) -> list[Maker]:
             continue
         try:
             info = getattr(imported(_target(name)), "info", None)
-        except (TracekitError, ImportError, AttributeError):
+        except Exception:  # whatever is wrong with one's own module
             info = None
         minutes = float(getattr(info, "minutes", 0.1))
         found.append(

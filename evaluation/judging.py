@@ -12,6 +12,7 @@ import pandas as pd
 from evaluation.base import Score
 from evaluation.build import BASELINE, HELPED, MODEL, OTHER, REAL, SCARCE, UNTRAINED, Maker
 from evaluation.grid import Plan
+from evaluation.heldout import check_load
 from evaluation.noise import Floor
 from evaluation.predictors import predictors
 from evaluation.results import finite, heuristic_scores, log_scores
@@ -30,7 +31,7 @@ class Judge:
     def __init__(self, frame: pd.DataFrame, plan: Plan, failures: Sequence[Mapping[str, str]]) -> None:
         self.frame, self.plan, self.failures = frame, plan, failures
         self.logs: dict[tuple[str, str], Logs] = log_scores(frame, plan.verdict.metric)
-        self.loads = list(dict.fromkeys(plan.windows.loads))
+        self.loads = list(dict.fromkeys(map(check_load, plan.windows.loads)))  # as the table has them
         self.differences: list[dict[str, Any]] = []  # rows for the tidy table
 
     def differences_of(self, arm: str, model: str, base: str, loads: Sequence[str]) -> Floats | None:

@@ -73,8 +73,10 @@ def predictors(
     rows.sort(key=lambda row: (-row["rho"], row["key"]))
     if not rows:
         return [], f"{len(names)} generators with a difference: too few to say which score to trust"
-    best = rows[0]
-    chance = _chance_of_best(np.array(used), target, best["rho"], seed) if used else float("nan")
+    best = next((row for row in rows if row["n"] == len(names)), None)  # of few generators, any score is best easily
+    if best is None:
+        return rows, f"{len(names)} generators, but no score of all of them: which is best means nothing"
+    chance = _chance_of_best(np.array(used), target, best["rho"], seed)
     said = (
         f"{len(names)} generators, {len(rows)} scores: the best, {best['key']}, has ρ = {best['rho']:.2f}; "
         f"with scores that mean nothing the best of them reaches that in {chance:.0%} of cases"

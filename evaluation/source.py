@@ -42,7 +42,7 @@ def digest_of(*modules: str) -> str:
 def _place(name: str) -> Path | None:
     try:
         spec = find_spec(name)
-    except (ImportError, ValueError, AttributeError):
+    except Exception:  # a package of somebody else runs when its modules are looked for
         return None
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return None
@@ -52,7 +52,11 @@ def _place(name: str) -> Path | None:
 @cache
 def _imports(path: Path) -> tuple[str, ...]:
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, ValueError):  # a module that cannot be imported fails as a task, not here
+        return ()
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -160,3 +160,10 @@ def test_the_command(tmp_path: Path, toy_swf: Path, run: Run, monkeypatch: pytes
     assert run("anonymize", toy_swf, tmp_path / "f.swf", "--key", key, "--shift", "1y")[0] == 2
     assert run("anonymize", toy_swf, tmp_path / "f.swf", "--key", "env:ABSENT")[0] == 2
     assert not (tmp_path / "f.swf").exists()
+
+
+def test_queues_that_only_the_header_lists_go_as_well(toy: Trace) -> None:
+    listed = toy.machine.replace(queues={"1": "smiths-lab"})
+    bare = Trace(toy.jobs.drop(columns="queue", errors="ignore"), listed)
+    assert anonymize(bare, b"a key of sixteen bytes", also=["queue"]).machine.queues == {}
+    assert anonymize(bare, b"a key of sixteen bytes").machine.queues

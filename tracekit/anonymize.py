@@ -87,7 +87,7 @@ def anonymize(
     jobs = trace.jobs.drop(columns=[name for name in extras if name not in keep])
     jobs = jobs.assign(**{name: _relabelled(key, name, jobs[name]) for name in replaced}, **_renumbered(trace))
     seconds = shift_seconds(shift, key) if shift else 0
-    machine = _bare(trace.machine, replaced, keep_name="machine" in keep)
+    machine = _bare(trace.machine, also, keep_name="machine" in keep)
     if seconds and machine.epoch:
         machine = machine.replace(epoch=machine.epoch + seconds)
     elif seconds:
@@ -123,7 +123,7 @@ def _renumbered(trace: Trace) -> dict[str, Any]:
     return changed
 
 
-def _bare(machine: Machine, replaced: list[str], *, keep_name: bool) -> Machine:
+def _bare(machine: Machine, replaced: tuple[str, ...], *, keep_name: bool) -> Machine:
     """Return the machine's numbers without its words: header lines, notes, sources and names may hold anything."""
     return Machine(
         name=machine.name if keep_name else "",

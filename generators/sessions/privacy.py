@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -46,7 +48,27 @@ def nameless(trace: Trace, k: int) -> tuple[Trace, tuple[str, ...]]:
         if name in jobs.columns:
             codes, _ = pd.factorize(jobs[name])  # by first appearance
             jobs[name] = pd.Series(codes, index=jobs.index).where(codes >= 0).astype("Int64").astype("string")
-    return _with_shared_templates(trace.replace(jobs=jobs), personal, k), personal
+    for name in PERSONAL:
+        if name in jobs.columns and name not in personal:
+            users = users_of(trace.column(name), trace.column("user"))
+            jobs[name] = _rare_unnamed(jobs[name], users < max(k, SHARED_BY))
+    machine = trace.machine.replace(header=None)  # whose lines may name anybody
+    learnt = _with_shared_templates(trace.replace(jobs=jobs, machine=machine), personal, k)
+    return _only_used_labels(learnt), personal
+
+
+def _rare_unnamed(values: pd.Series, rare: NDArray[np.bool_]) -> pd.Series:
+    """Give the labels of the marked jobs names that say nothing; the others keep theirs."""
+    names = {str(name) for name in values.cat.categories}
+    fresh = (name for number in count(1) if (name := f"rare{number}") not in names)
+    return values.cat.rename_categories(dict(zip(values[rare].dropna().unique(), fresh, strict=False)))
+
+
+def _only_used_labels(trace: Trace) -> Trace:
+    """Forget labels that no job has: a file would still list them."""
+    jobs = trace.jobs
+    labels = [name for name in jobs.columns if isinstance(jobs[name].dtype, pd.CategoricalDtype)]
+    return trace.replace(jobs=jobs.assign(**{name: jobs[name].cat.remove_unused_categories() for name in labels}))
 
 
 def template_columns(trace: Trace, personal: tuple[str, ...]) -> list[str]:

@@ -53,6 +53,13 @@ def test_known_ratios_come_out() -> None:
     assert out["arms"][0]["difference"] == pytest.approx(2.0)
 
 
+def test_a_load_may_be_written_in_several_ways() -> None:
+    plan = from_dict({"models": {"names": ["good"], "baselines": []}, "windows": {"loads": ["0.90", "0.9"]}})
+    parts = [rows("real", "", 1.0, samples=1), rows("model", "good", 1.001)]
+    out = found(*([{**row, "load": "0.9"} for row in part] for part in parts), plan=plan)
+    assert [part["load"] for part in out["verdicts"][0]["by_load"]] == ["0.9"]
+
+
 def test_a_sample_that_lacks_an_agent_is_left_out_and_counted() -> None:
     broken = [row for row in rows("model", "good", 1.0) if not (row["seed"] == 1 and row["agent_seed"] == 1)]
     out = found(rows("real", "", 1.0, samples=1), broken)

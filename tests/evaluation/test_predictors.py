@@ -60,3 +60,16 @@ def test_few_generators_have_no_interval() -> None:
     rows, note = predictors({"a": {"k": 1.0}}, {"a": 0.0})
     assert rows == []
     assert "too few" in note
+
+
+def test_the_best_score_is_one_that_all_generators_have() -> None:
+    badness = {name: {"whole": value} for name, value in zip("abcd", (1.0, 2.0, 4.0, 3.0), strict=True)}
+    for name, value in zip("abc", (1.0, 2.0, 3.0), strict=True):
+        badness[name]["partial"] = value  # perfect, on three points
+    rows, note = predictors(badness, {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4})
+    assert rows[0]["key"] == "partial"
+    assert "the best, whole," in note
+    none = {
+        name: {name: 1.0, **dict.fromkeys("xyz".replace("xyz"[i % 3], ""), float(i))} for i, name in enumerate("abcd")
+    }
+    assert "nan" not in predictors(none, {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4})[1]

@@ -143,6 +143,21 @@ def test_names_of_persons_are_new_and_consistent(fitted: library.Fitted, sample:
     assert (groups == 1).mean() > 0.9, "the sample's users have one group each"
 
 
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_label_of_one_user_and_the_header_are_in_no_file(sample: Trace, tmp_path: Path, k: int) -> None:
+    users = sample.jobs["user"].astype(object)
+    project = np.where(users == users.value_counts().index[5], "hers-alone", "everybodys")
+    machine = sample.machine.replace(header=("; Acknowledge: ann@site.example",))
+    model = library.fit(sample.assign({"project": project}).replace(machine=machine), "sessions", privacy=k)
+    made = library.make(model, 3000, seed=1)
+    made.save(tmp_path / "made.parquet")
+    model.save(tmp_path / "kept")
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 2
+    assert not any(name in file for file in files for name in (b"hers-alone", b"ann@site.example"))
+    assert "everybodys" in set(made.jobs["project"]), "names that are shared stay"
+
+
 @pytest.mark.parametrize("skeleton", SKELETONS)
 @pytest.mark.parametrize("k", [3, 8])
 def test_no_template_of_fewer_users_than_asked_for_comes_out(sample: Trace, skeleton: str, k: int) -> None:

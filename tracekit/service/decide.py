@@ -166,7 +166,7 @@ def _cut(request: Request, rows: Ints, task: PickJob) -> tuple[Cut, Ints]:
 
 def _label_numbers(labels: list[str | int | None]) -> Floats:
     """Return labels as numbers; one that is no number is unknown, since the agent never saw the list it stands in."""
-    if not any(labels):
+    if all(label is None for label in labels):
         return np.full(len(labels), np.nan)
     known = {label: _number(label) for label in set(labels)}
     return np.array([known[label] for label in labels])
