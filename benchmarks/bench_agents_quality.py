@@ -192,10 +192,9 @@ def one(case: Case, ready: Setting, seed: int, folder: Path, steps: int | None) 
     tests: dict[str, Any] = {}
     for name, windows in ready.tests.items():
         result: Evaluation = evaluate(agent, ready.cutter, windows, threads=1)
-        tests[name] = {
-            "score": result.score.tolist(),
-            "baselines": {key: values.tolist() for key, values in result.baselines.items()},
-        }
+        tests[name] = {"score": result.score.round(4).tolist()}
+        if seed == 1:  # they are the same for all
+            tests[name]["baselines"] = {key: values.round(4).tolist() for key, values in result.baselines.items()}
     log = [line for line in read_log(folder) if "validation_score" in line]
     return {
         "init": ready.init,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.plots.style import BLUE, GREY, ORANGE, PALE, PALETTE, light_grid, new_figure
+from tracekit.plots.style import BLUE, GREY, PALE, PALETTE, light_grid, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,9 +59,10 @@ def learning_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]], *, label: s
         colour = PALETTE[number % len(PALETTE)] if len(logs) > 1 else BLUE
         axis.plot(steps, values, color=colour, marker=".", linewidth=1.2, label=name)
     if heuristics and max(heuristics) - min(heuristics) < 1e-9:
-        axis.axhline(heuristics[0], color=ORANGE, linestyle="--", linewidth=1.2, label="best heuristic")
+        axis.axhline(heuristics[0], color="black", linestyle="--", linewidth=1.2, label="best heuristic")
     axis.set_xlabel("decisions learnt from")
-    axis.set_ylabel(f"{label} on validation windows, greedy")
+    axis.set_ylabel(label)
+    axis.set_title("validation windows, best choices", loc="left", fontsize=10)
     axis.legend(frameon=False, fontsize=8, ncols=3)
     light_grid(axis)
     return figure
