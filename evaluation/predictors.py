@@ -29,16 +29,15 @@ def spearman(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def interval(rho: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Return Bonett & Wright's interval of ρ (Psychometrika 65, 2000); NaN for too few points.
+    """Return Bonett & Wright's interval of ρ (Psychometrika 65, 2000); NaN for too few points, or for ρ = ±1.
 
     >>> [round(end, 2) for end in interval(0.9, 10)]
     [0.54, 0.98]
     """
-    if n < FEWEST_FOR_INTERVAL or not math.isfinite(rho):
+    if n < FEWEST_FOR_INTERVAL or not abs(rho) < 1 - 1e-9:  # a perfect order has no spread to take an interval from
         return float("nan"), float("nan")
-    inside = min(max(rho, -0.999999), 0.999999)
-    half = float(scipy_stats.norm.ppf((1 + level) / 2)) * math.sqrt((1 + inside**2 / 2) / (n - 3))
-    return math.tanh(math.atanh(inside) - half), math.tanh(math.atanh(inside) + half)
+    half = float(scipy_stats.norm.ppf((1 + level) / 2)) * math.sqrt((1 + rho**2 / 2) / (n - 3))
+    return math.tanh(math.atanh(rho) - half), math.tanh(math.atanh(rho) + half)
 
 
 def predictors(
@@ -67,6 +66,8 @@ def predictors(
             continue
         low, high = interval(rho, n)
         note = "" if math.isfinite(low) else f"{n} generators are too few for an interval"
+        if n >= FEWEST_FOR_INTERVAL and not math.isfinite(low):
+            note = "the same order, for which there is no interval"
         rows.append({"key": key, "rho": rho, "low": _finite(low), "high": _finite(high), "n": n, "note": note})
         if n == len(names):
             used.append(_standard(scipy_stats.rankdata(table[:, column])))

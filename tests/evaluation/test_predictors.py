@@ -40,6 +40,7 @@ def test_the_right_score_comes_first() -> None:
     assert [row["key"] for row in rows] == ["good", "opposite"]  # flat and rare say nothing
     assert rows[0]["rho"] == pytest.approx(1)
     assert rows[0]["n"] == 6
+    assert rows[0]["low"] is None  # six in perfect order are not certainty
     assert "6 generators" in note
 
 
