@@ -192,8 +192,16 @@ def _labels(real: Trace, synth: Trace) -> Iterator[Reason]:
         if not common:
             continue
         mend = "tracekit anonymize, with a key that you throw away"
-        words = [name for name in common if not name.isdigit()]
-        if words:
+        words = [name for name in common if not name.isdecimal()]
+        given = 2 * max(len(ours), len(theirs))  # numbers given afresh count the labels, and are hardly larger
+        large = [name for name in common if name.isdecimal() and int(name) > given]
+        if not words and large:
+            text = (
+                f"{len(large):,} {column} numbers, such as {', '.join(large[:3])}, are the real trace's own: numbers "
+                "given afresh would be small"
+            )
+            yield Reason(f"labels.{column}", "change", text, float(len(large)), 0.0, mend)
+        elif words:
             text = f"{len(words):,} real {column} names stand in the synthetic trace: {', '.join(words[:5])}"
             yield Reason(f"labels.{column}", "change", text, float(len(words)), 0.0, mend)
         elif len(common) >= 10 and _same_people(ours, theirs, common):

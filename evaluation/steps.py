@@ -100,7 +100,7 @@ def train(params: Mapping[str, Any], inputs: Inputs, out: Path) -> None:
 
 
 def one_after_the_other(first: Trace, second: Trace) -> Trace:
-    """Return the jobs of both, the second's beginning a mean gap after the first's end; users are not mixed up."""
+    """Return the jobs of both, the second's beginning a mean gap after the first's end; labels stay as they are."""
     end, gap = float(first.column("submit_time")[-1]), float(np.mean(first.interarrival()))
     begin = float(second.column("submit_time")[0])
     moved = second.jobs.assign(

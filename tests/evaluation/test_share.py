@@ -118,3 +118,14 @@ def test_the_command_answers_plainly(tmp_path: Path, run: Run, weeks: tuple[Trac
     assert (code, "be published?  NO" in text) == (0, True)
     assert run("share", tmp_path / "real.parquet", tmp_path / "absent.swf")[0] == 1
     assert answer["answer"] in ANSWERS
+
+
+def test_a_handful_of_large_numbers_in_common_are_real_ones() -> None:
+    def labelled(first: int) -> Trace:
+        return tracekit.sample().head(400).assign({"user": [str(first + n % 8) for n in range(400)]})
+
+    def said(one: Trace, other: Trace) -> list[str]:
+        return [reason.verdict for reason in share(one, other).reasons if reason.check == "labels.user"]
+
+    assert said(labelled(20_510), labelled(20_510)) == ["change"]
+    assert said(labelled(1), labelled(1)) == ["ok"], "eight small numbers occur everywhere"

@@ -52,7 +52,7 @@ class Burst:
     @property
     def rule(self) -> str:
         """The cleaning rule that removes these jobs, in the notation of the archive's own filters."""
-        return f"drop-jobs:user={self.user} and submit>={self.start:.0f} and submit<={np.ceil(self.end):.0f}"
+        return f"drop-jobs:user={self.user} and submit>={np.floor(self.start):.0f} and submit<={np.ceil(self.end):.0f}"
 
 
 def find_bursts(trace: Trace) -> list[Burst]:
