@@ -310,7 +310,8 @@ def _loaded(
     if not abs(reached - 1) <= LOAD_TOLERANCE:
         return made, f"load could not be matched: {reached:.3g} times what was asked for"
     known = f"{demand / size:.4g}" if size else f"a demand of {demand:.4g} {made.machine.unit}"
-    return made, f"load matched to {known} (reached {reached:.2%} of it) by stretching gaps by {stretch:.4g}"
+    how = "" if f"{stretch:.4g}" == "1" else f" by stretching gaps by {stretch:.4g}"
+    return made, f"load matched to {known} (reached {reached:.2%} of it){how}"
 
 
 def _sampled(fitted: Fitted, n_jobs: int, seed: int, only: Mapping[str, str] | None, *, balance: bool) -> Trace:

@@ -64,8 +64,10 @@ class WhatIf:
 
 def _has_label(table: pd.DataFrame, column: str, label: str) -> NDArray[np.bool_]:
     labels = [name for name in table.columns if isinstance(table[name].dtype, pd.CategoricalDtype)]
+    if not labels:
+        raise UsageError(f"--share {column}: the trace has no labels (queues, partitions …) to share out")
     if column not in labels:
-        raise UsageError(f"--share {column}: this model can be told {', '.join(labels) or 'nothing'} only")
+        raise UsageError(f"--share {column}: this model can be told {', '.join(labels)} only")
     known = [str(value) for value in table[column].cat.categories]
     if label not in known:
         raise UnknownName(column, label, known)

@@ -12,6 +12,7 @@ import tracekit
 from evaluation.marginal import ks
 from evaluation.view import prepare
 from generators import synth as library
+from generators.sessions.whatif import _has_label
 from tracekit import Machine, Trace, stats
 from tracekit.cli import main
 from tracekit.errors import UnknownName, UsageError
@@ -162,6 +163,8 @@ def test_ten_years_from_one_month() -> None:
 def test_wishes_that_make_no_sense_are_refused(sample: library.Fitted) -> None:
     with pytest.raises(UnknownName, match="unknown queue 'lang'"):
         library.make(sample, 10, share={("queue", "lang"): 0.5})
+    with pytest.raises(UsageError, match="no labels"):
+        _has_label(pd.DataFrame({"procs": [1, 2]}), "queue", "3")
     with pytest.raises(UsageError, match=r"can be told .*queue only"):
         library.make(sample, 10, share={("colour", "red"): 0.5})
     with pytest.raises(UsageError, match="between 0 and 1"):

@@ -109,7 +109,7 @@ def split(
     from tracekit.transform.splitting import split as cut
 
     if (by is None) == (at is None):
-        raise UsageError("say how to split: --by week|month|user|queue|partition|N, or --at DATE")
+        raise UsageError("say how to split, one way only: --by week|month|user|queue|partition|N, or --at DATE")
     trace, found = load(file, format=from_, procs=procs, machine=machine)
     parts = cut(trace, by) if by is not None else split_at(trace, [_second(trace, text, 0.0) for text in at or []])
     names = file_names([name for name, _ in parts])
