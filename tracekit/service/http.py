@@ -230,5 +230,8 @@ def serve_lines(decider: Answers, lines: IO[bytes], out: IO[bytes]) -> None:
             answer = decider.answer(parse(line))
         except Refused as refused:
             answer = refused.body()
+        except Exception:
+            log.exception("the service could not answer")
+            answer = Refused(500, "the service failed on this request; its log says why").body()
         out.write(json.dumps(answer).encode() + b"\n")
         out.flush()
