@@ -40,6 +40,7 @@ _MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _TECHNICAL = re.compile(
     r"^[;\s]*(Version|MaxJobs|MaxRecords|Preemption|UnixStartTime|TimeZone(String)?|StartTime|EndTime|MaxNodes|MaxProcs|"
     r"MaxRuntime|MaxMemory|AllowOveruse|MaxQueues|Queues?|MaxPartitions|Partitions?)\s*:|^[;\s]*$"
+    r"|^[;\s]*Note:\s*tracekit:"  # steps of our own, which are looked at as history
 )
 
 
