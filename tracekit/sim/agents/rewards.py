@@ -6,7 +6,8 @@ base policy still had to pay from that moment on, less what the agent still had 
 whole cost. All else is earned at the end of the window.
 
 What the critic is told may depend on the base policy's whole schedule, for that is settled whatever the agent does, but
-never on what the agent does later: a baseline that knows the outcome would take the blame out of it.
+not on what the agent does later: a baseline that knows the outcome would take the blame out of it. (One exception is
+left: the pace of the cost is that of the moment after the choice, so it hints at the choice itself.)
 """
 
 from __future__ import annotations
