@@ -13,11 +13,11 @@ from tracekit.errors import SchemaError, UnknownName, UsageError
 
 pytest.importorskip("torch")
 
-TINY = {"steps": 200, "windows": 2, "jobs": 40, "validation_windows": 2, "init": "imitate:f1", "teacher_windows": 2}
+TINY = {"steps": 200, "windows": 8, "jobs": 100, "validation_windows": 2, "init": "imitate:f1", "teacher_windows": 16}
 
 
 def test_ppo_learns_plays_and_repeats(tmp_path: Path) -> None:
-    trace = tracekit.sample().head(800)
+    trace = tracekit.sample().head(1500)
     learner = LEARNERS.get("ppo")()
     held = Heldout(schedulable(tracekit.sample().take(slice(2000, 2300))), [0, 150], 60, ["real", "1.1"], "easy")
     for name, seed in (("a", 1), ("b", 1)):
