@@ -169,8 +169,8 @@ def test_hostile_requests_from_many_sides_leave_it_alive(server: service.Service
 
 
 def test_lines_are_answered_one_by_one() -> None:
-    good = body()
-    sent = io.BytesIO(good + b"\n\nnonsense\n" + b" " * (service.MOST_BYTES + 5) + b"\n" + body(now=666, jobs=[]) + b"\n" + good)
+    good, faulty, huge = body(), body(now=666, jobs=[]), b" " * (service.MOST_BYTES + 5)
+    sent = io.BytesIO(b"\n".join([good, b"", b"nonsense", huge, faulty, good]))
     out = io.BytesIO()
     service.serve_lines(ShortestFirst(), sent, out)
     answers = [json.loads(line) for line in out.getvalue().splitlines()]
