@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tracekit
-from tracekit.errors import TracekitError, UnknownName, UsageError
+from tracekit.errors import FormatError, TracekitError, UnknownName, UsageError
 from tracekit.sim.check import check_result
 from tracekit.sim.policies import POLICIES
 from tracekit.sim.switches import BACKFILLS
@@ -113,7 +113,7 @@ def test_mistakes_in_names_are_usage_errors_with_a_hint():
     for estimates in ("factor", "noisy:x", "factor:-1", "actual:2", "noisy:nan"):
         with pytest.raises(UsageError):
             tracekit.simulate(trace, estimates=estimates)
-    with pytest.raises(UsageError, match="agent"):
+    with pytest.raises(FormatError, match="no such agent"):
         tracekit.simulate(trace, "agent:somewhere")
     with pytest.raises(UsageError, match="bound"):
         tracekit.simulate(trace, bound=0)
