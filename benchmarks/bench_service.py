@@ -8,16 +8,16 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import re
+import subprocess
+import sys
 import tempfile
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 import tracekit
-from tracekit.service.decide import Decider
-from tracekit.service.http import Service
 from tracekit.sim.agents.forward import weights_in
 from tracekit.sim.agents.saved import Agent
 from tracekit.sim.pickjob import Batch, PickJob
@@ -40,9 +40,8 @@ def request(jobs: int) -> bytes:
     return json.dumps(state | {"jobs": waiting}).encode()
 
 
-def times(service: Service, method: str, path: str, body: bytes | None, rounds: int) -> list[float]:
-    host, port = str(service.server_address[0]), service.server_address[1]
-    connection = http.client.HTTPConnection(host, port)
+def times(address: str, method: str, path: str, body: bytes | None, rounds: int) -> list[float]:
+    connection = http.client.HTTPConnection(address)
     found = []
     for _ in range(rounds):
         begin = time.perf_counter()
@@ -70,16 +69,30 @@ def main() -> None:
     flat = np.random.default_rng(0).normal(0, 0.3, weights_in("kernel", np.array(sizes))).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
         Agent("kernel", sizes, flat, task.feature_names, task.to_dict()).save(folder)
-        decider = Decider.load(folder)
-    with Service(decider) as service:
-        threading.Thread(target=service.serve_forever, daemon=True).start()
-        bare = show("health (nothing decided)", times(service, "GET", "/health", None, rounds))
-        full = show("decide, 128 jobs, one caller", times(service, "POST", "/v1/decide", request(128), rounds))
-        print(f"ratio of a decision to an empty answer: {full / bare:.1f}")
-        with ThreadPoolExecutor(8) as pool:
-            parts = pool.map(lambda _: times(service, "POST", "/v1/decide", request(128), rounds // 8), range(8))
-            show("decide, 128 jobs, eight callers", [one for part in parts for one in part])
-        service.shutdown()
+        command = [sys.executable, "-m", "tracekit", "serve", folder, "--port", "0"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
+            try:
+                measure(said(service), rounds)
+            finally:
+                service.terminate()
+
+
+def said(service: subprocess.Popen[str]) -> str:
+    """Return the address that the service says it answers at."""
+    assert service.stderr is not None
+    for line in service.stderr:
+        if found := re.search(r"http://(\S+?)/v1", line):
+            return found[1]
+    raise SystemExit("the service did not begin")
+
+
+def measure(address: str, rounds: int) -> None:
+    bare = show("health (nothing decided)", times(address, "GET", "/health", None, rounds))
+    full = show("decide, 128 jobs, one caller", times(address, "POST", "/v1/decide", request(128), rounds))
+    print(f"ratio of a decision to an empty answer: {full / bare:.1f}")
+    with ThreadPoolExecutor(8) as pool:
+        parts = pool.map(lambda _: times(address, "POST", "/v1/decide", request(128), rounds // 8), range(8))
+        show("decide, 128 jobs, eight callers", [one for part in parts for one in part])
 
 
 if __name__ == "__main__":

@@ -7,12 +7,13 @@ was trained (`tracekit.sim.observe`).
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.service.protocol import VERSION, Refused, Request, parse
+from tracekit.service.protocol import VERSION, Jobs, Refused, Request, parse
 from tracekit.sim.agents.forward import room, score
 from tracekit.sim.agents.saved import Agent
 from tracekit.sim.books import no_books
@@ -133,16 +134,15 @@ def _cut(request: Request, rows: Ints, task: PickJob) -> tuple[Cut, Ints]:
     req_time = np.where(np.isnan(jobs.req_time), _A_DAY, jobs.req_time)[rows]
     estimate = joined(req_time, np.maximum(request.running_ends - now, 0.0))
     procs = joined(jobs.procs[rows], request.running_procs)
-    unknown = np.full(others, np.nan)
-    facts = Facts(
-        joined(jobs.req_mem[rows], unknown),
-        *(joined(_label_numbers(labels)[rows], unknown) for labels in (jobs.user, jobs.group, jobs.app)),
-    )
-    users = {label: i for i, label in enumerate(dict.fromkeys(jobs.user))}
-    user = np.concatenate([np.array([users[label] for label in jobs.user])[rows], np.full(others, len(users))])[
-        by_submit
-    ]
     count = len(by_submit)
+    unknown = np.full(count, np.nan)
+    facts = Facts(
+        *(
+            joined(numbers(jobs)[rows], unknown[:others]) if name in task.feature_names else unknown
+            for name, numbers in _FACTS.items()
+        )
+    )
+    nobody = np.zeros(count, np.int64)  # users matter only for what they have been through, which nobody tells us
     table = Table(
         position=np.arange(count),
         job_id=np.arange(count),
@@ -150,10 +150,10 @@ def _cut(request: Request, rows: Ints, task: PickJob) -> tuple[Cut, Ints]:
         run=np.maximum(estimate, 1.0),  # a running job past its limit is expected to end any moment
         limit=estimate,
         procs=procs,
-        wait=np.full(count, np.nan),
-        user=user,
+        wait=unknown,
+        user=nobody,
         queue=np.zeros(count),
-        users=len(users),
+        users=1,
         resource="procs",
         total=request.procs,
     )
@@ -161,7 +161,7 @@ def _cut(request: Request, rows: Ints, task: PickJob) -> tuple[Cut, Ints]:
     fixed = fixed_columns(task.feature_names, ready, facts, task.constants)
     begun = joined(np.full(len(rows), np.nan), np.full(others, now))
     place = np.concatenate([rows, np.full(others, -1)])[by_submit]
-    return Cut((0, count), ready, fixed, visible_orders(ready, task), user, begun, now), place
+    return Cut((0, count), ready, fixed, visible_orders(ready, task), nobody, begun, now), place
 
 
 def _label_numbers(labels: list[str | int | None]) -> Floats:
@@ -175,3 +175,12 @@ def _label_numbers(labels: list[str | int | None]) -> Floats:
 def _number(label: str | int | None) -> float:
     text = "" if label is None else str(label)
     return float(text) if text.isascii() and text.isdigit() and len(text) < 16 else np.nan
+
+
+#: Features that only some agents look at, and how they are read; in the order of `Facts`.
+_FACTS: dict[str, Callable[[Jobs], Floats]] = {
+    "memory": lambda jobs: jobs.req_mem,
+    "user": lambda jobs: _label_numbers(jobs.user),
+    "group": lambda jobs: _label_numbers(jobs.group),
+    "app": lambda jobs: _label_numbers(jobs.app),
+}
