@@ -46,8 +46,8 @@ OURS: dict[str, dict[str, Any]] = {
     "sessions, modelled": {"skeleton": "modelled"},
 }
 PUBLISHED = ("ctgan", "cg", "gan", "gc", "tvae")
-PRIVACY_LEVELS = (1, 2, 3, 5, 10)
-CONFIRM = ("SDSC-SP2", "Helios", "HPC2N")
+PRIVACY_LEVELS = (1, 2, 5, 10)
+CONFIRM = ("SDSC-SP2", "Helios")
 
 
 class Book:
@@ -115,12 +115,12 @@ def against(data: sb.Cut, most: int) -> sb.Cut:
     return sb.Cut(data.name, data.whole, data.even.take(slice(0, most)), data.odd.take(slice(0, most)))
 
 
-def bars(book: Book, data: sb.Cut, names: tuple[str, ...], labels: list[str]) -> None:
-    """Three seeds of ours."""
+def bars(book: Book, data: sb.Cut, names: tuple[str, ...], labels: list[str], seeds: int) -> None:
+    """Seeds 1, 2 … of ours."""
     floor = floor_of(book, data, names, quick=False)
     for label in labels:
         options = OURS[label]
-        for seed in (1, 2, 3):
+        for seed in range(1, seeds + 1):
 
             def make(options: dict[str, Any] = options, seed: int = seed) -> dict[str, Any]:
                 made, cost = fit_and_make(data, "sessions", options, seed, sb.MOST_JOBS)
@@ -176,6 +176,16 @@ def privacy(book: Book, data: sb.Cut) -> None:
                 return {"values": values, "linkage": sb.linkage(data, k, options), "fresh": sb.fresh_auc(data)}
 
             book.get(f"privacy|{data.name}|{label}|{k}", make)
+
+
+def copies(book: Book, data: sb.Cut) -> None:
+    """Copies when names, which are new, are not compared."""
+    for label, options in OURS.items():
+
+        def make(options: dict[str, Any] = options) -> list[float]:
+            return sb.copies_without_names(data, fit_and_make(data, "sessions", options, 1, sb.MOST_JOBS)[0])
+
+        book.get(f"copies|{data.name}|{label}", make)
 
 
 def speed(book: Book, folder: Path) -> None:
@@ -239,7 +249,7 @@ def main() -> None:
     parser.add_argument("--traces", default=",".join(sb.FILES))
     parser.add_argument("--models", default=",".join(OTHERS))
     parser.add_argument("--skeletons", default=";".join(OURS))
-    parser.add_argument("--seeds", type=int, default=3, help="of the other models, at most")
+    parser.add_argument("--seeds", type=int, default=3, help="at most")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--again", action="store_true")
     wanted = parser.parse_args()
@@ -254,11 +264,13 @@ def main() -> None:
                 quick(data, label)
             continue
         if "bars" in parts:
-            bars(book, data, names, wanted.skeletons.split(";"))
+            bars(book, data, names, wanted.skeletons.split(";"), wanted.seeds)
         if "others" in parts:
             others(book, data, names, wanted.models.split(","), wanted.seeds)
             if name == "Theta":
                 published(book, data, wanted.data, names)
+        if "privacy" in parts:
+            copies(book, data)
         if "privacy" in parts and name in ("KTH-SP2", "SDSC-BLUE"):
             privacy(book, data)
     if wanted.quick:

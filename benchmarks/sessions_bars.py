@@ -144,10 +144,10 @@ def bars(found: dict[str, Score], floor: dict[str, Floor]) -> dict[str, tuple[fl
         at_most(key, value(key), bound)
     for key in ("scheduling.matched.log_wait_w1", "scheduling.matched.kendall_tau"):
         if key in found and key in floor:
-            if "tau" in key:
+            if "tau" in key and np.isfinite(value(key)) and np.isfinite(floor[key].low):
                 bound = floor[key].low
                 rows[key] = (value(key), bound, bool(value(key) >= bound))
-            else:
+            elif "tau" not in key:
                 at_most(key, value(key), floor[key].high)
     return rows
 
@@ -190,6 +190,16 @@ def fresh_auc(data: Cut) -> float:
     real, synth, holdout = prepare(other, [one, data.odd], ["real", "made", "hold-out"])
     found = run(METRICS.get("membership")(), real, synth, Setting(True, holdout))
     return float(found["privacy.membership_auc"].value)
+
+
+def copies_without_names(data: Cut, made: Trace) -> list[float]:
+    """Return the share of made jobs that equal a real one in all but the names of persons, and the hold-out's share."""
+    names = ("user", "group", "project", "app")
+    parts = [t.replace(jobs=t.jobs.drop(columns=[n for n in names if n in t.jobs.columns])) for t in (data.even, made)]
+    rest = data.odd.replace(jobs=data.odd.jobs.drop(columns=[n for n in names if n in data.odd.jobs.columns]))
+    found = scores(Cut(data.name, data.whole, parts[0], rest), parts[1], ("copies",), quick=True)
+    score = found["privacy.exact_copies"]
+    return [round(float(score.value), 4), round(float(score.real), 4)]
 
 
 def linkage(data: Cut, k: int, options: dict[str, Any]) -> list[float | None]:
