@@ -66,7 +66,8 @@ FINDINGS = """\
   has memorised, reach .58 and .57 there: the attack finds out what was on in those weeks. A smaller value needs
   more noise than C2ST allows.
 - On KS of single columns a bootstrap of columns is nearer by construction, and Lublin's model is as near at one
-  minute's dispersion; neither has users.
+  minute's dispersion; neither has users. On KTH-SP2 diffusion makes single jobs that are harder to tell apart, and
+  nearer waits; its windows of five jobs are told apart easily.
 - Waits: see *Scheduling*.
 - The published gan for Theta scores .5 in C2ST because all of its rows are equal, which its other rows show.
 - *Resampled* users can be linked back by their hours of the week, all of them (a move by whole weeks keeps hours);
