@@ -50,8 +50,9 @@ def learning_curves(table: pd.DataFrame, looks: Mapping[str, Mapping[str, Any]],
     figure, (axis,) = blank(7.2, 3.8)
     for k, arm in enumerate(arms):
         look = _look(arm, k, looks)
+        curves = _on_one_grid(table[table["arm"] == arm])
         seaborn.lineplot(
-            table[table["arm"] == arm], x="step", y="score", errorbar=("pi", 100), ax=axis, label=label(arm),
+            curves, x="step", y="score", errorbar=("pi", 100), ax=axis, label=label(arm), legend=False,
             color=look["color"], linestyle=look.get("linestyle", "-"), linewidth=look["linewidth"],
             err_kws={"alpha": 0.12, "linewidth": 0},
         )  # fmt: skip
@@ -67,6 +68,17 @@ def learning_curves(table: pd.DataFrame, looks: Mapping[str, Mapping[str, Any]],
         f"{arm} {means[arm]:,.3g}" for arm in arms
     )
     return Drawing(figure, table[table["arm"].isin(arms)], words + ".")
+
+
+def _on_one_grid(table: pd.DataFrame, points: int = 25) -> pd.DataFrame:
+    """Return the curves of some agents at the same steps, which each of them reaches; they are judged at their own."""
+    curves = [one.sort_values("step") for _, one in table.groupby("seed", sort=False, dropna=False)]
+    steps = np.linspace(
+        max(float(one["step"].min()) for one in curves), min(float(one["step"].max()) for one in curves), points
+    )
+    return pd.concat(
+        [pd.DataFrame({"step": steps, "score": np.interp(steps, one["step"], one["score"])}) for one in curves]
+    )
 
 
 def paired(table: pd.DataFrame, arm: str, margin: float | None, look: Mapping[str, Any], what: str) -> Drawing:

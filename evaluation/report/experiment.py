@@ -43,7 +43,9 @@ def experiment(content: Content, scene: Scene, gallery: Gallery) -> Html:
             verdict_table("Against agents trained on the few real jobs alone", content.scarce),
         ]
     if learning is not None:
-        caption = "Learning curves: mean over seeds, the band spans the seeds"
+        caption = (
+            "Learning curves, each on windows of its own training set: mean and range of agents; levels do not compare"
+        )
         draw = lambda: agents.learning_curves(learning, scene.looks, f"{what} on validation windows")  # noqa: E731
         parts += [tag("h3", "Learning"), grid(gallery(caption, "learning", draw, wide=True))]
     if windows is not None:
