@@ -14,7 +14,7 @@ CORE = {"trace", "machine", "schema", "errors", "registry", "files", "stats", "v
 DOORS = ("tracekit/__init__.py", "tracekit/__main__.py", "tracekit/api.py", "tracekit/demo.py", "tracekit/cli/")
 PICTURES = ("tracekit/plots/", "evaluation/figures/")
 #: The experiment looks models up by name, and the processes that do its tasks fit them.
-EXPERIMENTS = ("evaluation/experiment.py", "evaluation/steps.py")
+EXPERIMENTS = ("evaluation/experiment/study.py", "evaluation/experiment/steps.py")
 LEARNING = ("tracekit/sim/env.py", "tracekit/sim/agents/", "generators/")
 
 

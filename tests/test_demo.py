@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.grid import load
+from evaluation.experiment.grid import load
 from tracekit import demo
 from tracekit.cli.app import app
 from tracekit.errors import TracekitError

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evaluation import figures
+    from evaluation.experiment.short import verdict
     from evaluation.score import score
-    from evaluation.short import verdict
     from generators.synth import synth
     from tracekit import plots
     from tracekit.api import read, sample, write
@@ -50,7 +50,7 @@ _LAZY = {
     "write": "tracekit.api",
     "sample": "tracekit.api",
     "score": "evaluation.score",
-    "verdict": "evaluation.short",
+    "verdict": "evaluation.experiment.short",
 }
 _MODULES = {"figures": "evaluation.figures", "plots": "tracekit.plots"}
 __all__ = [

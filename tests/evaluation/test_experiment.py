@@ -20,12 +20,12 @@ import pytest
 from shared_data import ROOT
 
 import tracekit
-from evaluation import experiment, grid
-from evaluation import results as tidy
-from evaluation.compare import compare
-from evaluation.heldout import Heldout, schedulable
-from evaluation.steps import on_the_same_machine, one_after_the_other
-from evaluation.tasks import Store
+from evaluation.experiment import grid, study
+from evaluation.experiment import results as tidy
+from evaluation.experiment.compare import compare
+from evaluation.experiment.heldout import Heldout, schedulable
+from evaluation.experiment.steps import on_the_same_machine, one_after_the_other
+from evaluation.experiment.tasks import Store
 from tracekit import Trace
 from tracekit.errors import OutputError, SchemaError, TracekitError, UnknownName, UsageError
 
@@ -63,7 +63,7 @@ def finished(real: Trace, tmp_path_factory: pytest.TempPathFactory) -> Path:
     chosen = replace(chosen, other=grid.Source(path=str(folder / "other.swf")), limits=grid.Limits(attempts=2))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRACEKIT_TEST_MARK", str(folder / "mark"))
-        experiment.run(chosen, folder / "run", real, report=False)
+        study.run(chosen, folder / "run", real, report=False)
     assert (folder / "mark").exists()
     return folder / "run"
 
@@ -73,7 +73,7 @@ def twice(real: Trace, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same small experiment in the folders a and b."""
     folder = tmp_path_factory.mktemp("twice")
     for name in ("a", "b"):
-        experiment.run(plan(), folder / name, real, report=False)
+        study.run(plan(), folder / name, real, report=False)
     return folder
 
 
@@ -189,7 +189,7 @@ def test_a_finished_run_is_not_done_again_and_damage_is(real: Trace, twice: Path
     (tasks["score"] / "result.json").write_text('{"task"')
     shutil.rmtree(tasks["train"])
     (place / "tasks" / ".left.123").mkdir()
-    experiment.run(plan(), place, real, report=False)
+    study.run(plan(), place, real, report=False)
     after = {path: path.stat().st_mtime_ns for path in place.glob("tasks/*/result.json")}
     assert set(after) == set(before)
     changed = {path.parent for path in after if after[path] != before[path]}
@@ -200,7 +200,7 @@ def test_a_finished_run_is_not_done_again_and_damage_is(real: Trace, twice: Path
 
 def test_another_seed_or_another_configuration_is_another_task(real: Trace, tmp_path: Path) -> None:
     def keys(chosen: grid.Plan) -> dict[str, set[str]]:
-        tasks = experiment.prepare(chosen, tmp_path, real).grid.tasks()
+        tasks = study.prepare(chosen, tmp_path, real).grid.tasks()
         return {kind: {t.key for t in tasks if t.kind == kind} for kind in ("fit", "score", "train", "evaluate")}
 
     base, more, other = keys(plan()), keys(plan(agents={"seeds": 3})), keys(plan(windows={"jobs": 39}))
@@ -211,22 +211,22 @@ def test_another_seed_or_another_configuration_is_another_task(real: Trace, tmp_
 
 
 def test_a_change_of_the_source_is_another_task(real: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evaluation import source
+    from evaluation.experiment import source
 
     module = tmp_path / "grown.py"
     module.write_text("from plugged import Copy\n\nclass Grown(Copy):\n    pass\n")
     monkeypatch.syspath_prepend(tmp_path)
     chosen = plan(models={"names": ["grown:Grown"]})
     source.digest_of.cache_clear()
-    before = {t.key for t in experiment.prepare(chosen, tmp_path / "run", real).grid.fits}
+    before = {t.key for t in study.prepare(chosen, tmp_path / "run", real).grid.fits}
     module.write_text(module.read_text() + "    # more\n")
     source.digest_of.cache_clear()
-    after = {t.key for t in experiment.prepare(chosen, tmp_path / "run", real).grid.fits}
+    after = {t.key for t in study.prepare(chosen, tmp_path / "run", real).grid.fits}
     assert len(before & after) == 1  # the baseline
 
 
 def test_sources_are_followed_but_not_through_the_front_door() -> None:
-    from evaluation.source import sources
+    from evaluation.experiment.source import sources
 
     names = {path.relative_to(ROOT).as_posix() for path in sources(["generators.lublin", "generators.synth"])}
     assert {"generators/lublin.py", "generators/lublin_fit.py", "tracekit/trace.py"} <= names
@@ -246,10 +246,10 @@ def start(folder: Path, mark: Path, models: str, sleep: float) -> subprocess.Pop
         "models = {samples = 1, baselines = []}\nverdict = {draws = 200}\n"
     )
     code = (
-        "import sys\nfrom evaluation import experiment, grid\nfrom dataclasses import replace\n"
+        "import sys\nfrom evaluation.experiment import grid, study\nfrom dataclasses import replace\n"
         "plan = grid.load(sys.argv[1])\nplan = replace(plan, real=grid.Source(path=sys.argv[2]), "
         "models=replace(plan.models, names=tuple(sys.argv[4].split(','))))\n"
-        "experiment.run(plan, sys.argv[3], report=False)\n"
+        "study.run(plan, sys.argv[3], report=False)\n"
     )
     paths = os.pathsep.join([str(ROOT), str(Path(__file__).parent)])
     return subprocess.Popen(
@@ -307,25 +307,25 @@ def test_a_task_that_takes_too_long_is_given_up(real: Trace, tmp_path: Path, mon
         plan(models={"names": ["plugged:Sleeps"], "baselines": []}, agents={"seeds": 1}),
         limits=grid.Limits(minutes=0.05),
     )
-    found = experiment.run(chosen, tmp_path / "run", real, report=False)
+    found = study.run(chosen, tmp_path / "run", real, report=False)
     assert "longer than" in found["verdicts"][0]["sentence"]
 
 
 def test_one_run_at_a_time_in_a_folder(real: Trace, tmp_path: Path) -> None:
-    with experiment._alone(tmp_path), pytest.raises(OutputError, match="another run"):
-        experiment.run(plan(), tmp_path, real, report=False, force=True)
+    with study._alone(tmp_path), pytest.raises(OutputError, match="another run"):
+        study.run(plan(), tmp_path, real, report=False, force=True)
 
 
 def test_another_experiment_is_not_replaced_unasked(real: Trace, twice: Path, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="another plan"):
-        experiment.run(plan(agents={"seeds": 1}), twice / "a", real, report=False)
+        study.run(plan(agents={"seeds": 1}), twice / "a", real, report=False)
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(OutputError, match="other files"):
-        experiment.run(plan(), tmp_path, real, report=False)
+        study.run(plan(), tmp_path, real, report=False)
 
 
 def test_a_dry_run_writes_nothing(real: Trace, twice: Path, tmp_path: Path) -> None:
-    rows = experiment.dry_run(plan(), tmp_path / "run", real)
+    rows = study.dry_run(plan(), tmp_path / "run", real)
     assert not (tmp_path / "run").exists()
     assert {row["kind"]: row["tasks"] for row in rows} == {
         "fit": 2,
@@ -334,7 +334,7 @@ def test_a_dry_run_writes_nothing(real: Trace, twice: Path, tmp_path: Path) -> N
         "train": 2 * (1 + 1 + 2 * 2),
         "evaluate": 2 * (1 + 1 + 2 * 2),
     }
-    assert all(row["done"] == row["tasks"] for row in experiment.dry_run(plan(), twice / "a", real))
+    assert all(row["done"] == row["tasks"] for row in study.dry_run(plan(), twice / "a", real))
 
 
 # ---- plans -----------------------------------------------------------------------------------------------------------
@@ -377,17 +377,17 @@ def test_a_wrong_plan_is_refused(given: dict[str, Any], error: type[Exception]) 
 )
 def test_wrong_names_are_refused_before_any_work(real: Trace, tmp_path: Path, change: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        experiment.run(plan(**change), tmp_path / "run", real, report=False)
+        study.run(plan(**change), tmp_path / "run", real, report=False)
     assert not (tmp_path / "run" / "tasks").exists()
 
 
 def test_traces_that_are_too_short_or_sizeless_are_refused(real: Trace, tmp_path: Path) -> None:
     with pytest.raises(TracekitError, match="at least 50"):
-        experiment.run(plan(), tmp_path, real.head(100), report=False)
+        study.run(plan(), tmp_path, real.head(100), report=False)
     with pytest.raises(TracekitError, match="too few for 3 windows"):
-        experiment.run(plan(windows={"jobs": 400}), tmp_path, real, report=False)
+        study.run(plan(windows={"jobs": 400}), tmp_path, real, report=False)
     with pytest.raises(TracekitError, match="--procs"):
-        experiment.divide(real.replace(machine=real.machine.replace(procs=None)), plan())
+        study.divide(real.replace(machine=real.machine.replace(procs=None)), plan())
 
 
 def test_paths_of_a_plan_start_from_its_folder(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_the_short_form_judges_a_trace_made_elsewhere(place: Path, run: Run) -> 
 
 
 def test_an_interrupt_says_how_to_go_on(place: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evaluation import runner
+    from evaluation.experiment import runner
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

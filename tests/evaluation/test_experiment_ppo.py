@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import tracekit
-from evaluation.heldout import Heldout, schedulable
-from evaluation.learners import LEARNERS
+from evaluation.experiment.heldout import Heldout, schedulable
+from evaluation.experiment.learners import LEARNERS
 from tracekit.errors import SchemaError, UnknownName, UsageError
 
 pytest.importorskip("torch")

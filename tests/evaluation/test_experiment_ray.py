@@ -10,9 +10,9 @@ import pytest
 from test_experiment import plan
 
 import tracekit
-from evaluation import experiment
-from evaluation.compare import compare
-from evaluation.tasks import Store
+from evaluation.experiment import study
+from evaluation.experiment.compare import compare
+from evaluation.experiment.tasks import Store
 from tracekit.errors import TracekitError
 
 ray = pytest.importorskip("ray")
@@ -35,14 +35,14 @@ def test_ray_gives_the_same_numbers_although_a_worker_is_killed(mark: Path, tmp_
         score={"families": ["marginal"]},
     )
     try:
-        found = experiment.run(chosen, tmp_path / "ray", real, engine="ray", report=False)
+        found = study.run(chosen, tmp_path / "ray", real, engine="ray", report=False)
     finally:
         ray.shutdown()
     assert mark.exists(), "no worker was killed"
     by_model = {one["model"]: one for one in found["verdicts"]}
     assert by_model["plugged:KilledOnce"]["verdict"] == "equivalent"
     assert by_model["plugged:Throws"]["sentence"] == "failed: RuntimeError: no luck today"
-    experiment.run(chosen, tmp_path / "local", real, report=False)  # the mark is there now: nobody is killed
+    study.run(chosen, tmp_path / "local", real, report=False)  # the mark is there now: nobody is killed
     assert compare(tmp_path / "local", tmp_path / "ray")["same"]
     places = [{path.parent.name for path in (tmp_path / run).glob("tasks/*/result.json")} for run in ("local", "ray")]
     assert places[0] == places[1]
@@ -50,7 +50,7 @@ def test_ray_gives_the_same_numbers_although_a_worker_is_killed(mark: Path, tmp_
 
 
 def test_no_cluster_is_one_clear_line(tmp_path: Path) -> None:
-    from evaluation.engines import Ray
+    from evaluation.experiment.engines import Ray
 
     with pytest.raises(TracekitError, match="no Ray cluster at"):
         Ray(Store(tmp_path), address="127.0.0.1:1")

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from evaluation.base import Score
-from evaluation.build import Maker
-from evaluation.grid import Plan, from_dict
-from evaluation.judging import flags, sensitivity, verdicts, within_noise
+from evaluation.experiment.build import Maker
+from evaluation.experiment.grid import Plan, from_dict
+from evaluation.experiment.judging import flags, sensitivity, verdicts, within_noise
+from evaluation.experiment.results import table_of
+from evaluation.experiment.verdict import Verdict, failed
 from evaluation.noise import Floor
-from evaluation.results import table_of
-from evaluation.verdict import Verdict, failed
 
 PLAN = from_dict({"models": {"names": ["good", "bad", "gone"], "samples": 2, "baselines": []}, "agents": {"seeds": 2}})
 WINDOWS = 12

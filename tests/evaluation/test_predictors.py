@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from evaluation.predictors import interval, predictors, spearman
+from evaluation.experiment.predictors import interval, predictors, spearman
 
 
 def test_spearman_is_scipys() -> None:

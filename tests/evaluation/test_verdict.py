@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from evaluation.verdict import Estimate, estimate, failed, judge, more_windows
+from evaluation.experiment.verdict import Estimate, estimate, failed, judge, more_windows
 
 MARGIN = 0.1
 BOUND = math.log1p(MARGIN)

@@ -15,8 +15,8 @@ from tracekit.cli.traces import From, Procs
 from tracekit.errors import TracekitError, UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from evaluation.grid import Plan
-    from evaluation.runner import Status
+    from evaluation.experiment.grid import Plan
+    from evaluation.experiment.runner import Status
 
 _MARKS = {"equivalent": "=", "better": "+", "worse": "−", "undecided": "?", "failed": "✗"}
 
@@ -54,8 +54,8 @@ def experiment(
 
     Example: `tracekit experiment sample.swf --models lublin,user-resample --learner pick-heuristic -o run`
     """
-    from evaluation import experiment as library
-    from evaluation.engines import ENGINES, cores
+    from evaluation.experiment import study as library
+    from evaluation.experiment.engines import ENGINES, cores
 
     if engine not in ENGINES:
         raise UnknownName("engine", engine, ENGINES)
@@ -112,7 +112,7 @@ def verdict(
 
     Example: `tracekit verdict sample.swf made.swf --learner pick-heuristic`
     """
-    from evaluation import short
+    from evaluation.experiment import short
 
     with _Display() as display:
         found = short.verdict(
@@ -150,7 +150,7 @@ def compare(
 
     Example: `tracekit compare run1 run2`
     """
-    from evaluation.compare import compare as library
+    from evaluation.experiment.compare import compare as library
 
     found = library(first, second)
     if json:
@@ -167,7 +167,7 @@ def compare(
 
 
 def _plan(config: str | None) -> Plan:
-    from evaluation import grid
+    from evaluation.experiment import grid
 
     return grid.load(config) if config else grid.Plan()
 

@@ -14,9 +14,9 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from evaluation.build import Agent, Grid
-from evaluation.heldout import MEASURED
-from evaluation.tasks import Result, Store
+from evaluation.experiment.build import Agent, Grid
+from evaluation.experiment.heldout import MEASURED
+from evaluation.experiment.tasks import Result, Store
 from tracekit.errors import FormatError
 
 KINDS = ("score", "floor", "agent", "heuristic", "difference", "curve", "cost")

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluation import results as tidy
-from evaluation.verdict import bracket, percent
+from evaluation.experiment import results as tidy
+from evaluation.experiment.verdict import bracket, percent
 from tracekit.files import write_text
 
 SUMMARY, FIGURE = "summary.md", "verdicts.png"

@@ -1,4 +1,4 @@
-"""A process that does tasks for `evaluation.engines.Local`: JSON lines in, JSON lines out. Not for people.
+"""A process that does tasks for `engines.Local`: JSON lines in, JSON lines out. Not for people.
 
 It leads a session of its own, so that Ctrl-C in a terminal reaches only the parent, which decides; and it ends when the
 parent does, however that came about: nobody goes on working for a run that is gone.
@@ -13,8 +13,8 @@ import sys
 import threading
 from pathlib import Path
 
-from evaluation.steps import perform
-from evaluation.tasks import Store, Task
+from evaluation.experiment.steps import perform
+from evaluation.experiment.tasks import Store, Task
 
 
 def main() -> None:

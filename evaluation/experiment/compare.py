@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from evaluation import results as tidy
-from evaluation.experiment import TABLE, read_run
+from evaluation.experiment import results as tidy
+from evaluation.experiment.study import TABLE, read_run
 
 _BY = ["kind", "arm", "model", "seed", "agent_seed", "load", "window", "key"]
 _NUMBERS = ["value", "real", "low", "high"]

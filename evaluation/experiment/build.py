@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.grid import Plan
-from evaluation.tasks import Input, Task
+from evaluation.experiment.grid import Plan
+from evaluation.experiment.tasks import Input, Task
 
 REAL, MODEL, BASELINE, OTHER, UNTRAINED, SCARCE, HELPED = (
     "real",

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evaluation.heldout import Heldout, schedulable
-from evaluation.tasks import LOG, Result, Task
+from evaluation.experiment.heldout import Heldout, schedulable
+from evaluation.experiment.tasks import LOG, Result, Task
 from tracekit import stats
 from tracekit.errors import TracekitError
 from tracekit.registry import imported
@@ -86,7 +86,7 @@ def score(params: Mapping[str, Any], inputs: Inputs, out: Path) -> None:
 
 def train(params: Mapping[str, Any], inputs: Inputs, out: Path) -> None:
     """Train one agent on one trace, or on two of them one after the other."""
-    from evaluation.learners import LEARNERS
+    from evaluation.experiment.learners import LEARNERS
 
     traces = [schedulable(Trace.load(inputs[name])) for name in ("trace", "more") if name in inputs]
     LEARNERS.get(params["learner"])().train(
@@ -115,7 +115,7 @@ def one_after_the_other(first: Trace, second: Trace) -> Trace:
 
 def evaluate(params: Mapping[str, Any], inputs: Inputs, out: Path) -> None:
     """Let one agent schedule the held-out windows."""
-    from evaluation.learners import LEARNERS
+    from evaluation.experiment.learners import LEARNERS
 
     heldout = Heldout.of(Trace.load(inputs["test"]), params["windows"])
     learner = LEARNERS.get(params["learner"])()

@@ -12,10 +12,19 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from evaluation.tasks import code_digest
+from evaluation.experiment.tasks import code_digest
 
 ROOMS = ("tracekit", "generators", "evaluation")
-DOORS = ("tracekit", "tracekit.api", "tracekit.cli", "tracekit.demo", "tracekit.plots", "generators", "evaluation")
+DOORS = (
+    "tracekit",
+    "tracekit.api",
+    "tracekit.cli",
+    "tracekit.demo",
+    "tracekit.plots",
+    "generators",
+    "evaluation",
+    "evaluation.experiment",
+)
 
 
 def sources(modules: Iterable[str]) -> set[Path]:

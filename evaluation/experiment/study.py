@@ -1,14 +1,14 @@
-"""Do agents trained on synthetic jobs match those trained on real ones? The whole experiment, top to bottom.
+"""The whole experiment, top to bottom.
 
 1. `divide` the real trace by time: train, validation, test.
-2. Fit every generator on train alone and draw samples; score them (`evaluation.steps.fit`, `score`).
+2. Fit every generator on train alone and draw samples; score them (`steps.fit`, `steps.score`).
 3. Train agents, all with one configuration, on real jobs, on every sample, on the trivial baselines, on another real
    trace, on a scarce part of the real jobs with and without synthetic ones added (`steps.train`).
 4. Let all of them, and the heuristics, schedule the same held-out real windows (`steps.evaluate`).
-5. Say for every generator whether that makes a difference (`evaluation.judging`, `evaluation.verdict`).
+5. Say for every generator whether that makes a difference (`judging`, `verdict`).
 
-Steps 2 to 4 are tasks (`evaluation.tasks`), listed by `evaluation.build` and worked through by `evaluation.runner` on
-an engine (`evaluation.engines`). A run that was interrupted goes on where it was when it is asked for again.
+Steps 2 to 4 are `tasks`, listed by `build` and worked through by `runner` on one of the `engines`. A run that was
+interrupted goes on where it was when it is asked for again.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluation import results as tidy
 from evaluation.base import METRICS
-from evaluation.build import Code, Grid, Maker, build
-from evaluation.engines import engine_named
-from evaluation.grid import Plan, Source
-from evaluation.heldout import check_load, schedulable, starts
-from evaluation.judging import verdicts
-from evaluation.learners import LEARNERS
-from evaluation.runner import Progress, Runner
-from evaluation.source import digest_of
-from evaluation.steps import on_the_same_machine
-from evaluation.summary import write_summary
-from evaluation.tasks import Input, Result, Store, digest, file_digest
+from evaluation.experiment import results as tidy
+from evaluation.experiment.build import Code, Grid, Maker, build
+from evaluation.experiment.engines import engine_named
+from evaluation.experiment.grid import Plan, Source
+from evaluation.experiment.heldout import check_load, schedulable, starts
+from evaluation.experiment.judging import verdicts
+from evaluation.experiment.learners import LEARNERS
+from evaluation.experiment.runner import Progress, Runner
+from evaluation.experiment.source import digest_of
+from evaluation.experiment.steps import on_the_same_machine
+from evaluation.experiment.summary import write_summary
+from evaluation.experiment.tasks import Input, Result, Store, digest, file_digest
 from generators import MODELS
 from tracekit.errors import FormatError, OutputError, TracekitError, UnknownName, UsageError
 from tracekit.files import write_text
@@ -223,7 +223,7 @@ def _code(plan: Plan, makers: list[Maker]) -> Code:
             if maker.target
         },
         score=digest_of("evaluation.score", *scoring),
-        train=digest_of(learner, "evaluation.heldout"),
+        train=digest_of(learner, "evaluation.experiment.heldout"),
     )
 
 

@@ -40,7 +40,7 @@ class Input:
 class Task:
     """One piece of work."""
 
-    kind: str  # a name of `evaluation.steps.STEPS`
+    kind: str  # a name of `steps.STEPS`
     params: Mapping[str, Any]  # plain values
     inputs: Mapping[str, Input]
     code: str  # hash of the source that does it

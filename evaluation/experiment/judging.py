@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 
 from evaluation.base import Score
-from evaluation.build import BASELINE, HELPED, MODEL, OTHER, REAL, SCARCE, UNTRAINED, Maker
-from evaluation.grid import Plan
-from evaluation.heldout import check_load
+from evaluation.experiment.build import BASELINE, HELPED, MODEL, OTHER, REAL, SCARCE, UNTRAINED, Maker
+from evaluation.experiment.grid import Plan
+from evaluation.experiment.heldout import check_load
+from evaluation.experiment.predictors import predictors
+from evaluation.experiment.results import finite, heuristic_scores, log_scores
+from evaluation.experiment.verdict import Estimate, Floats, Verdict, bracket, estimate, failed, judge, percent
 from evaluation.noise import Floor
-from evaluation.predictors import predictors
-from evaluation.results import finite, heuristic_scores, log_scores
 from evaluation.score import badness
-from evaluation.verdict import Estimate, Floats, Verdict, bracket, estimate, failed, judge, percent
 
 Logs = dict[int, dict[int, dict[str, Floats]]]  # sample -> agent's seed -> load -> (windows,)
 

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from evaluation.heldout import Heldout, Row
+from evaluation.experiment.heldout import Heldout, Row
 from tracekit.errors import MissingExtra, SchemaError, UnknownName
 from tracekit.trace import Trace
 

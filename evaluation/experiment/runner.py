@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from evaluation.engines import Engine
-from evaluation.grid import Limits
-from evaluation.tasks import Result, Store, Task
+from evaluation.experiment.engines import Engine
+from evaluation.experiment.grid import Limits
+from evaluation.experiment.tasks import Result, Store, Task
 
 #: How often the display is told something although nothing has ended, in seconds.
 _BEAT = 1.0

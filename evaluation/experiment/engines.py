@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from evaluation.tasks import Result, Store, Task
+from evaluation.experiment.tasks import Result, Store, Task
 from tracekit.errors import MissingExtra, TracekitError, UnknownName
 
 ENGINES = ("local", "ray")
@@ -117,7 +117,7 @@ class Local:
     def _worker(self) -> subprocess.Popen[str]:
         paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
         return subprocess.Popen(
-            [sys.executable, "-m", "evaluation.worker"],
+            [sys.executable, "-m", "evaluation.experiment.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # each task keeps what it prints in its own log
@@ -268,7 +268,7 @@ def _work_far_away(
     import tempfile
 
     sys.path += [path for path in paths if path and path not in sys.path]  # models of one's own, where they are there
-    from evaluation.steps import perform
+    from evaluation.experiment.steps import perform
 
     with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
         inputs = {}

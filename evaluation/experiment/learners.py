@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from evaluation.heldout import Heldout, Row, schedulable
+from evaluation.experiment.heldout import Heldout, Row, schedulable
 from tracekit.errors import TracekitError, UnknownName
 from tracekit.registry import Registry
 from tracekit.trace import Trace
@@ -107,6 +107,6 @@ class PickHeuristic:
 #: Learners by name; nothing is imported before it is asked for.
 LEARNERS: Registry[type[Learner]] = Registry(
     "learner",
-    {"ppo": "evaluation.ppo:PPO", "pick-heuristic": "evaluation.learners:PickHeuristic"},
+    {"ppo": "evaluation.experiment.ppo:PPO", "pick-heuristic": "evaluation.experiment.learners:PickHeuristic"},
     group="tracekit.learners",
 )

@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from evaluation.experiment import read_source, run
-from evaluation.grid import Agents, Judging, Models, Plan, Source, Windows
-from evaluation.runner import Progress
+from evaluation.experiment.grid import Agents, Judging, Models, Plan, Source, Windows
+from evaluation.experiment.runner import Progress
+from evaluation.experiment.study import read_source, run
 
 #: What the command prints of the scores, and what would be best.
 SHOWN = {
