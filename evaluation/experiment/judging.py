@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,8 +73,20 @@ class Judge:
         planned = len(self.logs.get((arm, model), {}))
         lost = max(self._samples(arm, model), planned) - len(pooled)
         facts = verdict.facts | {"by_load": by_load, "samples_lost": lost}
-        sentence = verdict.sentence + (f" ({lost} of its samples failed)" if lost else "")
-        return Verdict(verdict.model, verdict.verdict, sentence, verdict.difference, verdict.low, verdict.high, facts)
+        but = "; ".join(self._reservations(arm, model, pooled.shape, lost))
+        return dataclasses.replace(verdict, sentence=verdict.sentence + (f" ({but})" if but else ""), facts=facts)
+
+    def _reservations(self, arm: str, model: str, shape: tuple[int, ...], lost: int) -> Iterator[str]:
+        """Say what a reader of the sentence alone would not know: what is missing, and what could not vary."""
+        samples, seeds, _ = shape
+        if lost:
+            yield f"{lost} of its samples failed"
+        if seeds < self.plan.agents.seeds:
+            yield f"{self.plan.agents.seeds - seeds} of the {self.plan.agents.seeds} agents to compare with failed"
+        if seeds == 1:
+            yield "one agent a trace: others may differ"
+        if samples == 1 and self._samples(arm, model) == 1 and self._is_drawn(arm, model):
+            yield "one sample: others may differ"
 
     def heuristics(self) -> list[dict[str, Any]]:
         """Return what every heuristic reaches on the same windows, and how agents trained on real jobs compare."""
@@ -95,9 +108,13 @@ class Judge:
         return estimate(differences, draws=self.plan.verdict.draws, seed=self.plan.seed)
 
     def _samples(self, arm: str, model: str) -> int:
-        if arm not in (MODEL, BASELINE, HELPED):
-            return 1
-        return len(self.plan.models.traces.get(model, ())) or self.plan.models.samples
+        if not self._is_drawn(arm, model):
+            return len(self.plan.models.traces.get(model, ())) or 1
+        return self.plan.models.samples
+
+    def _is_drawn(self, arm: str, model: str) -> bool:
+        """Tell whether a generator made the jobs, which could have made others; a trace that is given is what it is."""
+        return arm in (MODEL, BASELINE, HELPED) and model not in self.plan.models.traces
 
     def _reason(self, arm: str, model: str, base: str) -> str:
         for wanted in ((arm, model), (base, "")):
@@ -116,15 +133,18 @@ def verdicts(
     floors = _floors(frame)
     found: dict[str, list[dict[str, Any]]] = {"verdicts": [], "baselines": [], "arms": [], "scarce": []}
     differences: dict[str, float] = {}
+    untrained, beside = judge_.compare(UNTRAINED, "", UNTRAINED), judge_.heuristics()
+    noticed = sensitivity(untrained, beside, plan.verdict.margin)
     for maker in makers:
         verdict = judge_.compare(BASELINE if maker.baseline else MODEL, maker.name, maker.name)
+        if verdict.verdict == "equivalent" and noticed["sensitive"] is False:
+            verdict = dataclasses.replace(verdict, sentence=f"{verdict.sentence}; but a bad trace would not be noticed")
         own = scores.get(maker.name, {})
         extra = {"flags": flags(own), "fidelity": within_noise(own, floors), "copies": maker.copies}
         found["baselines" if maker.baseline else "verdicts"].append(verdict.to_dict() | extra)
         if verdict.verdict != "failed":
             differences[maker.name] = verdict.difference
     arms = {arm for arm, _ in judge_.logs} | {failure["arm"] for failure in failures}
-    untrained = judge_.compare(UNTRAINED, "", UNTRAINED)
     found["arms"].append(untrained.to_dict())
     if OTHER in arms:
         found["arms"].append(judge_.compare(OTHER, "", OTHER).to_dict())
@@ -135,7 +155,6 @@ def verdicts(
             verdict = judge_.compare(HELPED, model, model, base=SCARCE, against=against)
             plain = verdict.to_dict()
             found["scarce"].append(plain | {"verdict": _HELP.get(verdict.verdict, verdict.verdict)})
-    beside = judge_.heuristics()
     rows, note = predictors(_badness(scores), differences, seed=plan.seed)
     return {
         "real": real,
@@ -146,7 +165,7 @@ def verdicts(
         "learner": plan.agents.learner,
         **found,
         "heuristics": beside,
-        "sensitivity": sensitivity(untrained, beside, plan.verdict.margin),
+        "sensitivity": noticed,
         "predictors": rows,
         "predictors_note": note,
     }, judge_.differences

@@ -13,6 +13,11 @@ seed begin alike and see the same windows, so they are compared with each other.
 the bootstrap variance of a mean unbiased even for three seeds (Rao & Wu, JASA 83, 1988); t quantiles with
 Satterthwaite's degrees of freedom account for how few there are. A lone seed or sample cannot vary: then the verdict is
 about it alone.
+
+*Neighbours.* Windows follow each other in time, and where one differs the next tends to. n windows whose differences
+form a first-order autoregression with coefficient ρ are worth n (1 − ρ) / (1 + ρ) independent ones (Bayley &
+Hammersley, Suppl. J. R. Stat. Soc. 8, 1946), so only so many are drawn. ρ is estimated, less its bias (Marriott & Pope,
+Biometrika 41, 1954); a negative one counts as none, so that it only ever widens an interval.
 """
 
 from __future__ import annotations
@@ -30,6 +35,8 @@ Outcome = Literal["equivalent", "worse", "better", "undecided", "failed"]
 
 #: Windows below which no verdict is given.
 FEWEST_WINDOWS = 3
+#: Windows below which nothing can be said about how alike neighbours are.
+FEWEST_FOR_LIKENESS = 8
 #: The answer to "how many more windows?" aims at this chance of a decision; beyond so many it is no advice.
 POWER = 0.8
 MOST_WINDOWS = 100_000
@@ -45,6 +52,7 @@ class Estimate:
     seeds: float  # variance due to seeds and samples, which no number of windows takes away
     units: tuple[int, int]  # samples, and seeds of agents
     per_window: Floats  # (windows,)
+    independent: float  # windows that do not resemble their neighbours and would tell as much
 
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return the 1 − 2α interval."""
@@ -73,9 +81,24 @@ class Estimate:
     @property
     def autocorrelation(self) -> float:
         """Return the lag-1 autocorrelation of the differences: far from 0, windows are no independent draws."""
-        gaps = self.per_window - self.per_window.mean()
-        total = float((gaps**2).sum())
-        return float((gaps[1:] * gaps[:-1]).sum() / total) if total > 0 else float("nan")
+        return _autocorrelation(self.per_window)
+
+
+def _autocorrelation(values: Floats) -> float:
+    gaps = values - values.mean()
+    total = float((gaps**2).sum())
+    return float((gaps[1:] * gaps[:-1]).sum() / total) if total > 0 else float("nan")
+
+
+def _independent(per_window: Floats) -> float:
+    """Return how many independent windows tell as much as these, which may resemble their neighbours."""
+    n, seen = len(per_window), _autocorrelation(per_window)
+    if n < FEWEST_FOR_LIKENESS or not math.isfinite(seen):
+        return float(n)
+    likeness = (n * seen + 1) / (n - 4)  # without the bias of about −(1 + 4 ρ) / n
+    if likeness <= 0:
+        return float(n)
+    return max(float(FEWEST_WINDOWS), n * (1 - likeness) / (1 + likeness))
 
 
 def _tail(excess: float, error: float, freedom: float) -> float:
@@ -88,18 +111,19 @@ def estimate(differences: Floats, *, draws: int = 4000, seed: int = 0) -> Estima
     """Return the mean of log score differences, (samples, seeds, windows), all on the same windows."""
     samples, seeds, windows = differences.shape
     rng = np.random.default_rng([seed, samples, seeds, windows])
+    means = [differences.mean(axis=axes) for axes in ((1, 2), (0, 2), (0, 1))]
+    independent = _independent(means[2])
+    taken = [samples - 1, seeds - 1, int(independent) - 1]  # units drawn, and degrees of freedom
     drawn = np.einsum(
         "ds,da,dw,saw->d",
-        _weights(samples, draws, rng),
-        _weights(seeds, draws, rng),
-        _weights(windows, draws, rng),
+        *(_weights(units, take, draws, rng) for units, take in zip(differences.shape, taken, strict=True)),
         differences,
         optimize=True,
     )
-    means = [differences.mean(axis=axes) for axes in ((1, 2), (0, 2), (0, 1))]
     parts = [_variance_of_mean(values) for values in means]
+    parts[2] *= windows / independent
     total = sum(parts)
-    spread = sum(part**2 / (len(values) - 1) for part, values in zip(parts, means, strict=True) if part > 0)
+    spread = sum(part**2 / take for part, take in zip(parts, taken, strict=True) if part > 0)
     return Estimate(
         value=float(differences.mean()),
         error=float(drawn.std(ddof=1)) if total > 0 else 0.0,
@@ -107,14 +131,15 @@ def estimate(differences: Floats, *, draws: int = 4000, seed: int = 0) -> Estima
         seeds=_lasting(differences.mean(axis=1)) + _lasting(differences.mean(axis=0)),
         units=(samples, seeds),
         per_window=means[2],
+        independent=independent,
     )
 
 
-def _weights(units: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Return the weights of ``draws`` resamples, (draws, units), each of n − 1 of the n units; a lone unit stays."""
+def _weights(units: int, taken: int, draws: int, rng: np.random.Generator) -> Floats:
+    """Return the weights of ``draws`` resamples, (draws, units), each of ``taken`` of the units; a lone unit stays."""
     if units == 1:
         return np.ones((draws, 1))
-    return rng.multinomial(units - 1, np.full(units, 1 / units), size=draws) / (units - 1)
+    return rng.multinomial(taken, np.full(units, 1 / units), size=draws) / taken
 
 
 def _lasting(table: Floats) -> float:
@@ -196,6 +221,7 @@ def judge(
         "windows_worse": found.share_worse,
         "windows": windows,
         "window_autocorrelation": _finite(found.autocorrelation),
+        "windows_independent": found.independent,
         "more_windows": more,
         "standard_error": found.error,
         "share_of_seeds": found.seeds / found.error**2 if found.error > 0 else None,

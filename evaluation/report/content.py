@@ -62,6 +62,7 @@ class Content:
     others: Sequence[Mapping[str, Any]] = ()  # the same for baselines, untrained agents, another real trace
     scarce: Sequence[Mapping[str, Any]] = ()  # the same for synthetic jobs added to few real ones
     sensitivity: str = ""  # would the experiment notice a bad trace at all? a sentence
+    sensitive: bool | None = None  # the same in a word; None = unknown
     margin: float | None = None  # of the equivalence test, as a share: 0.05 = 5 %
     metric: str = "mean_bsld"  # what agents are judged by; lower is better
     learning: pd.DataFrame | None = None  # arm, seed, step, score: what an agent reaches on validation as it learns

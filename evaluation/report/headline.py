@@ -28,6 +28,8 @@ def _verdict_headline(content: Content) -> Words:
         names = [str(v["model"]) for v in content.verdicts if v["verdict"] == outcome]
         if names:
             said += ["; " if len(said) > 1 else "", Bold(phrase), f" for {listed(names)}"]
+    if content.sensitive is False and any(v["verdict"] == "equivalent" for v in content.verdicts):
+        return [*said, ". ", Bold("A bad trace would not be noticed here"), ", so being as good says little."]
     return [*said, "."]
 
 

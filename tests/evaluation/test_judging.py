@@ -106,6 +106,24 @@ def test_an_experiment_that_notices_nothing_says_so() -> None:
     assert sensitivity(failed("untrained", "x"), [], 0.1)["sensitive"] is None
 
 
+def test_the_sentence_says_what_it_does_not_know() -> None:
+    plan = from_dict({"models": {"names": ["good"], "samples": 1, "baselines": []}, "agents": {"seeds": 2}})
+    out = found(rows("real", "", 1.0, 1, seeds=1), rows("model", "good", 1.0, 1), plan=plan)
+    said = out["verdicts"][0]["sentence"]
+    assert "1 of the 2 agents to compare with failed; one agent a trace: others may differ; one sample" in said
+    plain = found(rows("real", "", 1.0, 1), rows("model", "good", 1.0), rows("untrained", "", 3.0, 1))["verdicts"][0]
+    assert plain["sentence"].endswith("+0.0 % [+0.0 %, +0.0 %]")
+
+
+def test_an_equivalence_that_means_little_says_so_itself() -> None:
+    parts = [rows("real", "", 1.0, 1), rows("model", "good", 1.0), rows("model", "bad", 1.5)]
+    out = found(*parts, rows("untrained", "", 1.01, 1))
+    good, bad, _ = out["verdicts"]
+    assert good["verdict"] == "equivalent"
+    assert good["sentence"].endswith("but a bad trace would not be noticed")
+    assert "noticed" not in bad["sentence"]
+
+
 def test_flags_look_at_the_hold_out() -> None:
     assert flags({"privacy.exact_copies": Score(0.08, real=0.07)}) == []
     (flag,) = flags({"privacy.exact_copies": Score(1.0, real=0.07)})
