@@ -45,7 +45,7 @@ def match_load(trace: Trace, demand: float, *, tolerance: float = 0.002) -> tupl
     With a calendar the gaps are stretched in operational time, so that rush hours stay where they are.
     """
     made = in_order(trace)
-    if not stats.span(made) > 0 or not stats.work(made).sum() > 0:
+    if not stats.span(made) > 0 or not 0 < stats.work(made).sum() < np.inf:
         return made, 1.0
     gaps, clock = _gaps(made)
     start, grain = float(made.column("submit_time")[0]), grain_of(made.column("submit_time"))

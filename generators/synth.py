@@ -318,7 +318,10 @@ def _sampled(fitted: Fitted, n_jobs: int, seed: int, only: Mapping[str, str] | N
     model = fitted.model
     if isinstance(model, TableModel):
         return model.sample(n_jobs, seed=seed, only=only, balance=balance)
-    return _rejected(model, n_jobs, seed, only) if only else model.sample(n_jobs, seed=seed)
+    made: object = _rejected(model, n_jobs, seed, only) if only else model.sample(n_jobs, seed=seed)
+    if not isinstance(made, Trace):  # a model of somebody else's
+        raise TracekitError(f"garbage: sample returned a {type(made).__name__} in place of a Trace")
+    return made
 
 
 def _rejected(model: Generator, n_jobs: int, seed: int, only: Mapping[str, str]) -> Trace:

@@ -18,7 +18,7 @@ import numpy as np
 from evaluation.experiment.grid import Plan
 from evaluation.experiment.tasks import Input, Task
 
-REAL, MODEL, BASELINE, OTHER, UNTRAINED, SCARCE, HELPED = (
+ARMS = REAL, MODEL, BASELINE, OTHER, UNTRAINED, SCARCE, HELPED = (
     "real",
     "model",
     "baseline",

@@ -6,6 +6,7 @@ comes back as ``lost``; whoever schedules decides whether it is tried again.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -28,6 +29,8 @@ ONE_THREAD = {
     "NUMBA_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
+#: How long a process that has stopped answering may take to end by itself, in seconds.
+_LAST_WORDS = 10.0
 
 
 class Engine(Protocol):
@@ -81,12 +84,14 @@ class Local:
 
     def wait(self, seconds: float) -> list[tuple[Task, Result]]:
         """Read the answers of processes that have one, and find those that died."""
+        answered = [event.data for event, _ in self._ears.select(seconds)]
+        # a child of a dead process may hold its pipe open, which then never says that it has ended
+        dead = [worker for worker in self._busy if worker.poll() is not None and worker not in answered]
         ended = []
-        for event, _ in self._ears.select(seconds):
-            worker: subprocess.Popen[str] = event.data
+        for worker in [*answered, *dead]:
             task = self._busy.pop(worker)
             self._ears.unregister(_pipe(worker))
-            line = _pipe(worker).readline()
+            line = _pipe(worker).readline() if worker in answered else ""
             if line.endswith("\n"):  # a process that dies while answering leaves half a line
                 ended.append((task, Result(**json.loads(line))))
                 if task.heavy:
@@ -94,8 +99,8 @@ class Local:
                 else:
                     self._idle.append(worker)
             else:
+                ended.append((task, Result(ok=False, reason=_how_it_died(_left_alone(worker)), lost=True)))
                 _end(worker)
-                ended.append((task, Result(ok=False, reason=_how_it_died(worker.returncode), lost=True)))
         return ended
 
     def stop(self, task: Task) -> None:
@@ -132,8 +137,18 @@ def _pipe(worker: subprocess.Popen[str]) -> Any:
     return worker.stdout
 
 
+def _left_alone(worker: subprocess.Popen[str]) -> int | None:
+    """Return how a process ends whose answers have ended; killed at once, all would seem to die of that."""
+    try:
+        return worker.wait(_LAST_WORDS)
+    except subprocess.TimeoutExpired:
+        return None
+
+
 def _end(worker: subprocess.Popen[str]) -> None:
-    worker.kill()
+    """Kill a process with all that it has started: it leads a session of its own."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(worker.pid, signal.SIGKILL)
     worker.wait()
     for pipe in (worker.stdin, worker.stdout):
         try:
@@ -144,9 +159,11 @@ def _end(worker: subprocess.Popen[str]) -> None:
 
 
 def _how_it_died(code: int | None) -> str:
+    if code is None:
+        return "its process stopped answering"
     if code == -signal.SIGKILL:
         return "its process was killed (signal 9), as systems do when memory runs out"
-    return f"its process died (signal {-code})" if code and code < 0 else f"its process ended by itself (code {code})"
+    return f"its process died (signal {-code})" if code < 0 else f"its process ended by itself (code {code})"
 
 
 def cores() -> int:

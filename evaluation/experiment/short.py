@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from evaluation.experiment.build import ARMS
 from evaluation.experiment.grid import Agents, Judging, Models, Plan, Source, Windows
 from evaluation.experiment.runner import Progress
 from evaluation.experiment.study import read_source, run
@@ -50,6 +51,7 @@ def verdict(
     """
     source = Source(path=real, procs=procs, format=format)
     name = Path(synth).name.split(".")[0]
+    name = name if name and name not in ARMS else f"synthetic {name}".strip()
     trace = read_source(source)
     length = max(16, min(WINDOW, round(0.2 * len(trace)) // 10))
     plan = Plan(

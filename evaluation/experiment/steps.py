@@ -154,8 +154,10 @@ def perform(task: Task, inputs: Inputs, out: Path) -> Result:
         except MemoryError:
             reason = "out of memory"
         except Exception as error:
+            reason = _said(error)
             traceback.print_exc()
-            reason = str(error) if isinstance(error, TracekitError) else f"{type(error).__name__}: {error}"
+        except BaseException as error:  # sys.exit, by a model or because the process is asked to end: who can tell?
+            reason, lost = f"it asked its process to end ({_said(error)})", True
     return Result(
         ok=not reason,
         reason=" ".join(reason.split())[:500],
@@ -164,6 +166,16 @@ def perform(task: Task, inputs: Inputs, out: Path) -> Result:
         wall_s=time.perf_counter() - began,
         peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     )
+
+
+def _said(error: BaseException) -> str:
+    """Return an error's kind and words; those of other people's errors may fail themselves."""
+    kind = type(error).__name__
+    try:
+        words = str(error)
+    except Exception:
+        return kind
+    return words if isinstance(error, TracekitError) and words else f"{kind}: {words}" if words else kind
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from typing import Any
 
 from evaluation.base import METRICS
 from evaluation.experiment import results as tidy
-from evaluation.experiment.build import Code, Grid, Maker, build
+from evaluation.experiment.build import ARMS, Code, Grid, Maker, build
 from evaluation.experiment.engines import engine_named
 from evaluation.experiment.grid import Plan, Source
 from evaluation.experiment.heldout import check_load, schedulable, starts
@@ -177,6 +177,9 @@ def _check(plan: Plan) -> None:
         _target(name)
     for load in plan.windows.loads:
         check_load(load)
+    for name in plan.models.traces:
+        if not name or name in ARMS or name in plan.models.names:
+            raise UsageError(f"[models.traces]: '{name}' stands for something else already; choose another name")
     if not plan.models.names and not plan.models.traces:
         raise UsageError(f"no models: name them with --models or in [models]; known: {', '.join(MODELS)}")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -26,7 +27,7 @@ def main() -> None:
     def listen() -> None:
         for line in sys.stdin:
             waiting.put(line)
-        os._exit(0)  # the parent is gone
+        os.killpg(0, signal.SIGKILL)  # the parent is gone; this session is ours, with whatever a model has started
 
     threading.Thread(target=listen, daemon=True).start()
     while True:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -74,6 +75,48 @@ class Killed(_Plugged):
 
     def fit(self, trace: Trace, /, *, seed: int) -> Self:
         os.kill(os.getpid(), signal.SIGKILL)
+        return self
+
+
+class Leaves(_Plugged):
+    """Asks its process to end."""
+
+    def fit(self, trace: Trace, /, *, seed: int) -> Self:
+        raise SystemExit(4)
+
+
+class LeavesAtOnce(_Plugged):
+    """Its process is gone without a word."""
+
+    def fit(self, trace: Trace, /, *, seed: int) -> Self:
+        os._exit(7)
+
+
+class Speechless(_Plugged):
+    """Throws what cannot even be printed."""
+
+    def fit(self, trace: Trace, /, *, seed: int) -> Self:
+        class Unspeakable(Exception):
+            def __str__(self) -> str:
+                raise ValueError
+
+        raise Unspeakable
+
+
+class Endless(_Plugged):
+    """Run times without end."""
+
+    def sample(self, n_jobs: int, /, *, seed: int) -> Trace:
+        return self.trace.assign({"run_time": np.full(len(self.trace), np.inf)})
+
+
+class HasChild(_Plugged):
+    """Waits for a program that it has started."""
+
+    def fit(self, trace: Trace, /, *, seed: int) -> Self:
+        child = subprocess.Popen(["sleep", "600"])
+        Path(os.environ["TRACEKIT_TEST_MARK"]).with_suffix(".child").write_text(str(child.pid))
+        child.wait()
         return self
 
 

@@ -54,6 +54,7 @@ def finished(real: Trace, tmp_path_factory: pytest.TempPathFactory) -> Path:
     tracekit.write(tracekit.sample().take(slice(5000, 6000)), folder / "other.swf")
     tracekit.write(real.split(0.6)[0], folder / "mine.parquet")
     names = ["Copy", "Shuffled", "Throws", "OutOfMemory", "Nothing", "Nonsense", "Half", "Killed", "KilledOnce"]
+    names += ["Leaves", "LeavesAtOnce", "Speechless", "Endless"]
     chosen = plan(
         models={"names": [f"plugged:{name}" for name in names], "traces": {"mine": [str(folder / "mine.parquet")]}},
         windows={"loads": ["real", 0.9]},
@@ -103,7 +104,11 @@ def test_shuffled_jobs_do_not_look_perfect(finished: Path) -> None:
     [
         ("Throws", "RuntimeError: no luck today"),
         ("OutOfMemory", "out of memory"),
-        ("Nothing", "NoneType"),
+        ("Nothing", "garbage: sample returned a NoneType"),
+        ("Leaves", "it asked its process to end (SystemExit: 4); given up after 2 attempts"),
+        ("LeavesAtOnce", "its process ended by itself (code 7)"),
+        ("Speechless", "failed: Unspeakable"),
+        ("Endless", "garbage: only 0% of its jobs could run"),
         ("Nonsense", "garbage"),
         ("Half", "garbage: returned 750 jobs where 1,500 were asked for"),
         ("Killed", "signal 9"),
@@ -304,11 +309,12 @@ def test_a_task_whose_process_is_killed_is_tried_again(finished: Path) -> None:
 def test_a_task_that_takes_too_long_is_given_up(real: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACEKIT_TEST_MARK", str(tmp_path / "mark"))
     chosen = replace(
-        plan(models={"names": ["plugged:Sleeps"], "baselines": []}, agents={"seeds": 1}),
-        limits=grid.Limits(minutes=0.05),
+        plan(models={"names": ["plugged:HasChild"], "samples": 1, "baselines": []}, agents={"seeds": 1}),
+        limits=grid.Limits(minutes=0.25),
     )
     found = study.run(chosen, tmp_path / "run", real, report=False)
     assert "longer than" in found["verdicts"][0]["sentence"]
+    wait_for(lambda: gone(int((tmp_path / "mark.child").read_text())))  # what the model had started ends with it
 
 
 def test_one_run_at_a_time_in_a_folder(real: Trace, tmp_path: Path) -> None:
@@ -373,6 +379,8 @@ def test_a_wrong_plan_is_refused(given: dict[str, Any], error: type[Exception]) 
         {"agents": {"learner": "pop"}},
         {"agents": {"config": {"polices": []}}},
         {"models": {"names": []}},
+        {"models": {"traces": {"real": ["x.swf"]}}},
+        {"models": {"traces": {"plugged:Copy": ["x.swf"]}}},
     ],
 )
 def test_wrong_names_are_refused_before_any_work(real: Trace, tmp_path: Path, change: dict[str, Any]) -> None:
