@@ -133,6 +133,7 @@ def verdicts(
     floors = _floors(frame)
     found: dict[str, list[dict[str, Any]]] = {"verdicts": [], "baselines": [], "arms": [], "scarce": []}
     differences: dict[str, float] = {}
+    open_ = 0
     untrained, beside = judge_.compare(UNTRAINED, "", UNTRAINED), judge_.heuristics()
     noticed = sensitivity(untrained, beside, plan.verdict.margin)
     for maker in makers:
@@ -144,6 +145,7 @@ def verdicts(
         found["baselines" if maker.baseline else "verdicts"].append(verdict.to_dict() | extra)
         if verdict.verdict != "failed":
             differences[maker.name] = verdict.difference
+            open_ += verdict.verdict == "undecided"
     arms = {arm for arm, _ in judge_.logs} | {failure["arm"] for failure in failures}
     found["arms"].append(untrained.to_dict())
     if OTHER in arms:
@@ -156,6 +158,8 @@ def verdicts(
             plain = verdict.to_dict()
             found["scarce"].append(plain | {"verdict": _HELP.get(verdict.verdict, verdict.verdict)})
     rows, note = predictors(_badness(scores), differences, seed=plan.seed)
+    if rows and open_:
+        note += f"; {open_} of the {len(differences)} differences are undecided, and so is their order"
     return {
         "real": real,
         "margin": plan.verdict.margin,

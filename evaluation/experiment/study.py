@@ -32,7 +32,7 @@ from evaluation.experiment.grid import Plan, Source
 from evaluation.experiment.heldout import check_load, schedulable, starts
 from evaluation.experiment.judging import verdicts
 from evaluation.experiment.learners import LEARNERS
-from evaluation.experiment.runner import Progress, Runner
+from evaluation.experiment.runner import Progress, Runner, Status
 from evaluation.experiment.source import digest_of
 from evaluation.experiment.steps import on_the_same_machine
 from evaluation.experiment.summary import write_summary
@@ -286,6 +286,9 @@ def run(
         finally:
             place.close()
             study.store.sweep()
+        if progress is not None:
+            failed = sum(not result.ok for result in results.values())
+            progress(Status(len(results), len(results), failed, 0.0, ["the report"] if report else []))
         return conclude(study, results, engine, command, report=report)
 
 
@@ -402,6 +405,10 @@ def about(study: Study, engine: str, results: Mapping[str, Result], command: str
             }
             for name, part in study.parts.items()
         },
+        "beside": [
+            {"name": name, "path": Path(file).name, "sha256": file_digest(Path(file)) if Path(file).is_file() else ""}
+            for name, file in _beside(study.plan)
+        ],
         "plan": study.plan.to_dict(),
         "models": [{"name": m.name, "baseline": m.baseline, "copies": m.copies, **m.facts} for m in study.makers],
         "windows": [
@@ -427,6 +434,14 @@ def about(study: Study, engine: str, results: Mapping[str, Result], command: str
         },
         "failures": failed_tasks(grid, results) if results else [],
     }
+
+
+def _beside(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Return the files that a plan names beside the real trace, each with what it stands for."""
+    if plan.other.path:
+        yield "other", plan.other.path
+    for name, files in plan.models.traces.items():
+        yield from ((name, file) for file in files)
 
 
 def _text(data: Any) -> str:

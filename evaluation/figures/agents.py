@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,17 @@ from tracekit.plots.style import GREY, PALETTE, NothingToDraw
 _BLUE, _ORANGE, _GREEN = PALETTE[:3]
 OUTCOMES = {"equivalent": _GREEN, "better": _BLUE, "worse": _ORANGE, "undecided": GREY, "failed": GREY}
 _MOST_ARMS = 12  # in one figure of curves
+_MOST_SCORES = 20  # of those to trust
+_BANDS = 4  # arms, above which bands would hide each other
+_FARTHEST = float(np.log(20))  # where the axis of differences ends: intervals of too few seeds reach anywhere
+#: Up to which logarithm of a ratio which differences are marked.
+_TICKS: tuple[tuple[float, tuple[float, ...]], ...] = (
+    (0.12, (0.05, 0.1)),
+    (0.3, (0.1, 0.2)),
+    (0.75, (0.2, 0.5, 1.0)),
+    (1.5, (1.0, 3.0)),
+    (math.inf, (2.0, 9.0)),
+)
 
 
 def verdict_intervals(verdicts: Sequence[Mapping[str, Any]], margin: float | None) -> Drawing:
@@ -24,15 +36,18 @@ def verdict_intervals(verdicts: Sequence[Mapping[str, Any]], margin: float | Non
     data = pd.DataFrame([{k: v.get(k) for k in ("model", "verdict", "difference", "low", "high")} for v in rows])
     figure, (axis,) = blank(7.2, 1.1 + 0.36 * len(rows))
     if margin is not None:
-        axis.axvspan(-100 * margin, 100 * margin, color=_GREEN, alpha=0.13, linewidth=0)
+        axis.axvspan(-np.log1p(margin), np.log1p(margin), color=_GREEN, alpha=0.13, linewidth=0)
     axis.axvline(0, color=INK, linewidth=1)
+    reach = 0.0
     for k, row in enumerate(rows):
-        colour, value = OUTCOMES[row["verdict"]], 100 * float(row["difference"])
-        ends = [100 * float(row[end]) if row.get(end) is not None else value for end in ("low", "high")]
-        axis.plot(ends, [k, k], color=colour, linewidth=2.6, solid_capstyle="butt")
+        colour = OUTCOMES[row["verdict"]]
+        low, value, high = (_ratio(row.get(end), row["difference"]) for end in ("low", "difference", "high"))
+        axis.plot([low, high], [k, k], color=colour, linewidth=2.6, solid_capstyle="butt")
         axis.plot(value, k, marker="o", color=colour, markersize=7)
+        reach = max(reach, abs(low), abs(high))
+    _percent_axis(axis, max(min(reach, _FARTHEST), np.log1p(margin or 0.1)))
     axis.set_yticks(range(len(rows)), [label(str(row["model"])) for row in rows])
-    axis.set(ylim=(len(rows) - 0.4, -0.6), xlabel="difference from agents trained on real jobs, %  (right = worse)")
+    axis.set(ylim=(len(rows) - 0.4, -0.6), xlabel="difference from agents trained on real jobs  (right = worse)")
     axis.grid(visible=False, axis="y")
     axis.tick_params(axis="y", length=0)
     band = "" if margin is None else f" The margin is ±{100 * margin:g} %."
@@ -42,19 +57,33 @@ def verdict_intervals(verdicts: Sequence[Mapping[str, Any]], margin: float | Non
     return Drawing(figure, data, words + "." + band)
 
 
+def _ratio(value: float | None, instead: float) -> float:
+    """Return the logarithm of a ratio from a difference: halved and doubled lie equally far from no difference."""
+    return float(np.log1p(max(instead if value is None else float(value), -0.9999)))
+
+
+def _percent_axis(axis: Any, reach: float) -> None:
+    """Mark a logarithmic axis by percentages, as many as find room; beyond ``reach`` intervals are cut off."""
+    axis.set_xlim(-1.08 * reach, 1.08 * reach)
+    steps = next(steps for limit, steps in _TICKS if reach <= limit)
+    ticks = sorted([0.0, *(sign * np.log1p(step) for step in steps for sign in (-1, 1))])
+    named = [f"{100 * np.expm1(tick):+.0f} %".replace("-", "−").replace("+0 %", "0 %") for tick in ticks]
+    axis.set_xticks(ticks, named)
+
+
 def learning_curves(table: pd.DataFrame, looks: Mapping[str, Mapping[str, Any]], what: str) -> Drawing:
-    """Draw what agents reach as they learn: mean over seeds, and the range of the seeds as a band."""
+    """Draw what agents reach as they learn: mean over seeds, and, of few arms, the range of the seeds as a band."""
     import seaborn
 
     arms = list(dict.fromkeys(table["arm"]))[:_MOST_ARMS]
     figure, (axis,) = blank(7.2, 3.8)
+    band = {"errorbar": ("pi", 100), "err_kws": {"alpha": 0.12, "linewidth": 0}} if len(arms) <= _BANDS else {}
     for k, arm in enumerate(arms):
         look = _look(arm, k, looks)
         curves = _on_one_grid(table[table["arm"] == arm])
         seaborn.lineplot(
-            curves, x="step", y="score", errorbar=("pi", 100), ax=axis, label=label(arm), legend=False,
-            color=look["color"], linestyle=look.get("linestyle", "-"), linewidth=look["linewidth"],
-            err_kws={"alpha": 0.12, "linewidth": 0},
+            curves, x="step", y="score", ax=axis, label=label(arm), legend=False, color=look["color"],
+            linestyle=look.get("linestyle", "-"), linewidth=look["linewidth"], **({"errorbar": None} | band),
         )  # fmt: skip
     axis.set(xlabel="training steps", ylabel=what)
     if float(table["score"].min()) > 0 and float(table["score"].max()) > 20 * float(table["score"].min()):
@@ -64,7 +93,7 @@ def learning_curves(table: pd.DataFrame, looks: Mapping[str, Mapping[str, Any]],
     legend(axis, loc="best")
     last = table.sort_values("step").groupby(["arm", "seed"], sort=False, dropna=False)["score"].last()
     means = last.groupby("arm", sort=False).mean()
-    words = f"{what} against training steps, one line per training set. At the end: " + ", ".join(
+    words = f"{what} on validation windows against training steps, one line per training set. At the end: " + ", ".join(
         f"{arm} {means[arm]:,.3g}" for arm in arms
     )
     return Drawing(figure, table[table["arm"].isin(arms)], words + ".")
@@ -150,7 +179,7 @@ def trusted(table: pd.DataFrame) -> Drawing:
     table = table[np.isfinite(table["rho"])].copy()
     if table.empty:
         raise NothingToDraw("too few models came through to say which score to trust")
-    table = table.reindex(table["rho"].abs().sort_values(ascending=False, kind="stable").index).head(20)
+    table = table.sort_values("rho", ascending=False, kind="stable").head(_MOST_SCORES)
     figure, (axis,) = blank(7.2, 1.1 + 0.27 * len(table))
     axis.axvline(0, color=INK, linewidth=1)
     for k, (rho, low, high) in enumerate(table[["rho", "low", "high"]].to_numpy(dtype=np.float64)):
@@ -159,11 +188,11 @@ def trusted(table: pd.DataFrame) -> Drawing:
         axis.plot(rho, k, "o", color=_BLUE, markersize=6)
     axis.set_yticks(range(len(table)), [label(str(key)) for key in table["key"]])
     axis.set(ylim=(len(table) - 0.4, -0.6), xlim=(-1.05, 1.05))
-    axis.set_xlabel("rank correlation with the difference between agents (0 = says nothing)")
+    axis.set_xlabel("rank correlation with how much worse agents are (1 = same order, 0 = says nothing, −1 = reverse)")
     axis.tick_params(axis="y", length=0)
     best = table.iloc[0]
     words = (
-        "Rank correlation of each cheap score with the agents' outcome over models; strongest: "
+        "Rank correlation of each cheap score with the agents' outcome over models; best: "
         f"{best['key']}, {best['rho']:.2f}."
     )
     return Drawing(figure, table.reset_index(drop=True), words)

@@ -83,7 +83,8 @@ class Scene:
 def label(name: str) -> str:
     """Return a name as a figure can show it: short, on one line, and no mathematics in it."""
     text = " ".join(name.encode("utf-8", "replace").decode().split())
-    text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    if len(text) > _LONGEST:  # names that begin alike, as those of one package do, stay apart by their ends
+        text = text[: _LONGEST // 2 - 2] + "…" + text[-(_LONGEST // 2 + 1) :]
     text = text.replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text  # matplotlib hides labels that start with _
 

@@ -34,7 +34,7 @@ class Input:
 
     name: str
     sha256: str  # of the file as it lies there; empty = not known
-    jobs: int
+    jobs: int | None = None  # None = not counted
 
     @classmethod
     def of(cls, path: str | Path, name: str, jobs: int) -> Input:
@@ -69,6 +69,7 @@ class Content:
     windows: pd.DataFrame | None = None  # arm, seed, load, window, value: held out; arm "real" = trained on real
     heuristics: pd.DataFrame | None = None  # policy, load, window, value: on the same windows
     trust: pd.DataFrame | None = None  # key, rho, low, high, n: does a cheap score rank models as the verdict does?
+    trust_note: str = ""  # what so few models can show about that
     costs: pd.DataFrame | None = None  # model, step (fit, sample, train …), seconds
     failures: Sequence[Mapping[str, str]] = ()  # model, reason
     notes: Sequence[str] = ()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from evaluation.experiment.verdict import percent
 from evaluation.figures import agents
 from evaluation.figures.base import Scene
 from evaluation.report.content import Content
@@ -43,10 +44,8 @@ def experiment(content: Content, scene: Scene, gallery: Gallery) -> Html:
             verdict_table("Against agents trained on the few real jobs alone", content.scarce),
         ]
     if learning is not None:
-        caption = (
-            "Learning curves, each on windows of its own training set: mean and range of agents; levels do not compare"
-        )
-        draw = lambda: agents.learning_curves(learning, scene.looks, f"{what} on validation windows")  # noqa: E731
+        caption = "Learning curves, each on validation windows of its own training set: levels do not compare"
+        draw = lambda: agents.learning_curves(learning, scene.looks, what)  # noqa: E731
         parts += [tag("h3", "Learning"), grid(gallery(caption, "learning", draw, wide=True))]
     if windows is not None:
         parts += [tag("h3", "Held-out windows")]
@@ -61,6 +60,7 @@ def experiment(content: Content, scene: Scene, gallery: Gallery) -> Html:
         caption += ", so by chance many agree" if few < _ENOUGH else ""
         parts += [
             tag("h3", "Which score to trust"),
+            *([tag("p", f"{content.trust_note}.", class_="quiet")] if content.trust_note else []),
             grid(gallery(caption, "trust", lambda: agents.trusted(trust), wide=True)),
         ]
     return joined(parts)
@@ -85,7 +85,7 @@ def verdict_table(caption: str, verdicts: Sequence[Mapping[str, Any]]) -> Html:
     rows = []
     for verdict in verdicts:
         numbers = [verdict.get(name) for name in ("difference", "low", "high")]
-        cells = [Cell("–") if v is None or v != v else Cell(f"{100 * v:+.1f} %", float(v)) for v in numbers]
+        cells = [Cell("–") if v is None or v != v else Cell(percent(float(v)), float(v)) for v in numbers]
         sentence = str(verdict.get("sentence") or "")
         rows.append([Cell(str(verdict["model"])), Cell(str(verdict["verdict"])), *cells, Cell(sentence, kind="left")])
     return table(caption, ["trained on", "verdict", "difference", "low", "high", "in words"], rows)

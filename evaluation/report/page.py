@@ -108,7 +108,8 @@ def _cost(content: Content, gallery: Gallery) -> Html:
         return paragraph(["Not known: the traces came as files, and files do not say what it took to make them."])
     from evaluation.figures import agents
 
-    drawn = gallery("Seconds of CPU time by model and step", "cost", lambda: agents.costs(costs), wide=True)
+    caption = "Seconds of CPU time by model and step; whoever comes first on a machine waits for the compiler, too"
+    drawn = gallery(caption, "cost", lambda: agents.costs(costs), wide=True)
     return inline(grid(drawn), made)
 
 

@@ -64,10 +64,14 @@ def _content(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any],
         trust=pd.DataFrame(verdict.get("predictors", ()), columns=["key", "rho", "low", "high", "n"]).astype(
             {"rho": "float64", "low": "float64", "high": "float64"}
         ),
+        trust_note=str(verdict.get("predictors_note") or ""),
         costs=_costs(frame),
         failures=_failures(about),
         notes=_notes(about, verdict),
-        inputs=[Input(real.get("path") or real["name"], real.get("sha256") or "", real["jobs"])],
+        inputs=[
+            Input(real.get("path") or real["name"], real.get("sha256") or "", real["jobs"]),
+            *(Input(f"{one['name']}: {one['path']}", one["sha256"]) for one in about.get("beside", ())),
+        ],
         seeds={"experiment": about["seed"], "samples a model": _samples(about), **_agent_seeds(about)},
         versions=about["versions"],
     )
@@ -169,6 +173,4 @@ def _notes(about: Mapping[str, Any], verdict: Mapping[str, Any]) -> list[str]:
             f"agents ({verdict.get('learner', 'all alike')}) were trained in the same way on every trace and judged "
             f"on {len(windows)} held-out windows of {windows[0]['jobs']} jobs at these offered loads: {loads}"
         )
-    if verdict.get("predictors_note"):
-        notes.append(str(verdict["predictors_note"]))
     return notes

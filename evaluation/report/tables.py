@@ -139,7 +139,11 @@ def provenance(content: Content) -> Html:
         parts.append(inline(tag("h3", "Command"), tag("p", tag("code", content.command))))
     if content.inputs:
         rows = [
-            [Cell(one.name), Cell(f"{one.jobs:,}", one.jobs), Cell(one.sha256 or "not a file", kind="hash left")]
+            [
+                Cell(one.name),
+                Cell("–") if one.jobs is None else Cell(f"{one.jobs:,}", one.jobs),
+                Cell(one.sha256 or "not a file", kind="hash left"),
+            ]
             for one in content.inputs
         ]
         parts.append(inline(tag("h3", "Inputs"), table("Files and their SHA-256", ["trace", "jobs", "sha256"], rows)))

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 HOSTILE = '<script>window.hacked = 1</script>"\'><img src=x onerror="window.hacked = 2"> $\\frac{$ & co'
+LONG = "module:AVeryLongNameWithoutAnyPlaceToBreakItSoThatItMustBeBrokenAnyhow"
 
 
 def parts_of_an_experiment(models: list[str]) -> dict[str, Any]:

@@ -124,6 +124,24 @@ def test_an_equivalence_that_means_little_says_so_itself() -> None:
     assert "noticed" not in bad["sentence"]
 
 
+def test_an_order_of_undecided_differences_is_no_order() -> None:
+    names = ["a", "b", "c", "d"]
+    plan = from_dict({"models": {"names": names, "samples": 2, "baselines": []}, "agents": {"seeds": 2}})
+    rng = np.random.default_rng(0)
+    parts = [
+        [{**row, "value": row["value"] * np.exp(rng.normal(0, 0.8))} for row in rows("model", name, 1.0)]
+        for name in names
+    ]
+    scores = [
+        {"kind": "score", "model": name, "seed": 0, "key": "ks.mean", "value": k / 10, "better": "lower"}
+        for k, name in enumerate(names)
+    ]
+    out = found(rows("real", "", 1.0, 1), *parts, scores, plan=plan)
+    undecided = sum(one["verdict"] == "undecided" for one in out["verdicts"])
+    assert undecided > 1
+    assert f"{undecided} of the 4 differences are undecided" in out["predictors_note"]
+
+
 def test_flags_look_at_the_hold_out() -> None:
     assert flags({"privacy.exact_copies": Score(0.08, real=0.07)}) == []
     (flag,) = flags({"privacy.exact_copies": Score(1.0, real=0.07)})

@@ -16,6 +16,7 @@ from report_parts import parts_of_an_experiment
 from shared_data import ROOT
 
 from evaluation.base import Score, absent
+from evaluation.figures.base import label
 from evaluation.noise import Floor
 from evaluation.report.content import Content, Input
 from evaluation.report.gallery import Gallery, slug
@@ -112,6 +113,21 @@ def test_the_headline_of_one_model(real: Trace) -> None:
     scores = made_scores(scored("a", **GOOD | {"acf1__run_time": 0.0}))
     said = text(headline(Content(real, {"a": real}, scores)))
     assert said.startswith("a: 3 of 4 scores within the real trace's own noise; best in load, worst in time.")
+
+
+def test_the_headline_says_that_nothing_would_be_noticed(real: Trace) -> None:
+    scores = made_scores(scored("a", **GOOD), scored("b", **GOOD))
+    content = Content(real, {"a": real, "b": real}, scores, **parts_of_an_experiment(["a", "b"]))
+    warning = "A bad trace would not be noticed here, so being as good says little."
+    assert warning not in text(headline(content))
+    assert warning in text(headline(dataclasses.replace(content, sensitive=False)))
+
+
+def test_long_names_that_begin_alike_stay_apart() -> None:
+    one, other = (label(f"mypackage.models.of.many.kinds:{name}") for name in ("First", "Second"))
+    assert one != other
+    assert len(one) <= 24
+    assert one.endswith(":First")
 
 
 def test_the_headline_groups_verdicts(real: Trace) -> None:

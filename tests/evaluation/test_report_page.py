@@ -15,21 +15,21 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from headless import Chromium, executable
-from report_parts import HOSTILE, parts_of_an_experiment
+from report_parts import HOSTILE, LONG, parts_of_an_experiment
 
 from evaluation.report import Content, Input, write
 from evaluation.score import score
 from tracekit import Trace
 from tracekit.errors import TracekitError
 
-MODELS = [HOSTILE, "order"]
+MODELS = [HOSTILE, LONG]
 
 
 @pytest.fixture(scope="module")
 def content(real: Trace, damage: dict[str, Any]) -> Content:
-    """Two models, one of them with a name that means harm, and an experiment's parts."""
+    """Two models, one with a name that means harm and one with a name that does not end; an experiment's parts."""
     part, aside = real.head(900), real.take(slice(900, 1500))
-    traces = {HOSTILE: damage["load"](part), "order": damage["order"](part)}
+    traces = {HOSTILE: damage["load"](part), LONG: damage["order"](part)}
     scores = score(part, list(traces.values()), holdout=aside, quick=True, names=["made", *traces])
     inputs = [Input("made", "0" * 64, 900)]
     return Content(part, traces, scores, inputs=inputs, seeds={"scores": 0}, **parts_of_an_experiment(MODELS))

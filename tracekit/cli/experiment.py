@@ -207,7 +207,8 @@ def show(found: dict[str, Any]) -> None:
     for one in [*found["verdicts"], *found["baselines"], *found["arms"]]:
         shown.add_row(_MARKS[one["verdict"]], one["model"], one["sentence"])
     for one in found["scarce"]:
-        shown.add_row("", f"scarce + {one['model']}", f"{one['verdict']}: {one['sentence']}")
+        said = str(one["sentence"]).removeprefix(f"{one['verdict']}: ")
+        shown.add_row("", f"scarce + {one['model']}", f"{one['verdict']}: {said}")
     out.print(shown, soft_wrap=False)
     out.print(f"would a bad trace be noticed? {found['sensitivity']['sentence']}")
     for one in found["verdicts"]:
