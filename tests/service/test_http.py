@@ -8,6 +8,7 @@ import json
 import random
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -111,6 +112,28 @@ def test_lengths_are_checked_before_anything_is_read(server: service.Service) ->
     assert b" 414 " in raw(server, b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n")
 
 
+@pytest.mark.parametrize(("path", "status"), [("/v1/decide", 413), ("/nowhere", 404), ("/health", 405)])
+def test_a_refusal_reaches_a_caller_who_is_still_sending(server: service.Service, path: str, status: int) -> None:
+    assert ask(server, "POST", path, b" " * (4 * service.MOST_BYTES))[0] == status
+
+
+def test_a_refused_caller_who_never_stops_sending_is_cut_off(
+    server: service.Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "LINGER_S", 0.3)
+
+    def send_for_ever(connection: socket.socket) -> None:
+        connection.sendall(b"POST /nowhere HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
+        while True:
+            connection.sendall(b" " * 4096)
+            time.sleep(0.01)
+
+    address = server.server_address[:2]
+    cut = pytest.raises((BrokenPipeError, ConnectionResetError))
+    with socket.create_connection(address, timeout=20) as connection, cut:
+        send_for_ever(connection)
+
+
 def test_a_slow_caller_is_sent_away_and_others_go_on(server: service.Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "DEADLINE_S", 0.5)
     slow = [socket.create_connection(server.server_address[:2], timeout=20) for _ in range(20)]
@@ -129,6 +152,9 @@ def test_when_all_places_are_taken_callers_are_told(server: service.Service) -> 
             connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
             assert b" 200 " in connection.recv(65536)
         assert b" 503 " in raw(server, b"GET /health HTTP/1.1\r\n\r\n")
+        status, answer = ask(server, "POST", "/v1/decide", b" " * service.MOST_BYTES)
+        assert (status, answer["status"]) == (503, 503)
+        assert "all places are taken" in answer["error"]
     finally:
         for connection in held:
             connection.close()

@@ -20,6 +20,8 @@ from tracekit.service.protocol import MOST_BYTES, Refused, parse
 MOST_CONNECTIONS = 64
 #: Seconds for a request to arrive in full, and for a connection to stand idle between two.
 DEADLINE_S = 10.0
+#: Seconds, and bytes, for which a refused caller may go on sending before the connection is cut.
+LINGER_S, LINGER_BYTES = 2.0, 1 << 28
 _CHUNK = 65536
 log = logging.getLogger("tracekit")
 
@@ -43,6 +45,7 @@ class Service(ThreadingHTTPServer):
     def __init__(self, decider: Answers, host: str = "127.0.0.1", port: int = 0, *, token: str | None = None) -> None:
         self.decider, self.token = decider, token
         self.places = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self.door = threading.BoundedSemaphore(MOST_CONNECTIONS)  # callers who are being turned away
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
 
@@ -54,15 +57,43 @@ class Service(ThreadingHTTPServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Give the connection a thread, or turn it away when all places are taken."""
-        if not self.places.acquire(blocking=False):
-            try:
-                request.settimeout(1.0)
-                request.sendall(b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-            except OSError:
-                pass
+        if self.places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        elif self.door.acquire(blocking=False):
+            threading.Thread(target=self._turn_away, args=(request,), daemon=True).start()
+        else:
+            self.close_request(request)
+
+    def _turn_away(self, request: Any) -> None:
+        """Say that all places are taken."""
+        text = json.dumps(Refused(503, "all places are taken; ask again in a moment").body()).encode()
+        head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n"
+        try:
+            request.settimeout(LINGER_S)
+            request.sendall(head.encode() + b"Retry-After: 1\r\nConnection: close\r\n\r\n" + text)
+        except OSError:
+            pass
+        finally:
             self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
+            self.door.release()
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection without taking back the last answer.
+
+        To close while the caller is still sending resets the connection, and a reset throws away what the caller has
+        not yet read. So what still comes is read and forgotten, for a while.
+        """
+        try:
+            request.shutdown(socket.SHUT_WR)
+            until, left = time.monotonic() + LINGER_S, LINGER_BYTES
+            while left > 0 and (patience := until - time.monotonic()) > 0:
+                request.settimeout(patience)
+                if not (got := request.recv(_CHUNK)):
+                    break
+                left -= len(got)
+        except OSError:
+            pass
+        self.close_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Serve one connection and free its place."""
