@@ -119,10 +119,23 @@ _RULES = (
     ),
     Rule("mend-jumps", "set the clock right where submit times jump back, and sort", _mending("mend_jumps")),
     Rule(
+        "shift-submits",
+        "move submit times by some seconds: shift-submits:-3600 where submit>=1000, and sort",
+        _mending("shift_submits"),
+        "shift-submits:-3600 where submit>=1000",
+    ),
+    Rule(
         "cut-outages",
         "close outages of a day and more: later submits move earlier by whole weeks, or days",
         _mending("cut_outages"),
     ),
+    Rule(
+        "set-machine",
+        "correct the machine, not the jobs: set-machine:procs=128; also nodes, gpus, epoch",
+        _mending("set_machine"),
+        "set-machine:procs=128",
+    ),
+    Rule("recount-header", "write the true number of jobs into MaxJobs and MaxRecords", _mending("recount_header")),
     Rule(
         "convert-units",
         "convert a column from another unit: convert-units:run_time=minutes, req_mem=bytes, procs=nodes",

@@ -150,6 +150,8 @@ def _draw_findings(
 
 
 def _print_findings(file: str, data: dict[str, Any]) -> None:
+    from tracekit.doctor.finding import counted
+
     out = console()
     for number, row in enumerate(data["findings"], start=1):
         out.print(f"{number:3d}. {row['severity'].upper()}  {row['rule']}", style="bold")
@@ -161,7 +163,7 @@ def _print_findings(file: str, data: dict[str, Any]) -> None:
             if row[key]:
                 out.print(f"     {word}: {row[key]}")
     notes = len(data["findings"]) - data["alarms"]
-    out.print(f"{file}: {data['jobs']:,} jobs, {data['alarms']} alarms, {notes} notes")
+    out.print(f"{file}: {counted(data['jobs'], 'job')}, {counted(data['alarms'], 'alarm')}, {counted(notes, 'note')}")
     if data["not_looked_for"]:
         reasons = "; ".join(f"{row['what']} ({row['reason']})" for row in data["not_looked_for"])
         out.print(f"not looked for: {reasons}")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tracekit.doctor import bursts, capacity, clock, copies, edges, header, silence, units
-from tracekit.doctor.finding import SEVERITIES, CannotLook, Finding
+from tracekit.doctor.finding import SEVERITIES, CannotLook, Finding, counted
 from tracekit.trace import Trace
 from tracekit.validation import BY_CHECK, CHECKS
 
@@ -22,6 +23,8 @@ __all__ = ["DETECTORS", "CannotLook", "Finding", "Report", "examine", "recipe"]
 
 def records(trace: Trace) -> list[Finding]:
     """Report the problems of single records that `validate` lists."""
+    from tracekit.plots.evidence import some_over_time
+
     found = []
     for check in CHECKS:
         rows = np.flatnonzero(check.find(trace))
@@ -33,10 +36,11 @@ def records(trace: Trace) -> list[Finding]:
             Finding(
                 check.name,
                 "note" if harmless else "warning",
-                f"{len(rows):,} jobs ({share:.1%}): {check.meaning}",
+                f"{counted(len(rows), 'job')} ({share:.1%}): {check.meaning}",
                 {"jobs": len(rows), "share": round(share, 6)},
                 rows,
                 check.fix,
+                draw=partial(some_over_time, rows=rows, label=check.meaning),
             )
         )
     return found
@@ -50,6 +54,7 @@ DETECTORS: dict[str, Callable[[Trace], list[Finding]]] = {
     "flurries": bursts.flurries,
     "outages": silence.outages,
     "clock jumps": clock.jumps,
+    "other hours": clock.other_hours,
     "daylight saving": clock.daylight_saving,
     "strays": edges.strays,
     "future": edges.future,
@@ -104,8 +109,9 @@ def examine(trace: Trace, *, progress: Callable[[str], None] | None = None) -> R
     return Report(len(trace), found, skipped)
 
 
-#: Rules that change values come before those that look at them; removing jobs comes next, closing gaps last.
-_ORDER = ("convert-units", "drop-duplicated-blocks", "mend-jumps", "drop-jobs", "unset", "cap", "drop", "cut-outages")
+#: Rules that change values come before those that look at them; removing jobs comes next, closing gaps, counting last.
+_ORDER = ("set-machine", "convert-units", "drop-duplicated-blocks", "mend-jumps", "drop-jobs", "unset", "cap", "drop",
+          "shift-submits", "cut-outages", "recount-header")  # fmt: skip
 
 
 def recipe(report: Report, *, source: str) -> str:

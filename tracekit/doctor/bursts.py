@@ -4,7 +4,8 @@ After Tsafrir & Feitelson, "Instability in parallel job scheduling simulation: t
 2006, and Feitelson & Tsafrir, "Workload sanitation for performance evaluation", ISPASS 2006: rare surges of activity,
 of repetitive nature, by a single user, that dominate the workload for a relatively short period. They found them by
 eye in plots of weekly activity; the thresholds below make that a rule. A burst is the stretch of jobs with the largest
-excess of one user's jobs over a fifth of all jobs; it counts when it holds half of a usual week's jobs or more.
+excess of one user's jobs over a fifth of all jobs; it counts when it holds half of a usual week's jobs or more. Strong
+bursts hide weaker ones and make every week look busy, so the rest of the log is searched again without them.
 """
 
 from __future__ import annotations
@@ -43,6 +44,12 @@ class Burst:
     weeks: float  # its jobs over those of a usual week
     repeats: float  # share of its jobs that are of the commonest kind (same size, same limit or run)
     of_span: float  # its length over the trace's
+    aside: bool = False  # share and weeks are those of the log without stronger bursts
+
+    @property
+    def strong(self) -> bool:
+        """Tell whether it is worth a warning."""
+        return self.share >= 0.35 and self.weeks * self.share >= STRONG and (self.short or self.share >= DOMINANT)
 
     @property
     def short(self) -> bool:
@@ -58,13 +65,32 @@ class Burst:
 def find_bursts(trace: Trace) -> list[Burst]:
     """Return the surges of single users, largest first; none where users are unknown or fewer than three."""
     submit, rows = submits(trace)
+    kind = _kinds(trace)
+    found: list[Burst] = []
+    while new := _bursts(trace, submit, rows, kind, aside=bool(found)):
+        if found:  # with others taken away somebody always dominates the rest
+            new = [burst for burst in new if burst.short]
+        strong = [burst for burst in new if burst.strong]
+        if not strong:
+            found += new
+            break
+        gone = np.unique(np.concatenate([burst.rows for burst in strong]))
+        found += [burst for burst in new if np.isin(burst.rows, gone).any()]  # strong ones, and what lies inside them
+        left = ~np.isin(rows, gone)
+        submit, rows = submit[left], rows[left]
+    return sorted(found, key=lambda burst: -len(burst.rows))
+
+
+def _bursts(
+    trace: Trace, submit: Floats, rows: NDArray[np.intp], kind: NDArray[np.int64], *, aside: bool
+) -> list[Burst]:
+    """Search the jobs ``rows``, which are in order of submit."""
     users = trace.column("user")[rows]
     counts = np.bincount(users[users >= 0]) if (users >= 0).any() else np.zeros(0, np.int64)
     if (counts > 0).sum() < 3 or submit[-1] <= submit[0]:
         return []
     usual = weekly_jobs(submit)
     least = max(LEAST_WEEK * usual, FEWEST)
-    kind = _kinds(trace)
     found = []
     for user in np.flatnonzero(counts >= least):
         places = np.flatnonzero(users == user)
@@ -78,13 +104,14 @@ def find_bursts(trace: Trace) -> list[Burst]:
                     begin,
                     end,
                     rows[mine],
-                    len(mine) / (mine[-1] - mine[0] + 1),
+                    len(mine) / int(mine[-1] - mine[0] + 1),
                     len(mine) / usual,
                     float(np.unique(same, return_counts=True)[1].max() / len(mine)),
                     (end - begin) / float(submit[-1] - submit[0]),
+                    aside,
                 )
             )
-    return sorted(found, key=lambda burst: -len(burst.rows))
+    return found
 
 
 def _all_stretches(places: NDArray[np.intp], least: int, submit: Floats) -> list[tuple[int, int]]:
@@ -141,17 +168,18 @@ def flurries(trace: Trace) -> list[Finding]:
     for burst in find_bursts(trace):
         if not burst.short and burst.share < DOMINANT:
             continue
-        strong: Severity = "warning" if burst.share >= 0.35 and burst.weeks * burst.share >= STRONG else "note"
+        severity: Severity = "warning" if burst.strong else "note"
         length = days(burst.end - burst.start)
         text = (
             f"user {burst.user} submitted {len(burst.rows):,} jobs within {length} from {when(trace, burst.start)} on: "
-            f"{burst.share:.0%} of all jobs of that time, as many as {burst.weeks:.1f} usual weeks; "
+            f"{burst.share:.0%} of all jobs of that time{', larger bursts aside' if burst.aside else ''}, as many as "
+            f"{burst.weeks:.1f} usual weeks; "
             f"{burst.repeats:.0%} of them are of one kind"
         )
         found.append(
             Finding(
                 "flurry" if burst.short else "dominant-user",
-                strong,
+                severity,
                 text if burst.short else f"{text}; this is no short flurry: the user dominates the log",
                 {
                     "user": burst.user,

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from tracekit import stats
 from tracekit.doctor.copies import twins
-from tracekit.doctor.finding import LAST_DATE, CannotLook, Finding, Floats, days, submits, when
+from tracekit.doctor.finding import LAST_DATE, CannotLook, Finding, Floats, counted, days, submits, when
+from tracekit.doctor.rhythm import Rhythm
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace
@@ -29,7 +30,11 @@ MATCHED = 4 * HOUR  # from this size on, a step back and a step forward are take
 MOST_STEPS = 0.01  # of the jobs: with more steps back, the records are in no order of submits
 FARTHEST = 30 * 24 * HOUR  # ids that step back farther were given to records that were added later
 FEWEST = 20  # jobs
-_AROUND = 4  # jobs on either side that must agree that the clock has changed
+#: Log-likelihood for other hours from some moment on, in all and for each session: note, warning. Sound public logs
+#: reach 20 or 0.04, but not both together.
+OTHER_HOURS = ((9.0, 0.0095), (15.0, 0.012))
+CLEARLY = 10.0  # log-likelihood: the rest of the log keeps other hours than what came before
+MOST_OPTIONS = 300  # steps forward that are tried on either side
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ def find_jumps(trace: Trace) -> list[Jump]:
         return []
     copied = twins(trace)[order]
     found: list[Jump] = []
+    rhythm: Rhythm | None = None
     done = 0
     for k in np.flatnonzero(step < -SMALLEST):
         at = int(k) + 1  # the first record after the step back
@@ -80,35 +86,57 @@ def find_jumps(trace: Trace) -> list[Jump]:
         size = float(-step[k])
         if copied[at] or (by_id and size > FARTHEST):
             continue  # records that were joined to the file, not a clock
-        before, after = submit[max(0, at - _AROUND) : at], submit[at : at + _AROUND]
-        if len(after) < 3 or len(before) < 3 or np.median(before) - np.median(after) < size / 2:
+        if _lone(submit, at):
             continue  # one stray record, not a change of the clock
-        low, high, offset = _stretch(step, at, size)
+        rhythm = rhythm or Rhythm(trace, order)
+        low, high, offset = _stretch(step, at, size) or _by_rhythm(step, at, _whole(size), rhythm)
         found.append(Jump(float(submit[at - 1]), size, offset, order[low:high], high == len(submit) and offset < 0))
         done = high
     return found
 
 
-def _stretch(step: Floats, at: int, size: float) -> tuple[int, int, float]:
+def _lone(submit: Floats, at: int) -> bool:
+    """Tell whether all would be in order around record ``at`` without it, or without the one before it."""
+    if at < 2 or at + 1 >= len(submit):
+        return True
+    return bool(submit[at - 2] <= submit[at] or submit[at - 1] <= submit[at + 1])
+
+
+def _stretch(step: Floats, at: int, size: float) -> tuple[int, int, float] | None:
     """Return which records are off (from, to) and by how much, for a step back of ``size`` before record ``at``.
 
     A step forward of about that size, before or after, bounds the stretch; without one all later records are behind.
+    None for steps so small that many steps forward are as large.
     """
-    if size >= MATCHED:
-        most = size + max(HOUR, 0.5 * size)
-        ahead = np.flatnonzero((step[: at - 1] >= size) & (step[: at - 1] <= most))
-        behind = np.flatnonzero((step[at:] >= size) & (step[at:] <= most)) + at
-        options = []
-        if len(ahead):
-            k = int(ahead[-1])
-            options.append((float(step[k]) - size, k + 1, at, size + (float(step[k]) - size) / 2))
-        if len(behind):
-            k = int(behind[0])
-            options.append((float(step[k]) - size, at, k + 1, -(size + (float(step[k]) - size) / 2)))
-        if options:
-            _, low, high, offset = min(options)
-            return low, high, _whole(offset)
+    if size < MATCHED:
+        return None
+    most = size + max(HOUR, 0.5 * size)
+    ahead = np.flatnonzero((step[: at - 1] >= size) & (step[: at - 1] <= most))
+    behind = np.flatnonzero((step[at:] >= size) & (step[at:] <= most)) + at
+    options = []
+    if len(ahead):
+        k = int(ahead[-1])
+        options.append((float(step[k]) - size, k + 1, at, size + (float(step[k]) - size) / 2))
+    if len(behind):
+        k = int(behind[0])
+        options.append((float(step[k]) - size, at, k + 1, -(size + (float(step[k]) - size) / 2)))
+    if options:
+        _, low, high, offset = min(options)
+        return low, high, _whole(offset)
     return at, len(step) + 1, -_whole(size)
+
+
+def _by_rhythm(step: Floats, at: int, size: float, rhythm: Rhythm) -> tuple[int, int, float]:
+    """Return the same for a small step: of all stretches that it could end or begin, the one that fits the day best."""
+    lasting = (rhythm.of_rest(at, size), at, len(step) + 1, -size)
+    options = [lasting]
+    wide = np.flatnonzero(step >= 0.9 * size)
+    for k in wide[wide < at - 1][-MOST_OPTIONS:].tolist():
+        options.append((rhythm.of_stretch(k + 1, at, -size) + rhythm.missed(k + 1, size), k + 1, at, size))
+    for k in wide[wide >= at][:MOST_OPTIONS].tolist():
+        options.append((rhythm.of_stretch(at, k + 1, size) + rhythm.missed(k + 1, size), at, k + 1, -size))
+    _, low, high, offset = lasting if lasting[0] > CLEARLY else max(options)
+    return low, high, offset
 
 
 def _whole(offset: float) -> float:
@@ -125,7 +153,7 @@ def jumps(trace: Trace) -> list[Finding]:
     for jump in find_jumps(trace):
         saving = jump.size <= HOUR + 300 and _near_saving(trace, jump.at)
         side = "ahead" if jump.offset > 0 else "behind"
-        what = f"{len(jump.rows):,} records are {days(abs(jump.offset))} {side} of the others"
+        what = f"{counted(len(jump.rows), 'record')} are {days(abs(jump.offset))} {side} of the others"
         found.append(
             Finding(
                 "daylight-saving" if saving else "clock-jump",
@@ -142,15 +170,49 @@ def jumps(trace: Trace) -> list[Finding]:
     return found
 
 
-def _near_saving(trace: Trace, second: float) -> bool:
-    """Tell whether the machine's zone changes its offset within three hours of a moment."""
+def other_hours(trace: Trace) -> list[Finding]:
+    """Report a jump that no step back shows: from some moment on everybody keeps other hours than before."""
+    from tracekit.plots.evidence import hours_before_and_after
+
+    if find_jumps(trace):
+        return []  # these are mended first
+    submits(trace)  # not for logs of centuries
+    try:
+        order, _ = record_order(trace)
+    except CannotLook:
+        order = trace.order()[np.isfinite(trace.column("submit_time")[trace.order()])]
+    if len(order) < 1000:
+        raise CannotLook("fewer than 1,000 jobs")
+    found = Rhythm(trace, order).lasting()
+    if found is None:
+        raise CannotLook("fewer than eight weeks")
+    record, later, gain, each = found
+    first = float(trace.column("submit_time")[order[record]])
+    strength = sum(gain >= least and each >= least_each for least, least_each in OTHER_HOURS)
+    if not strength or _near_saving(trace, first, 5 * 24 * HOUR):
+        return []
+    return [
+        Finding(
+            "clock-jump",
+            "warning" if strength > 1 else "note",
+            f"from {when(trace, first)} on people come {days(abs(later))} {'later' if later > 0 else 'earlier'} in the "
+            f"day than before: the clock was set {'forward' if later > 0 else 'back'}, or to another time zone",
+            {"at": first, "offset_s": later, "log_likelihood": round(gain, 1), "per_session": round(each, 5)},
+            order[record:],
+            f"shift-submits:{-later:.0f} where submit>={np.floor(first):.0f}",
+            "hours of day are not the same before and after",
+            partial(hours_before_and_after, second=first),
+        )
+    ]
+
+
+def _near_saving(trace: Trace, second: float, around: float = 3 * HOUR) -> bool:
+    """Tell whether the machine's zone changes its offset within some hours of a moment."""
     if not (stats.has_calendar(trace) and trace.machine.timezone) or second + (trace.machine.epoch or 0.0) > LAST_DATE:
         return False
     zone = ZoneInfo(trace.machine.timezone)
     moment = second + (trace.machine.epoch or 0.0)
-    offsets = {
-        datetime.fromtimestamp(moment + shift, UTC).astimezone(zone).utcoffset() for shift in (-3 * HOUR, 3 * HOUR)
-    }
+    offsets = {datetime.fromtimestamp(moment + shift, UTC).astimezone(zone).utcoffset() for shift in (-around, around)}
     return len(offsets) > 1
 
 

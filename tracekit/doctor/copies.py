@@ -26,7 +26,10 @@ def twins(trace: Trace) -> NDArray[np.bool_]:
     Two blocks are the same when all their records agree in everything but ids and dates, and in the gaps between their
     submits; or, where copies stand side by side because the file was sorted, in their submits as well.
     """
-    found = _shifted_blocks(trace)
+    found = _shifted_blocks(trace, np.arange(len(trace)))
+    by_id = np.argsort(trace.jobs["job_id"].to_numpy(), kind="stable")
+    if (np.diff(by_id) < 0).any():  # a copy that was sorted in by its dates may still stand together by its ids
+        found |= _shifted_blocks(trace, by_id)
     found |= _side_by_side(trace)
     return found
 
@@ -44,27 +47,29 @@ def _content(trace: Trace, *, with_submit: bool) -> NDArray[np.uint64]:
     return np.asarray(pd.util.hash_pandas_object(pd.DataFrame(columns), index=False), dtype=np.uint64)
 
 
-def _shifted_blocks(trace: Trace) -> NDArray[np.bool_]:
-    """Find blocks of records in file order that repeat an earlier block: same content, same gaps between submits."""
+def _shifted_blocks(trace: Trace, order: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Find blocks of records, in this order, that repeat an earlier block: same content, same gaps between submits."""
     n = len(trace)
     marked = np.zeros(n, dtype=bool)
     if n < 2 * SHORTEST:
         return marked
     content = _content(trace, with_submit=False)
-    submit = trace.column("submit_time")
+    ordered = content[order]
+    submit = trace.column("submit_time")[order]
     gap: Floats = np.concatenate(([0.0], np.diff(submit)))
     # a fingerprint of SHORTEST records on end: contents, and the gaps between them
-    mixed = content ^ (np.nan_to_num(gap, nan=-1.0).astype(np.int64).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    mixed = ordered ^ (np.nan_to_num(gap, nan=-1.0).astype(np.int64).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
     windows = n - SHORTEST + 1
-    finger = content[:windows].copy()
+    finger = ordered[:windows].copy()
     for k in range(1, SHORTEST):
         finger = finger * np.uint64(0x100000001B3) ^ mixed[k : k + windows]
     first = pd.Series(np.arange(windows)).groupby(finger, sort=False).transform("min").to_numpy()
     again = np.flatnonzero(first + SHORTEST <= np.arange(windows))
     # windows that follow each other in both copies make one block
     for run in np.split(again, np.flatnonzero((np.diff(again) != 1) | (np.diff(first[again]) != 1)) + 1):
-        if len(run) and _believable(trace, np.arange(run[0], run[-1] + SHORTEST), content):
-            marked[run[0] : run[-1] + SHORTEST] = True
+        block = order[run[0] : run[-1] + SHORTEST] if len(run) else order[:0]
+        if _believable(trace, block, content):
+            marked[block] = True
     return marked
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracekit import stats
-from tracekit.doctor.finding import DAY, WEEK, CannotLook, Finding, days, submits, when
+from tracekit.doctor.finding import DAY, WEEK, CannotLook, Finding, counted, days, submits, when
 from tracekit.doctor.header import header_times, is_cleaned
-from tracekit.doctor.silence import find_silences
+from tracekit.doctor.silence import FEW_JOBS, find_silences
 from tracekit.plots.recorded import Recorded
 from tracekit.plots.style import NothingToDraw
 from tracekit.sim.metrics import steps
@@ -42,7 +42,7 @@ def strays(trace: Trace) -> list[Finding]:
             Finding(
                 "truncated-start",
                 "warning" if last.end - submit[0] >= WEEK else "note",
-                f"the first {last.before:,} jobs were submitted up to {days(last.end - submit[0])} before the log "
+                f"the first {counted(last.before, 'job')} came up to {days(last.end - submit[0])} before the log "
                 f"really starts, {when(trace, last.end)}: what else was submitted then is not in it",
                 {"jobs": last.before, "start": last.end, "days": round((last.end - submit[0]) / DAY, 3)},
                 rows[: last.before],
@@ -59,7 +59,7 @@ def strays(trace: Trace) -> list[Finding]:
             Finding(
                 "future-submit" if future else "truncated-end",
                 "warning" if future else "note",
-                f"the last {first.after:,} jobs were submitted {days(far)} after all others, from "
+                f"the last {counted(first.after, 'job')} came {days(far)} after all others, from "
                 f"{when(trace, first.end)} on" + (": most likely a wrong clock" if future else ""),
                 {"jobs": first.after, "start": first.end, "days": round(far / DAY, 3)},
                 rows[-first.after :],
@@ -92,14 +92,16 @@ def future(trace: Trace, now: float | None = None) -> list[Finding]:
         if not len(rows) or (name != "today" and len(rows) > 0.5 * len(trace)):
             continue
         second = limit - epoch
+        # many jobs are no slip: the header or the clock is wrong, and they must not be thrown away
+        few = len(rows) < (0.5 if name == "today" else 0.001) * len(trace) or len(rows) <= FEW_JOBS
         return [
             Finding(
                 "future-submit",
                 severity,  # type: ignore[arg-type]
-                f"{len(rows):,} jobs were submitted after {name}, the last {when(trace, float(np.nanmax(submit)))}",
+                f"{counted(len(rows), 'job')} came after {name}, the last {when(trace, float(np.nanmax(submit)))}",
                 {"jobs": len(rows), "latest": float(np.nanmax(submit)), "limit": second},
                 rows,
-                f"drop-jobs:submit>{second:.0f}",
+                f"drop-jobs:submit>{second:.0f}" if few else "",
                 "a wrong clock, a wrong UnixStartTime, or times in another unit",
                 partial(submits_over_time, spans=[(second, float(np.nanmax(submit)))], label="in the future"),
             )

@@ -93,3 +93,12 @@ def weekly_jobs(submit: Floats) -> float:
 def days(seconds: float) -> str:
     """Say a length of time in hours or days."""
     return f"{seconds / 3600:.1f} hours" if seconds < 3 * DAY else f"{seconds / DAY:.1f} days"
+
+
+def counted(number: int, what: str) -> str:
+    """Say how many there are.
+
+    >>> counted(1, "job"), counted(12000, "job")
+    ('1 job', '12,000 jobs')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from tracekit import stats
-from tracekit.doctor.finding import DAY, LAST_DATE, CannotLook, Finding, Severity, submits
+from tracekit.doctor.finding import DAY, LAST_DATE, CannotLook, Finding, Severity, counted, submits
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace
 
 _LINE = re.compile(r"^[;\s]*([A-Za-z]+)\s*:\s*(.*?)\s*$")
+UNUSED = 0.5  # of the stated size: if more than the other half was never in use, jobs cannot have waited for it
 _NUMBER = re.compile(r"^-?\d+(\.\d+)?")
 
 
@@ -63,7 +64,7 @@ def header(trace: Trace) -> list[Finding]:
     """Report where the header and the jobs disagree."""
     if not trace.machine.header:
         raise CannotLook("the trace has no header")
-    return [finding for check in (_counts, _sizes, _start, _longest, _lists) for finding in check(trace)]
+    return [finding for check in (_counts, _sizes, _unused, _start, _longest, _lists) for finding in check(trace)]
 
 
 def _finding(severity: Severity, message: str, advice: str = "", rows: np.ndarray | None = None, fix: str = "",
@@ -91,6 +92,7 @@ def _counts(trace: Trace) -> list[Finding]:
             f"the header states {nearest:,.0f} jobs, the file holds {len(trace):,}"
             + ("; the header says that the log was cleaned" if excuse else ": a part is missing" if fewer else ""),
             "" if excuse else "get the whole file, or correct MaxJobs",
+            fix="" if excuse else "recount-header",
             stated=nearest,
             rows_in_file=len(trace),
         )
@@ -106,13 +108,18 @@ def _sizes(trace: Trace) -> list[Finding]:
     if size and np.any(sizes > size):
         rows = np.flatnonzero(sizes > size)
         share = len(rows) / len(trace)
+        ran = sizes[rows][trace.column("run_time")[rows] > 0]
+        larger = share > 0.001 and len(ran) > 0.5 * len(rows)  # jobs that ran are the better witnesses
         found.append(
             _finding(
                 "warning" if share > 0.001 else "note",
-                f"{len(rows):,} jobs are larger than the machine ({size:,} {unit}), up to {np.nanmax(sizes):,.0f}",
+                f"{counted(len(rows), 'job')} are larger than the machine ({size:,} {unit}), up to "
+                f"{np.nanmax(sizes):,.0f}" + (f", and {len(ran):,} of them ran" if larger else ""),
                 "correct the size (--procs), or drop them",
                 rows,
-                "drop-larger-than-machine",
+                f"set-machine:{unit}={np.ceil(max(ran.max(), most_in_use(trace))):.0f}"
+                if larger
+                else "drop-larger-than-machine",
                 machine_size=size,
                 largest_job=float(np.nanmax(sizes)),
                 share=round(share, 6),
@@ -130,17 +137,63 @@ def _sizes(trace: Trace) -> list[Finding]:
     return found
 
 
+def most_in_use(trace: Trace) -> float:
+    """Return what the recorded starts and ends had in use for all but a thousandth of the time; 0 where unknown."""
+    from tracekit.plots.recorded import Recorded
+    from tracekit.plots.style import NothingToDraw
+    from tracekit.sim.metrics import steps
+
+    try:
+        seen = Recorded.of(trace)
+    except NothingToDraw:
+        return 0.0
+    if not seen.waits_known:
+        return 0.0
+    times, level = steps(seen.start, seen.end, seen.procs)
+    length, level = np.diff(times), level[:-1]
+    order = np.argsort(level)
+    until = np.searchsorted(np.cumsum(length[order]), 0.999 * length.sum())
+    return float(level[order][min(int(until), len(level) - 1)]) if len(level) else 0.0
+
+
+def _unused(trace: Trace) -> list[Finding]:
+    """Report a stated size of which most was never in use, although jobs waited."""
+    size, unit = trace.machine.size(), trace.machine.unit
+    waited = np.nan_to_num(trace.column("wait_time"), nan=0.0) >= 1800
+    if not size or len(trace) < 1000 or waited.mean() < 0.05:
+        return []
+    used = most_in_use(trace)
+    largest = float(np.nanmax(trace.sizes()))
+    peak = max(used, largest)
+    if used <= 0 or peak > UNUSED * size:
+        return []
+    return [
+        _finding(
+            "warning",
+            f"never more than {peak:,.0f} of the {size:,} {unit} were in use by the recorded starts and ends, and no "
+            f"job is larger, though {waited.mean():.0%} of the jobs waited for half an hour or more",
+            "the stated size is not that of this machine, or only a part of its jobs was recorded",
+            fix=f"set-machine:{unit}={np.ceil(peak):.0f}",
+            machine_size=size,
+            most_in_use=peak,
+            largest_job=largest,
+            waited=round(float(waited.mean()), 4),
+        )
+    ]
+
+
 def _start(trace: Trace) -> list[Finding]:
     """Compare UnixStartTime with StartTime, and TimeZone with TimeZoneString."""
     found = []
     start, _ = header_times(trace)
-    epoch = number(trace, "UnixStartTime")
-    if np.isfinite(start) and np.isfinite(epoch) and abs(start - epoch) > 3700:
+    epoch = trace.machine.epoch
+    if np.isfinite(start) and epoch is not None and abs(start - epoch) > 3700:
         found.append(
             _finding(
                 "warning" if abs(start - epoch) > DAY else "note",
                 f"UnixStartTime and StartTime of the header are {abs(start - epoch) / 3600:,.1f} hours apart",
                 "one of them is wrong: hours of day and dates may be",
+                fix=f"set-machine:epoch={start:.0f}" if start >= 0 else "",
                 unix_start_time=epoch,
                 start_time=start,
             )
@@ -175,7 +228,7 @@ def _longest(trace: Trace) -> list[Finding]:
     rows = np.flatnonzero(run > stated)
     if not len(rows):
         return []
-    message = f"{len(rows):,} jobs ran longer than MaxRuntime, {stated:,.0f} s, up to {np.nanmax(run):,.0f} s"
+    message = f"{counted(len(rows), 'job')} ran longer than MaxRuntime, {stated:,.0f} s, up to {np.nanmax(run):,.0f} s"
     return [_finding("note", message, rows=rows, stated=stated, longest=float(np.nanmax(run)))]
 
 
@@ -195,7 +248,7 @@ def _lists(trace: Trace) -> list[Finding]:
             found.append(
                 _finding(
                     "note",
-                    f"{len(rows):,} jobs are in {column}s that the header does not list: {', '.join(unknown[:5])}",
+                    f"{counted(len(rows), 'job')} in {column}s that the header does not list: {', '.join(unknown[:5])}",
                     rows=rows,
                     listed=len(listed),
                     stated=number(trace, key),

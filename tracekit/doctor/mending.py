@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tracekit.doctor.finding import DAY, WEEK, CannotLook
 from tracekit.errors import UnknownName, UsageError
+from tracekit.machine import UNITS
 from tracekit.schema import BY_NAME
 from tracekit.trace import Trace
 
@@ -114,12 +115,30 @@ def mend_jumps(trace: Trace) -> Changed:
     return mended.take(mended.order()), int(moved.sum())
 
 
-def cut_outages(trace: Trace) -> Changed:
-    """Close outages of a day and more: all later submits move earlier by whole weeks, or whole days where it is less.
+def shift_submits(trace: Trace, text: str) -> Changed:
+    """Move submit times by some seconds, such as ``-3600 where submit>=1000``, and sort the jobs by submit time."""
+    amount, _, where = text.partition(" where ")
+    try:
+        seconds = float(amount)
+    except ValueError:
+        seconds = float("nan")
+    if not np.isfinite(seconds):
+        raise UsageError(f"shift-submits needs seconds, such as shift-submits:-3600 where submit>=1000, not '{amount}'")
+    rows = matching(trace, where) if where else np.ones(len(trace), dtype=bool)
+    if not rows.any() or seconds == 0:
+        return trace, 0
+    submit = trace.column("submit_time")
+    moved = trace.assign({"submit_time": np.where(rows, submit + seconds, submit)})
+    return moved.take(moved.order()), int(rows.sum())
 
-    Hours of day stay right, and days of the week where whole weeks are cut; dates after an outage do not.
+
+def cut_outages(trace: Trace) -> Changed:
+    """Close outages of a day and more: all later submits move earlier by whole weeks, or by whole days.
+
+    Hours of day stay right. Days of the week do where whole weeks are cut, which is done where they leave less than two
+    days open. Dates after an outage do not.
     """
-    from tracekit.doctor.silence import find_silences
+    from tracekit.doctor.silence import LONG, find_silences
 
     submit = trace.column("submit_time").copy()
     original = submit.copy()
@@ -127,10 +146,34 @@ def cut_outages(trace: Trace) -> Changed:
         length = silence.end - silence.start
         if silence.stray or length < DAY:
             continue
-        cut = length // WEEK * WEEK or length // DAY * DAY
+        weeks = length // WEEK * WEEK
+        cut = weeks if weeks and length - weeks < LONG else length // DAY * DAY
         submit[original >= silence.end] -= cut
     moved = int((submit != original).sum() - np.isnan(original).sum())
     return (trace.assign({"submit_time": submit}), moved) if moved else (trace, 0)
+
+
+def set_machine(trace: Trace, text: str) -> Changed:
+    """Correct what is known of the machine: ``procs=128``, ``nodes=64``, ``gpus=8``, ``epoch=893466664``."""
+    key, sign, value = (part.strip() for part in text.partition("="))
+    if key not in (*UNITS, "epoch") or not sign:
+        raise UnknownName("fact of a machine", key, (*UNITS, "epoch"))
+    if not value.isdecimal() or (key != "epoch" and int(value) < 1):
+        raise UsageError(f"set-machine:{key} needs a whole number{'' if key == 'epoch' else ' from 1'}, not '{value}'")
+    number = float(value) if key == "epoch" else int(value)
+    if getattr(trace.machine, key) == number:
+        return trace, 0
+    return trace.replace(machine=trace.machine.replace(**{key: number})), len(trace)
+
+
+def recount_header(trace: Trace) -> Changed:
+    """Write the number of jobs into the header lines that state one."""
+    count = re.compile(r"^([;\s]*(?:MaxJobs|MaxRecords)\s*:\s*)(\d+)")
+    lines = trace.machine.header or ()
+    fresh = tuple(count.sub(rf"\g<1>{len(trace)}", line) for line in lines)
+    if fresh == tuple(lines):
+        return trace, 0
+    return trace.replace(machine=trace.machine.replace(header=fresh)), len(trace)
 
 
 def convert_units(trace: Trace, text: str) -> Changed:

@@ -120,11 +120,11 @@ def outages(trace: Trace) -> list[Finding]:
         length = silence.end - silence.start
         stood = silence.idle >= 0.5
         cause = (
-            "nothing ran for most of it: the machine was down, or records are missing"
+            "nothing ran for most of it: the machine was down, records are missing, or the clock was set forward"
             if stood
-            else "the machine worked on: records are missing, or submits were closed"
+            else "the machine worked on: records are missing, submits were closed, or the clock was set forward"
             if np.isfinite(silence.idle)
-            else "an outage, or missing records"
+            else "an outage, missing records, or a clock that was set forward"
         )
         found.append(
             Finding(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TIME_UNITS = {"minutes": 60.0, "hours": 3600.0, "milliseconds": 1e-3}
 MEMORY_UNITS = {"bytes": 1 / 1024, "MB": 1024.0, "GB": 1024.0**2}
 FEWEST = 200
-_PARTS = 24  # stretches of the log that are also looked at by themselves
+FEWEST_TOGETHER = 100  # jobs of a stretch that is looked at by itself
 _NAMES = {"run_time": "run times", "req_time": "limits", "cpu_time": "CPU times", "submit_time": "submit times",
           "req_mem": "requested memory", "used_mem": "used memory", "procs": "sizes"}  # fmt: skip
 
@@ -54,7 +54,7 @@ def _finding(
         np.zeros(0, dtype=np.intp) if rows is None else rows,
         f"convert-units:{column}={unit}{f' where {where}' if where else ''}",
         "look at the source before you convert: this is inferred from the numbers",
-        partial(unit_ratio, column=column),
+        partial(unit_ratio, column=column, rows=rows),
     )
 
 
@@ -94,21 +94,71 @@ def _by_limits(trace: Trace) -> Iterator[Finding]:
         why = f"run time over limit piles up at {peak:.4g}, not at 1"
         yield _finding(column, unit, why, pile_at=peak, jobs=float(len(rows)))
         return
-    submit = trace.column("submit_time")
-    rows = rows[np.argsort(submit[rows], kind="stable")]
-    parts = [
-        (part, _off(trace, run[part] / limit[part])) for part in np.array_split(rows, _PARTS) if len(part) >= FEWEST
-    ]
-    odd = [(part, off) for part, off in parts if off]
-    if not odd or len(odd) == len(parts):
-        return
-    mine = np.concatenate([part for part, _ in odd])
-    found = odd[0][1]
-    if found is not None:
-        low, high = float(np.nanmin(submit[mine])), float(np.nanmax(submit[mine]))
-        where = f"submit>={low:.0f} and submit<={high:.0f}"
-        why = f"run time over limit piles up at {found[2]:.4g} there, and at 1 in the rest"
-        yield _finding(found[0], found[1], why, rows=mine, where=where, pile_at=found[2], jobs=float(len(mine)))
+    yield from _stretches_by_limits(trace)
+
+
+def _stretches_by_limits(trace: Trace) -> Iterator[Finding]:
+    """Look for stretches in which hardly any job comes near its limit, or many run far beyond theirs."""
+    run, limit = trace.column("run_time"), trace.column("req_time")
+    _, rows = submits(trace)
+    rows = rows[(run[rows] > 0) & (limit[rows] > 0)]
+    ratio = run[rows] / limit[rows]
+    for odd, inside in ((ratio < 1.05 / TIME_UNITS["minutes"], 0.98), (ratio > 1.2, 0.5)):
+        for first, last in odd_stretches(odd, inside):
+            mine = rows[first : last + 1]
+            long = mine[run[mine] >= 30]
+            off = _off(trace, run[long] / limit[long]) if 2 * len(long) >= FEWEST_TOGETHER else None
+            if off and _several(trace, mine):
+                why = f"run time over limit piles up at {off[2]:.4g} there, and at 1 in the rest"
+                yield _finding(off[0], off[1], why, rows=mine, where=_between(trace, mine), pile_at=off[2],
+                               jobs=float(len(mine)))  # fmt: skip
+
+
+def odd_stretches(odd: NDArray[np.bool_], inside: float) -> list[tuple[int, int]]:
+    """Return the stretches (first, last) in which jobs are ``odd`` far more often than in the rest.
+
+    ``inside`` is how often they are odd if something is wrong. The best stretch has the largest likelihood ratio, which
+    gives its ends to a few jobs; then what lies to its left and right is searched in turn.
+    """
+    outside = max(float(odd.mean()), 0.01) if len(odd) else 1.0
+    if outside > 0.9 * inside:  # wrong all along, or not to be told
+        return []
+    gain = np.where(odd, np.log(inside / outside), np.log((1 - inside) / (1 - outside)))
+    found, parts = [], [(0, len(odd))]
+    while parts:
+        low, high = parts.pop()
+        if high - low < FEWEST_TOGETHER:
+            continue
+        after = np.cumsum(gain[low:high])
+        before = after - gain[low:high]
+        last = int(np.argmax(after - np.minimum.accumulate(before)))
+        first = int(np.argmin(before[: last + 1]))
+        if last - first + 1 >= FEWEST_TOGETHER:
+            found.append((low + first, low + last))
+            parts += [(low, low + first), (low + last + 1, high)]
+    return _joined(sorted(found))
+
+
+def _joined(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join stretches that next to nothing parts."""
+    joined: list[tuple[int, int]] = []
+    for first, last in found:
+        if joined and first - joined[-1][1] < 0.1 * (last - joined[-1][0]):
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return joined
+
+
+def _several(trace: Trace, rows: NDArray[np.intp]) -> bool:
+    """Tell whether jobs are of several users, where users are known: one user's habit is no unit."""
+    users = trace.column("user")
+    return len(np.unique(users[rows])) >= min(3, len(np.unique(users)))
+
+
+def _between(trace: Trace, rows: NDArray[np.intp]) -> str:
+    submit = trace.column("submit_time")[rows]
+    return f"submit>={np.floor(np.nanmin(submit)):.0f} and submit<={np.ceil(np.nanmax(submit)):.0f}"
 
 
 def _off(trace: Trace, ratio: Floats) -> tuple[str, str, float] | None:
@@ -180,12 +230,28 @@ def _nodes(trace: Trace) -> Iterator[Finding]:
     largest = float(np.nanmax(sizes)) if np.isfinite(sizes).any() else 0.0
     per_node = machine.procs / machine.nodes
     whole = float((sizes[sizes > 0] % per_node == 0).mean()) if np.any(sizes > 0) else 1.0
-    if 0.5 * machine.nodes <= largest <= machine.nodes and load * per_node <= 1.2 and load < 0.4 and whole < 0.5:
+    if whole >= 0.7 and per_node == int(per_node):
+        yield from _stretches_in_nodes(trace, sizes, per_node)
+    elif 0.5 * machine.nodes <= largest <= machine.nodes and load * per_node <= 1.2 and load < 0.4 and whole < 0.5:
         why = (
             f"no job is larger than the {machine.nodes:,} nodes, though there are {machine.procs:,} processors; the "
             f"load would be {load * per_node:.2f}, not {load:.3f}"
         )
         yield _finding("procs", "nodes", why, largest_job=largest, load=load, load_then=load * per_node)
+
+
+def _stretches_in_nodes(trace: Trace, sizes: Floats, per_node: float) -> Iterator[Finding]:
+    """Look, where nearly all jobs take whole nodes, for a stretch in which they do not and all would fit as nodes."""
+    _, rows = submits(trace)
+    rows = rows[sizes[rows] > 0]
+    odd = sizes[rows] % per_node != 0
+    for first, last in odd_stretches(odd, 0.7):
+        mine = rows[first : last + 1]
+        inside, outside = float(odd[first : last + 1].mean()), float(np.delete(odd, slice(first, last + 1)).mean())
+        if inside > 0.5 and outside < 0.1 and sizes[mine].max() <= (trace.machine.nodes or 0) and _several(trace, mine):
+            why = f"{inside:.0%} of the jobs there take no whole nodes of {per_node:g}, {outside:.0%} elsewhere"
+            yield _finding("procs", "nodes", why, rows=mine, where=_between(trace, mine), odd_share=inside,
+                           jobs=float(len(mine)))  # fmt: skip
 
 
 def _memory(trace: Trace) -> Iterator[Finding]:

@@ -73,23 +73,38 @@ def _length(edges: Floats) -> str:
     return f"one {name.removesuffix('s')}" if count == 1 else f"{count:.3g} {name}"
 
 
-def user_over_time(trace: Trace, *, user: str, start: float, end: float) -> Figure:
-    """Draw one user's jobs over time on top of everybody else's, with a stretch marked."""
+def _over_time(trace: Trace, mine: NDArray[np.bool_], label: str) -> tuple[Figure, Any, Floats, float]:
+    """Draw some jobs over time on top of all others; return the figure, its axis, the bin edges and their unit."""
     submit, edges, unit, name, rows = _binned(trace)
-    mine = (trace.jobs["user"].astype(object) == user).to_numpy()[rows]
     figure, (axis,) = new_figure(1, 3.6)
-    others, _ = np.histogram(submit[~mine], edges)
-    own, _ = np.histogram(submit[mine], edges)
+    others, own = (np.histogram(submit[part], edges)[0] for part in (~mine[rows], mine[rows]))
     x = (edges - edges[0]) / unit
-    axis.stairs(others + own, x, fill=True, color=ORANGE, label=f"user {user}")
+    axis.stairs(others + own, x, fill=True, color=ORANGE, label=label)
     axis.stairs(others, x, fill=True, color=BLUE, label="all others")
     axis.set(xlabel=f"{name} since the first submit", ylabel=f"jobs in {_length(edges)}", xlim=(0, x[-1]))
-    _mark(axis, [(start, end)], float(edges[0]), unit)
     axis.legend(frameon=False, fontsize=8)
     light_grid(axis)
+    return figure, axis, edges, unit
+
+
+def some_over_time(trace: Trace, *, rows: NDArray[np.intp], label: str) -> Figure:
+    """Draw the jobs of some rows over time on top of all others."""
+    mine = np.zeros(len(trace), dtype=bool)
+    mine[rows] = True
+    figure, *_ = _over_time(trace, mine, label)
+    headline(figure, f"{len(rows) / len(trace):.1%} of the jobs: {label}", len(trace))
+    return figure
+
+
+def user_over_time(trace: Trace, *, user: str, start: float, end: float) -> Figure:
+    """Draw one user's jobs over time on top of everybody else's, with a stretch marked."""
+    mine = (trace.jobs["user"].astype(object) == user).to_numpy()
+    figure, axis, edges, unit = _over_time(trace, mine, f"user {user}")
+    _mark(axis, [(start, end)], float(edges[0]), unit)
+    submit = trace.column("submit_time")
     inside = (submit >= start) & (submit <= end)
     share = (mine & inside).sum() / max(inside.sum(), 1)
-    headline(figure, f"User {user} has {share:.0%} of the jobs in the marked stretch", len(submit))
+    headline(figure, f"User {user} has {share:.0%} of the jobs in the marked stretch", len(trace))
     return figure
 
 
@@ -138,54 +153,80 @@ def record_times(trace: Trace, *, rows: NDArray[np.intp]) -> Figure:
     return figure
 
 
+def _hours(parts: Sequence[tuple[Floats, str]], clock: str) -> Figure:
+    """Draw two distributions over the hours of the day, (24,) each, one beside the other."""
+    figure, (axis,) = new_figure(1, 3.6)
+    for (counts, label), colour, style in zip(parts, (BLUE, ORANGE), ("-", "--"), strict=True):
+        share = counts / max(counts.sum(), 1)
+        axis.step(np.arange(24), share, where="mid", color=colour, linestyle=style, label=label, linewidth=2)
+    axis.set(xlabel=f"hour of day, {clock}", ylabel="share of sessions", xticks=range(0, 24, 3), ylim=(0, None))
+    axis.legend(frameon=False, fontsize=8)
+    light_grid(axis)
+    return figure
+
+
 def hours_by_season(trace: Trace) -> Figure:
     """Draw sessions by local hour on weekdays of winter and of summer time."""
     from tracekit.doctor.clock import sessions_by_day
 
     table, summer = sessions_by_day(trace)
-    figure, (axis,) = new_figure(1, 3.6)
-    for part, colour, label, style in ((~summer, BLUE, "winter time", "-"), (summer, ORANGE, "summer time", "--")):
-        share = table[part].sum(axis=0)
-        axis.step(
-            np.arange(24),
-            share / max(share.sum(), 1),
-            where="mid",
-            color=colour,
-            linestyle=style,
-            label=label,
-            linewidth=2,
-        )
-    axis.set(
-        xlabel=f"hour of day, clock of {trace.machine.timezone}", ylabel="share of sessions", xticks=range(0, 24, 3)
-    )
-    axis.legend(frameon=False, fontsize=8)
-    light_grid(axis)
+    parts = [(table[~summer].sum(axis=0), "winter time"), (table[summer].sum(axis=0), "summer time")]
+    figure = _hours(parts, f"clock of {trace.machine.timezone}")
     headline(figure, "The day begins at another hour in summer than in winter", len(trace), "weekdays only")
     return figure
 
 
-def unit_ratio(trace: Trace, *, column: str) -> Figure:
-    """Draw run time over limit, or the values themselves where limits do not help, on a logarithmic axis."""
-    run, limit, values = trace.column("run_time"), trace.column("req_time"), None
+def hours_before_and_after(trace: Trace, *, second: float) -> Figure:
+    """Draw sessions by hour of the day before and after a moment."""
+    from tracekit.doctor.finding import submits
+    from tracekit.doctor.rhythm import Rhythm
+
+    submit, order = submits(trace)
+    seen = Rhythm(trace, order)
+    hour = (seen.clock // 3600).astype(np.int64)
+    before = submit < second
+    counts = [
+        np.bincount(hour[part], weights=seen.weight[part], minlength=24).astype(float) for part in (before, ~before)
+    ]
+    figure = _hours([(counts[0], "before"), (counts[1], "after")], "local clock where the zone is known")
+    headline(figure, "People keep other hours from some moment on", len(submit))
+    return figure
+
+
+def unit_ratio(trace: Trace, *, column: str, rows: NDArray[np.intp] | None = None) -> Figure:
+    """Draw run time over limit, or the values themselves where limits do not help, on a logarithmic axis.
+
+    With ``rows`` the jobs of a stretch are drawn beside all others.
+    """
+    run, limit = trace.column("run_time"), trace.column("req_time")
     if column in ("run_time", "req_time") and ((run > 0) & (limit > 0)).any():
-        keep = (run > 0) & (limit > 0)
-        values, label = run[keep] / limit[keep], "run time / limit"
+        values, base, label = run, limit, "run time / limit"
     elif column == "cpu_time" and ((run > 0) & (trace.column("cpu_time") > 0)).any():
-        keep = (run > 0) & (trace.column("cpu_time") > 0)
-        values, label = trace.column("cpu_time")[keep] / run[keep], "CPU time / run time"
+        values, base, label = trace.column("cpu_time"), run, "CPU time / run time"
     else:
-        values, label = trace.sizes() if column == "procs" else trace.column(column), column
-        values = values[np.isfinite(values) & (values > 0)]
-    if not len(values):
+        values = trace.sizes() if column == "procs" else trace.column(column)
+        base, label = np.ones(len(trace)), column
+    keep = np.isfinite(values) & (values > 0) & (base > 0)
+    if not keep.any():
         raise NothingToDraw(f"no value of {column} is above zero")
+    inside = np.zeros(len(trace), dtype=bool)
+    inside[rows if rows is not None else []] = True
+    inside, values = inside[keep], values[keep] / base[keep]
     low, high = np.log10(values.min()), np.log10(values.max())
     figure, (axis,) = new_figure(1, 3.6)
-    axis.hist(values, bins=np.logspace(low - 0.05, high + 0.05, 150), color=BLUE)
-    axis.set(xscale="log", xlabel=label, ylabel="jobs")
+    bins = np.logspace(low - 0.05, high + 0.05, 150)
+    if inside.any():
+        for part, colour, name in ((~inside, BLUE, "all others"), (inside, ORANGE, "the stretch")):
+            share = np.histogram(values[part], bins)[0] / max(part.sum(), 1)
+            axis.stairs(share, bins, color=colour, linewidth=1.6, label=name)
+        axis.legend(frameon=False, fontsize=8)
+    else:
+        axis.hist(values, bins=bins, color=BLUE)
+    axis.set(xscale="log", xlabel=label, ylabel="share of its jobs" if inside.any() else "jobs")
     if "/" in label:
         for mark, text in ((1, "1"), (1 / 60, "1/60"), (60, "60"), (1000, "1000"), (1 / 1000, "1/1000")):
             if values.min() / 2 <= mark <= values.max() * 2:
-                axis.axvline(mark, color=ORANGE, linewidth=1, linestyle="--")
+                axis.axvline(mark, color=GREY, linewidth=1, linestyle="--")
                 axis.annotate(text, (mark, 0.97), xycoords=("data", "axes fraction"), fontsize=8, ha="left")
     light_grid(axis)
     headline(figure, "A unit shows in where the values pile up", len(values))
