@@ -210,12 +210,13 @@ def score(
         raise UsageError(f"{len(names)} names for {len(traces) + 1} traces")
     metrics = chosen_metrics(preset, families)
     quick = quick or preset is not None
-    made = _baselines(real, seed) if baselines else {}
-    everyone = [*traces, *made.values(), *([holdout] if holdout is not None else [])]
-    labels = [*names, *made, *(["hold-out"] if holdout is not None else [])]
-    for trace, label in zip([real, *everyone], labels, strict=True):
+    aside = {"hold-out": holdout} if holdout is not None else {}
+    for trace, label in zip([real, *traces, *aside.values()], [*names, *aside], strict=True):
         if np.isfinite(trace.column("submit_time")).sum() < FEWEST_JOBS:
             raise TracekitError(f"{label}: a score needs at least {FEWEST_JOBS} jobs with a submit time")
+    made = _baselines(real, seed) if baselines else {}
+    everyone = [*traces, *made.values(), *aside.values()]
+    labels = [*names, *made, *aside]
     views = prepare(real, everyone, labels)
     setting = Setting(quick, views.pop() if holdout is not None else None)
     ours, theirs = views[0], views[1:]

@@ -21,6 +21,7 @@ from generators.parts import Slot, Table
 from generators.progress import Progress, Stop, silent, stoppable
 from generators.quantile import level_codes
 from tracekit import stats
+from tracekit.environment import memory
 from tracekit.errors import FormatError, MissingExtra, TracekitError, UnknownName, UsageError
 from tracekit.registry import EXTRAS
 from tracekit.trace import Trace
@@ -109,7 +110,8 @@ class TableModel:
 
     def _within_reach(self, table: Table, slots: list[Slot], seed: int) -> Table:
         """Return as many random rows as time and memory allow, and say so when that is not all."""
-        available = free_memory()
+        room = memory()
+        available = room[1] if room else 0
         reach = int(0.5 * available / self._bytes_per_row(slots)) if available else len(table)
         if reach < min(1_000, len(table)):
             raise TracekitError(
@@ -312,15 +314,6 @@ def balanced(
 
 def _said(only: Mapping[str, str]) -> str:
     return " and ".join(f"{name}={value}" for name, value in only.items())
-
-
-def free_memory() -> float:
-    """Return the bytes that programs can still have before the machine swaps; 0 where the system does not tell."""
-    try:
-        with Path("/proc/meminfo").open() as lines:
-            return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration, ValueError):
-        return 0.0
 
 
 def require(*packages: str) -> None:

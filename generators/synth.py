@@ -20,6 +20,7 @@ from generators.retime import in_order, match_load, move_start, scale_machine
 from generators.sessions.model import Sessions
 from generators.sessions.whatif import WhatIf
 from tracekit import stats
+from tracekit.environment import memory
 from tracekit.errors import FormatError, OutputError, TracekitError, UsageError
 from tracekit.trace import Trace, check_trace
 
@@ -28,6 +29,8 @@ DEFAULT_MODEL = "sessions"
 SHAPING = ("span", "load", "machine_procs", "start", "only", "users", "share", "more")
 #: The load that is reached differs from the one asked for by no more than this share.
 LOAD_TOLERANCE = 0.02
+#: Bytes that a made job takes at least; more jobs than fit into memory are refused before the work.
+BYTES_A_JOB = 300
 #: A model that matches the load by itself is left alone when it comes as near as this.
 LOAD_NEAR = 0.01
 
@@ -207,6 +210,16 @@ def check_seed(seed: int) -> None:
         raise UsageError(f"a seed is a whole number from 0, not {seed}")
 
 
+def _check_room(n_jobs: int) -> None:
+    """Refuse more jobs than memory can hold, which would otherwise end in a killed process."""
+    room = memory()
+    if room is not None and n_jobs * BYTES_A_JOB > room[1]:
+        raise TracekitError(
+            f"{n_jobs:,} jobs need about {n_jobs * BYTES_A_JOB / 1e9:,.0f} GB of memory, {room[1] / 1e9:,.0f} GB are "
+            f"free; ask for fewer, or write a Parquet file with model {DEFAULT_MODEL}, which goes in parts"
+        )
+
+
 def check_load(load: str | float) -> str | float:
     """Return ``real``, ``none`` or a positive number."""
     if load in ("real", "none"):
@@ -248,6 +261,7 @@ def _shaped(
     only: Mapping[str, str] | None,
     wishes: WhatIf | None,
 ) -> Trace:
+    _check_room(n_jobs)
     if wishes is not None:
         made, steps = _granted(fitted, n_jobs, seed, target, procs, only, wishes)
     else:

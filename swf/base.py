@@ -176,7 +176,8 @@ def _unrecognised(head: bytes, formats: Registry[type[Format]]) -> tuple[str]:
             columns = ", ".join(cells[:8]) + (" …" if len(cells) > 8 else "")
             return (
                 f"a table whose columns no format recognises ({columns}); read it with "
-                "--from csv --map submit_time=THEIRS,run_time=THEIRS,req_procs=THEIRS",
+                "--from csv --map submit_time=THEIRS,run_time=THEIRS,req_procs=THEIRS "
+                "(start_time and end_time do in place of run_time)",
             )
         if len(cells) == 18 and all(is_number(cell) for cell in cells):
             return (f"looks like SWF with '{separator}' between its fields, where SWF has blanks",)

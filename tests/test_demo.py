@@ -10,7 +10,7 @@ import pytest
 from evaluation.experiment.grid import load
 from tracekit import demo
 from tracekit.cli.app import app
-from tracekit.errors import TracekitError
+from tracekit.errors import MissingExtra, TracekitError
 
 
 def test_every_step_is_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,6 +35,18 @@ def test_its_plan_is_one_that_experiments_take(tmp_path: Path) -> None:
 def test_a_step_that_fails_ends_the_tour(tmp_path: Path) -> None:
     with pytest.raises(TracekitError, match="ended with exit code 1"):
         demo.run(tmp_path, lambda command: int(command[0] == "info"))
+
+
+def test_an_interruption_ends_the_tour_as_one(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        demo.run(tmp_path, lambda command: 130 * (command[0] == "plot"))
+
+
+def test_what_the_tour_needs_is_said_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"tracekit\[rl\]"):
+        demo.run(tmp_path / "tour", lambda command: 0)
+    assert not (tmp_path / "tour").exists()
 
 
 def test_files_are_replaced_only_with_force(tmp_path: Path) -> None:

@@ -45,6 +45,16 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
         changed = [[*row[: field - 1], value, *row[field:]] for row in rows]
         (folder / name).write_text("\n".join(head + [" ".join(row) for row in changed]) + "\n")
 
+    swf("at-once.swf", 2, "0")
+    swf("below-zero.swf", 2, "-500")
+    swf("nan.swf", 4, "nan")
+    (folder / "commas.swf").write_text("\n".join(",".join(row) for row in rows) + "\n")
+    (folder / "utf16.swf").write_bytes(text.encode("utf-16"))
+    (folder / "windows.swf").write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
+    (folder / "object.json").write_text('{"a": 1}\n')
+    (folder / "header.csv").write_text("job_id,submit_time,run_time,req_procs\n")
+    (folder / "decimal.csv").write_text("job_id;submit_time;run_time;req_procs\n1;0;12,5;4\n")
+    (folder / "semicolons.csv").write_text("job_id;submit_time;run_time;req_procs;user\n1;0;12;4;ann\n2;9;12;4;ann\n")
     swf("no-waits.swf", 3, "-1")
     swf("no-run-times.swf", 4, "-1")
     swf("no-limits.swf", 9, "-1")
@@ -72,6 +82,9 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "keys.toml").write_text("gpu = 3\n")
     with zipfile.ZipFile(folder / "book.xlsx", "w") as book:
         book.writestr("[Content_Types].xml", "<x/>")
+    with zipfile.ZipFile(folder / "two.zip", "w") as archive:
+        archive.write(folder / "jobs.swf", "jobs.swf")
+        archive.write(folder / "jobs.swf", "other.swf")
     with zipfile.ZipFile(folder / "jobs.zip", "w") as archive:
         archive.write(folder / "jobs.swf", "jobs.swf")
     (folder / "folder").mkdir()
@@ -91,6 +104,13 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("convert jobs.swf -o new.swf", 2, "usage: tracekit convert IN OUT"),
     ("info jobs.swf --procs many", 2, "--procs: 'many' is no whole number"),
     ("info jobs.swf --procs", 2, "requires an argument"),
+    ("Info jobs.swf", 2, "did you mean 'info'"),
+    ("simulate jobs.swf -policy sjf", 2, "did you mean --policy"),
+    ("info jobs.swf —json", 2, "did you mean --json"),
+    ("simulate jobs.swf sample.swf", 2, "extra argument(s) (sample.swf)"),
+    ("fetch", 2, "usage: tracekit fetch NAME"),
+    ("serve", 2, "missing argument 'AGENT'"),
+    ("simulate jobs.swf --seed -1", 2, "at least 0"),
     ("scale jobs.swf new.swf --load 90%", 2, "--load: '90%' is no number"),
     # the file to read
     ("info jbos.swf", 1, "did you mean jobs.swf"),
@@ -103,6 +123,14 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("info header.swf", 1, "holds no jobs, only a header"),
     ("info page.swf", 1, "an HTML page"),
     ("info paper.pdf", 1, "a PDF document"),
+    ("info ~/jobs.swf", 1, "the folder ~ does not exist"),
+    ("info file:///data/jobs.swf", 1, "is an address, not a file"),
+    ("info two.zip", 1, "unpack it first"),
+    ("info utf16.swf", 1, "save it as UTF-8"),
+    ("info nan.swf", 1, "'nan' is no number"),
+    ("info commas.swf", 1, "where SWF has blanks"),
+    ("info object.json", 1, "known formats"),
+    ("info header.csv", 1, "holds no jobs, only a header"),
     ("info noise.swf", 1, "binary data"),
     ("info jobs.zip", 1, "unpack it first"),
     ("info book.xlsx", 1, "save it as CSV"),
@@ -111,7 +139,8 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("info jobs.swf --from sfw", 2, "did you mean swf"),
     ("info table.csv --from swf", 1, "line 1"),
     # tables with other columns, and logs of batch systems
-    ("info table.csv", 1, "--map submit_time=THEIRS"),
+    ("info table.csv", 1, "--map submit_time=THEIRS,run_time=THEIRS,req_procs=THEIRS (start_time and end_time do"),
+    ("info decimal.csv", 1, "'12,5' in column run_time is no number"),
     ("info headless.csv", 1, "add a first line such as"),
     (f"info table.csv --map {MAPPED.replace('Cores', 'Core')}", 2, "did you mean Cores"),
     ("info table.csv --map submit=Queued", 2, "did you mean submit_time"),
@@ -133,6 +162,16 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("convert jobs.swf new.xlsx", 2, "--to"),
     ("convert jobs.swf new.json --to philly", 2, "read but not written"),
     ("convert jobs.swf /dev/full --to swf", 1, "No space left"),
+    ("convert jobs.swf new", 2, "say which one with --to"),
+    ("synth jobs.swf -o folder", 1, "is a directory"),
+    ("synth jobs.swf -o jobs.swf", 1, "the same file"),
+    ("plot jobs.swf", 2, "missing option '-o'"),
+    ("plot jobs.swf -o new.png", 1, "pictures go into a folder, such as -o new"),
+    ("report jobs.swf no-users.swf -o new.pdf", 1, "name it new.html"),
+    ("report jobs.swf no-users.swf -o folder", 1, "is a directory"),
+    ("report jobs.swf -o new.html", 2, "at least one synthetic one"),
+    ("report folder -o new.html", 2, "is no experiment's folder"),
+    ("sample folder", 1, "is a directory"),
     # the machine
     ("simulate no-machine.swf", 1, "give --procs N"),
     ("simulate jobs.swf --procs 0", 2, "at least one processor"),
@@ -148,6 +187,16 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("slice jobs.swf new.swf --user nobody", 1, "unknown user 'nobody'"),
     ("slice jobs.swf new.swf --jobs 10-20", 2, "START:COUNT"),
     # simulating
+    ("simulate jobs.swf --policy agent", 2, "agent:default"),
+    ("simulate jobs.swf --policy agent:nobody", 1, "packaged agents: default"),
+    ("simulate jobs.swf --jobs 20", 2, "take --window 0:20"),
+    ("sweep jobs.swf -o new --jobs 20", 2, "add --windows K"),
+    ("simulate jobs.swf --windows 1000000000 --jobs 10", 2, "60 jobs hold only 51 of 10 jobs"),
+    ("simulate jobs.swf --windows 0", 2, "at least 1"),
+    ("check-schedule jobs.swf jobs.swf", 1, "'tracekit simulate --out DIR' writes such files"),
+    ("evaluate jobs.swf folder", 1, "no such agent"),
+    ("train jobs.swf", 2, "missing option '--output'"),
+    ("train one-job.swf -o new", 1, "it takes a longer one"),
     ("simulate jobs.swf --policy SJF", 2, "did you mean sjf"),
     ("simulate jobs.swf --policy fcfs, sjf", 2, "without spaces"),
     ("simulate jobs.swf --backfill esay", 2, "did you mean easy"),
@@ -164,6 +213,14 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("synth jobs.swf -o new.swf --model lublin --span month", 2, "30d"),
     ("synth one-job.swf -o new.swf --model lublin", 1, "at least 2 jobs"),
     ("synth --from-model nowhere -o new.swf", 1, "--save DIR"),
+    ("synth jobs.swf -o new.swf --jobs 100000000000", 1, "ask for fewer"),
+    ("synth one-job.swf -o new.swf", 1, "too few jobs to learn from"),
+    ("score one-job.swf jobs.swf", 1, "one-job: a score needs at least 10 jobs"),
+    ("score jobs.swf one-job.swf", 1, "one-job: a score needs at least 10 jobs"),
+    ("verdict jobs.swf no-users.swf --learner pick-heuristic", 1, "use a longer trace"),
+    ("experiment jobs.swf --models lublin -o new --config nowhere.toml", 1, "no such file"),
+    ("experiment jobs.swf --models nothing -o new --dry-run", 2, "unknown model 'nothing'"),
+    ("compare folder folder", 1, "is no finished experiment"),
     ("score jobs.swf", 2, "usage: tracekit score REAL SYNTH"),
     ("score jobs.swf nowhere.swf", 1, "no such file"),
     ("score jobs.swf jobs.swf --families margnal", 2, "did you mean marginal"),
@@ -193,8 +250,8 @@ def test_one_helpful_line(
     assert sorted(kit.rglob("*")) == before, "a command that fails leaves nothing behind"
 
 
-def test_there_are_more_than_fifty() -> None:
-    assert len({line for line, _, _ in MISTAKES}) == len(MISTAKES) > 50
+def test_there_are_more_than_a_hundred() -> None:
+    assert len({line for line, _, _ in MISTAKES}) == len(MISTAKES) > 100
 
 
 @pytest.mark.parametrize(
@@ -208,6 +265,11 @@ def test_there_are_more_than_fifty() -> None:
         ("info no-machine.swf --from swf", "see --procs and --machine"),
         ("simulate no-limits.swf", "without a limit"),
         ("convert jobs.swf -", "; MaxProcs: 256"),
+        ("info windows.swf", "60 by"),  # a byte order mark, and lines that end as on Windows
+        ("info semicolons.csv", "2 by 1 users"),
+        ("simulate at-once.swf", "fcfs"),
+        ("simulate below-zero.swf --policy f1", "f1"),
+        ("evaluate agent:default jobs.swf --windows 2 --jobs 20", "default"),
     ],
 )
 def test_what_works_all_the_same(line: str, words: str, kit: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,6 +352,13 @@ def test_a_reader_that_leaves_early(kit: Path) -> None:
         running.stdout.close()
         assert "Traceback" not in running.stderr.read()
         assert running.wait(timeout=60) in (0, 1)
+
+
+def test_no_trace_fills_a_terminal(kit: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    code, out, error = run("synth", kit / "jobs.swf")
+    assert (code, out) == (2, "")
+    assert "give -o OUT" in error
 
 
 def test_too_big_for_memory(kit: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,10 @@ import contextlib
 import sys
 from collections.abc import Callable
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 
-from tracekit.errors import TracekitError
+from tracekit.errors import MissingExtra, TracekitError
 from tracekit.files import write_text
 
 POLICIES = "fcfs,sjf,saf,wfp3,unicep,f1"
@@ -34,6 +35,8 @@ OUTPUTS = ("sample.swf", PLAN, "pictures", "report.html", "report.json")
 
 def run(folder: Path, main: Callable[[list[str]], int], *, force: bool = False) -> Path:
     """Run all steps in ``folder`` and return the path of the report; ``main`` is the command line."""
+    if find_spec("torch") is None:  # said now, not after five of the seven steps
+        raise MissingExtra("torch", "rl")
     folder.mkdir(parents=True, exist_ok=True)
     there = [name for name in (*OUTPUTS, "run") if (folder / name).exists()]
     if there and not force:
@@ -46,6 +49,8 @@ def run(folder: Path, main: Callable[[list[str]], int], *, force: bool = False) 
             sys.stderr.write(f"\n[{number}/{len(STEPS)}] {title}\n$ tracekit {' '.join(command)}\n")
             sys.stderr.flush()
             code = main(command)
+            if code == 130:
+                raise KeyboardInterrupt
             if code:
                 raise TracekitError(f"the step 'tracekit {' '.join(command)}' ended with exit code {code}")
     return folder / "report.html"

@@ -18,7 +18,7 @@ from tracekit.errors import TracekitError
 #: What stops working without an extra, in a person's words; the models of an extra are added by the command line.
 EXTRA_USES = {
     "synth": "learned models of synth",
-    "rl": "train, evaluate, experiment, simulate --policy agent:DIR",
+    "rl": "train, experiment and verdict with agents, demo, Gymnasium environments",
     "ray": "experiment --engine ray",
     "docs": "make docs",
     "dev": "make test",

@@ -42,8 +42,8 @@ def targets(path: str | Path, *, force: bool = False) -> tuple[Path, Path]:
     if is_stream(path):
         raise OutputError("a report is two files, FILE.html and FILE.json: it cannot go to standard output")
     page, beside = Path(path), Path(path).with_suffix(".json")
-    if page == beside:
-        raise OutputError(f"{path}: a report is HTML; the scores go into a .json beside it")
+    if page.suffix.lower() not in (".html", ".htm") and not page.is_dir():
+        raise OutputError(f"{path}: a report is HTML, for a browser: name it {page.with_suffix('.html')}")
     for target in (page, beside):
         check_writable(target, force=force)
     return page, beside

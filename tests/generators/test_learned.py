@@ -105,7 +105,7 @@ def test_too_many_jobs_are_subsampled_and_said_so(real: Trace, monkeypatch: pyte
     model = Echo().fit(real, seed=1)
     assert model.notes == ["learnt from 300 random jobs of 400 (a matter of time)"]
     assert "learnt from 300" in model.sample(5).history[-1]
-    monkeypatch.setattr(learned, "free_memory", lambda: 1.0)
+    monkeypatch.setattr(learned, "memory", lambda: (1, 1))
     with pytest.raises(TracekitError, match="not enough memory"):
         Echo().fit(real, seed=1)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @app.command()
 def catalog(
-    name: Annotated[str | None, typer.Argument(help="Show all that is known of one trace.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show all that is known of one trace.")] = None,
     json: Json = False,
 ) -> None:
     """List the public traces: what they are, in which format, how large, and where. Does not use the network.
@@ -63,7 +63,7 @@ def _print_entry(entry: Entry) -> None:
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="Name of a trace in the catalog.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a trace in the catalog.")],
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="DIR", help="Folder to put it in (default: the cache).")
     ] = None,

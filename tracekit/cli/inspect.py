@@ -198,8 +198,11 @@ def _window(text: str) -> tuple[int, int]:
 def _folder(out: str, names: list[str], *, force: bool) -> Path:
     """Make the folder, and refuse early where a picture of that name is there already."""
     from tracekit.files import check_writable
+    from tracekit.plots.style import FORMATS
 
     folder = Path(out)
+    if folder.suffix[1:].lower() in FORMATS:
+        raise OutputError(f"{folder}: pictures go into a folder, such as -o {folder.stem}; --only chooses among them")
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder}: is a file, not a folder")
     for name in names:

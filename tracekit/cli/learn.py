@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -125,22 +127,23 @@ def train(
         ),
     )
     _check_out(Path(out), resume=resume, force=force)
-    agent = learn(
-        _load(trace, from_, machine),
-        chosen,
-        settings,
-        out=out,
-        seed=seed,
-        init=init,
-        share=split,
-        overlap=overlap,
-        resume=resume,
-        force=force,
-        source=_source(trace),
-        report=None if Settings.quiet else _Progress(),
-        say=say,
-        tensorboard=tensorboard,
-    )
+    with _going_on(Path(out)):
+        agent = learn(
+            _load(trace, from_, machine),
+            chosen,
+            settings,
+            out=out,
+            seed=seed,
+            init=init,
+            share=split,
+            overlap=overlap,
+            resume=resume,
+            force=force,
+            source=_source(trace),
+            report=None if Settings.quiet else _Progress(),
+            say=say,
+            tensorboard=tensorboard,
+        )
     metrics = agent.facts["metrics"]
     if json:
         print_json({"agent": out, "trace": trace, **metrics})
@@ -150,6 +153,19 @@ def train(
         f"validation windows; best heuristic there: {metrics['best_heuristic']} {metrics['best_heuristic_score']:,.4g}"
     )
     say(f"{metrics['steps']:,} decisions in {metrics['iterations']} iterations; best after {metrics['best_iteration']}")
+
+
+@contextmanager
+def _going_on(out: Path) -> Iterator[None]:
+    """Say how a training that is interrupted can be ended later."""
+    from tracekit.sim.agents.saved import CHECKPOINT
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if (out / CHECKPOINT).is_file():
+            say(f"{out}: the same command with --resume goes on from here")
+        raise
 
 
 def _check_out(out: Path, *, resume: bool, force: bool) -> None:

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from tracekit.cli.app import Force, Json, Seed, app, console, json_text, print_json, say, table
-from tracekit.cli.simulate import From, In, MachineFile, Outage, Procs, Resource, names_of, outages_of
+from tracekit.cli.simulate import (
+    From,
+    In,
+    MachineFile,
+    Outage,
+    Procs,
+    Resource,
+    check_length,
+    names_of,
+    outages_of,
+    random_windows,
+)
 from tracekit.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +37,7 @@ def sweep(
     windows: Annotated[
         int | None, typer.Option("--windows", help="In place of shaken inputs: so many random windows.")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", help="Jobs of a window.")] = 5000,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Jobs of a window (default: 5000).")] = None,
     estimates: Annotated[str, typer.Option("--estimates", help="As in simulate.")] = "requested",
     warmup: Annotated[str, typer.Option("--warmup", help="Left out of the metrics at the start: 5% or 12h.")] = "5%",
     cooldown: Annotated[str, typer.Option("--cooldown", help="The same at the end.")] = "5%",
@@ -50,7 +61,6 @@ def sweep(
     from tracekit.files import write_text
     from tracekit.plots.loads import load_curves
     from tracekit.sim.comparing import check_count
-    from tracekit.sim.many import draw_windows
     from tracekit.sim.policies import find
     from tracekit.sim.sweep import as_table, parse_loads
     from tracekit.sim.sweep import sweep as run
@@ -70,6 +80,7 @@ def sweep(
         if name == "replay":
             raise UsageError("replay decides nothing, so it has no curve; leave it out")
         find(name)
+    check_length(windows, jobs)
     if windows is None:
         check_count(shake)
     folder = Path(out)
@@ -78,7 +89,7 @@ def sweep(
     if taken and not force:
         raise OutputError(f"{taken[0]}: exists already; use --force to replace it")
     trace = read(file, from_, machine=machine)
-    parts = draw_windows(len(trace), windows, jobs, seed) if windows is not None else []
+    parts = random_windows(len(trace), windows, jobs or 5000, seed) if windows is not None else []
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

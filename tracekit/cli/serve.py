@@ -17,7 +17,9 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 @app.command()
 def serve(
-    agent: Annotated[str, typer.Argument(help="An agent's folder, or 'default' for the packaged one.")],
+    agent: Annotated[
+        str, typer.Argument(metavar="AGENT", help="An agent's folder, or 'default' for the packaged one.")
+    ],
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one and says which.")] = 8765,
     host: Annotated[str, typer.Option(help="Address to listen on; all but loopback need a token.")] = "127.0.0.1",
     token_file: Annotated[

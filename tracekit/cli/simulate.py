@@ -52,7 +52,7 @@ def simulate(
     windows: Annotated[
         int | None, typer.Option("--windows", help="So many random windows, of --jobs jobs each.")
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", help="Jobs of a random window.")] = 1024,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Jobs of a random window (default: 1024).")] = None,
     seed: Seed = 0,
     out: Annotated[str | None, typer.Option("--out", "-o", help="Folder for schedules and figures.")] = None,
     figures: Annotated[
@@ -111,7 +111,7 @@ def simulate(
     """
     from tracekit.sim.comparing import check_count
     from tracekit.sim.jobs import table as read_table
-    from tracekit.sim.many import Task, draw_windows, parse_window, run_all
+    from tracekit.sim.many import Task, parse_window, run_all
     from tracekit.sim.policies import find
     from tracekit.sim.switches import Switches, backfill_for
 
@@ -147,13 +147,14 @@ def simulate(
     if window and windows:
         raise UsageError("give --window START:COUNT or --windows K, not both")
     parts = [parse_window(text) for text in window or []]
+    check_length(windows, jobs)
     if out is not None and Path(out).is_file():
         raise OutputError(f"{out}: is a file; --out needs a folder")
 
     trace = _load(file, from_, machine)
     whole = read_table(trace, switches.resolved())
     if windows is not None:
-        parts = draw_windows(len(whole), windows, jobs, seed)
+        parts = random_windows(len(whole), windows, jobs or 1024, seed)
     tables = [whole.window(*part) for part in parts] or [whole]
     pairs = [(p, b) for p in policies for b in (["none"] if p == "replay" else backfills)]
     folders = [f"{p}__{b}" + (f"__w{part[0]}" if parts else "") for p, b in pairs for part in parts or [(0, 0)]]
@@ -196,6 +197,24 @@ def names_of(text: str) -> list[str]:
     if not names:
         raise UsageError(f"'{text}' names nothing; write names with commas between them")
     return names
+
+
+def check_length(windows: int | None, jobs: int | None) -> None:
+    """Refuse a length of windows where nobody asked for any: it would be passed over in silence."""
+    if jobs is not None and windows is None:
+        raise UsageError(f"--jobs is the length of random windows: add --windows K, or take --window 0:{jobs}")
+    if jobs is not None and jobs < 1:
+        raise UsageError("--jobs must be at least 1")
+
+
+def random_windows(count: int, windows: int, jobs: int, seed: int) -> list[tuple[int, int]]:
+    """Draw windows from a trace of ``count`` jobs; no more of them than there are places."""
+    from tracekit.sim.many import draw_windows
+
+    places = count - jobs + 1
+    if 0 < places < windows:
+        raise UsageError(f"--windows {windows:,}: {count:,} jobs hold only {places:,} of {jobs:,} jobs")
+    return draw_windows(count, windows, jobs, seed)
 
 
 def _options(texts: list[str] | None) -> dict[str, float]:

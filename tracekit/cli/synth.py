@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,7 +24,9 @@ _BUDGETS = ("quick", "normal", "thorough")
 @app.command()
 def synth(
     real: Annotated[str | None, typer.Argument(metavar="REAL", help="Trace to learn from; - is stdin.")] = None,
-    out: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="File to write; - is stdout.")] = "-",
+    out: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="OUT", help="File to write; - is stdout.")
+    ] = None,
     model: Annotated[
         str | None, typer.Option("--model", help="What to learn with; see tracekit models (default: sessions).")
     ] = None,
@@ -94,6 +97,9 @@ def synth(
         model = library.DEFAULT_MODEL
     if jobs is not None and span is not None:
         raise UsageError("give either --jobs or --span, not both")
+    if out is None and sys.stdout.isatty():
+        raise UsageError("where to? give -o OUT; -o - shows the trace here")
+    out = out or "-"
     if json and out == "-":
         raise UsageError("--json prints on stdout, so the trace needs a file: -o OUT")
     library.check_load(load)

@@ -509,6 +509,10 @@ def demo(
     from tracekit.cli import main
 
     quiet = Settings.quiet
-    page = tour.run(Path(folder), main, force=force)
+    try:
+        page = tour.run(Path(folder), main, force=force)
+    except KeyboardInterrupt:
+        say(f"'tracekit demo -o {folder} --force' goes on from here")
+        raise SystemExit(130) from None  # the step has said that it was interrupted
     Settings.quiet = quiet  # the tour runs commands with flags of their own
-    say(f"\nopen {page}")
+    say(f"\nopen {page}; each command above does the same for a file of your own in place of sample.swf")

@@ -56,6 +56,9 @@ def explain(error: UsageProblem, arguments: list[str]) -> str:
         flag = getattr(error, "option_name", "")
         return f"{_lower(said)}; flags stand after their command: tracekit COMMAND {flag}"
     said = _value(said, getattr(error, "param", None), arguments) or _lower(said)
+    meant = _two_hyphens(error, arguments)
+    if meant:
+        return f"{said}; did you mean {meant}? A long option begins with two hyphens"
     if any(one.endswith(",") for one in arguments):
         return f"{said}; a list is written without spaces: a,b,c"
     return f"{said}; {_usage(error, path)}'{path} --help' shows all"
@@ -71,6 +74,16 @@ def _value(said: str, parameter: Any, arguments: list[str]) -> str | None:
         before, found, after = said.partition(theirs)
         if found and before:
             return f"{flag}: '{given}' {ours}{after if ours[-1] == 't' else ''}"
+    return None
+
+
+def _two_hyphens(error: UsageProblem, arguments: list[str]) -> str | None:
+    """Return the option that was written with one hyphen, or with the dash that a text program made of two."""
+    known = {flag for one in error.ctx.command.params for flag in one.opts} if error.ctx else set()
+    for word in arguments:
+        meant = "--" + word.lstrip("-–—").partition("=")[0]
+        if word[:1] in "-–—" and not word.startswith("--") and meant in known:
+            return meant
     return None
 
 

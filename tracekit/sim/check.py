@@ -116,6 +116,7 @@ def _more_often(job_id: NDArray[np.int64], ids: NDArray[np.int64]) -> bool:
 
 
 COLUMNS = ("job_id", "submit_time", "start_time", "end_time", "procs")
+_SCHEDULES = f"a schedule has {', '.join(COLUMNS)}; 'tracekit simulate --out DIR' writes such files"
 
 
 def read_schedule(path: str | Path) -> pd.DataFrame:
@@ -126,13 +127,14 @@ def read_schedule(path: str | Path) -> pd.DataFrame:
         try:
             found = pd.read_csv(source)
         except (ValueError, UnicodeDecodeError) as error:
-            raise FormatError(path, f"is no CSV table: {error}") from None
+            problem = str(error).rpartition("C error: ")[2]
+            raise FormatError(path, f"is no CSV table: {problem}", hint=_SCHEDULES) from None
     missing = [name for name in COLUMNS if name not in found.columns and name != "submit_time"]
     if missing:
         raise FormatError(
             path,
             f"lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}",
-            hint=f"a schedule has {', '.join(COLUMNS)}",
+            hint=_SCHEDULES,
         )
     for name in COLUMNS:
         if len(found) and name in found.columns and not pd.api.types.is_numeric_dtype(found[name]):

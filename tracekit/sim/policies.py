@@ -143,10 +143,13 @@ def find(policy: str | Policy) -> BuiltIn | Policy:
         if isinstance(policy, (BuiltIn, Policy)):
             return policy
         raise UsageError(f"{policy!r} is no policy: it needs a name and a method priority(queue, state)")
-    if policy.startswith("agent:"):
+    kind, _, folder = policy.partition(":")
+    if kind == "agent":
+        if not folder:
+            raise UsageError("which agent? write agent:default for the packaged one, or agent:DIR")
         from tracekit.sim.agents.policy import AgentPolicy  # numba is slow to import: only for agents
 
-        return AgentPolicy(policy.removeprefix("agent:"))
+        return AgentPolicy(folder)
     found = POLICIES.get(policy)
     made = found() if isinstance(found, type) else found
     if not isinstance(made, (BuiltIn, Policy)):

@@ -90,8 +90,11 @@ class Agent:
 
 
 def find_folder(folder: str | Path) -> Path:
-    """Return the folder of an agent, or of one that comes with the package; an error says what is missing."""
-    place = Path(folder)
+    """Return the folder of an agent, or of one that comes with the package; an error says what is missing.
+
+    The prefix of policies, ``agent:``, is understood as well.
+    """
+    place = Path(str(folder).removeprefix("agent:"))
     if not place.is_dir() and len(place.parts) == 1 and (PACKAGED / place / FACTS).is_file():
         return PACKAGED / place
     if not (place / FACTS).is_file():
