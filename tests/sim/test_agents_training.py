@@ -20,6 +20,7 @@ from tracekit.sim.agents.imitation import TEACHERS, lessons
 from tracekit.sim.agents.rewards import Baseline, rewards
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.agents.saved import CHECKPOINT, FACTS, LOG, WEIGHTS
+from tracekit.sim.agents.search import linear
 from tracekit.sim.cutting import Cutter
 from tracekit.sim.formulas import CODES
 from tracekit.sim.pickjob import Batch, PickJob
@@ -263,12 +264,35 @@ def test_a_trace_without_choices_is_told(tmp_path) -> None:
         train(trace, PickJob(), TINY, out=tmp_path / "a")
 
 
+def test_starting_from_a_search(tmp_path) -> None:
+    # long jobs first is the worst that one can do here, and the search must find out by itself
+    config = TINY.replace(steps=1, search_rounds=6, search_tries=8, search_windows=8, teacher_epochs=30)
+    for threads in (1, 3):
+        agent = train(busy(), PickJob(), config.replace(threads=threads), out=tmp_path / f"{threads}", init="search")
+    assert bytes_of(tmp_path / "1") == bytes_of(tmp_path / "3")
+    begun = read_log(tmp_path / "1")[0]
+    assert {"search_gain", "imitation_agreement"} <= set(begun)
+    result = evaluate(agent, busy(), [(280, 60), (340, 60)])
+    assert result.mean < 1.2 * result.baselines["sjf"].mean() < result.baselines["ljf"].mean()
+    with pytest.raises(UsageError, match="search_tries must be at least 2"):
+        config.replace(search_tries=1)
+
+
+def test_the_searched_weights_order_jobs_by_their_weighted_sum() -> None:
+    batch = Batch(busy(), PickJob(), lanes=2)
+    names = batch.task.feature_names
+    shortest = -np.eye(len(names))[names.index("request")]
+    windows = [(0, 60), (200, 60)]
+    played = play(batch, windows, linear(shortest), keep=False)
+    np.testing.assert_allclose(played.score, batch.cutter.policy_costs(windows, ["sjf"])[:, 0])
+
+
 def test_starting_from_another_agent(trained, tmp_path) -> None:
     agent = train(busy(), PickJob(), TINY.replace(steps=1), out=tmp_path / "a", init=f"agent:{trained.folder}")
     assert agent.facts["metrics"]["iterations"] == 1
     with pytest.raises(UsageError, match="same --network"):
         train(busy(), PickJob(), TINY.replace(hidden=(4,)), out=tmp_path / "b", init=f"agent:{trained.folder}")
-    for init, message in (("imitate:sfj", "did you mean"), ("magic", "imitate:NAME")):
+    for init, message in (("imitate:sfj", "did you mean"), ("magic", "imitate:NAME"), ("search:f1", "search")):
         with pytest.raises(UsageError, match=message):
             train(busy(), PickJob(), TINY, out=tmp_path / "c", init=init)
 

@@ -67,7 +67,7 @@ def train(
         bool, typer.Option("--overlap", help="Learn from, validate and test on the whole trace; scores will flatter.")
     ] = False,
     init: Annotated[
-        str | None, typer.Option("--init", help="Start: imitate:f1 (a heuristic), imitate:best, or agent:DIR.")
+        str | None, typer.Option("--init", help="Start: imitate:f1 (a heuristic), imitate:best, search, or agent:DIR.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
     estimates: Annotated[

@@ -63,6 +63,9 @@ class Config:
     patience: int = 0  # validations without a better score before training ends; 0 = never
     teacher_windows: int = 64  # windows that an imitated heuristic is watched on
     teacher_epochs: int = 20
+    search_rounds: int = 20  # of a search for weights of the features (--init search)
+    search_tries: int = 32  # weights tried in a round, in mirrored pairs
+    search_windows: int = 64  # windows that each of them plays
     soften: float = 1.0  # scores are divided by this after imitation: the same best choice, but others are tried
     threads: int = 0  # threads that play windows; 0 = one per core. The result does not depend on it.
 
@@ -70,10 +73,11 @@ class Config:
         _one_of("network", self.network, NETWORKS)
         _one_of("schedule", self.schedule, SCHEDULES)
         _one_of("schedule", self.entropy_schedule, SCHEDULES)
-        for name in ("steps", "windows", "jobs", "epochs", "minibatch", "validate_every", "validation_windows"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("patience", "critic_first", "teacher_windows", "teacher_epochs", "threads"):
+        least = dict.fromkeys(("steps", "windows", "jobs", "epochs", "minibatch", "validate_every"), 1)
+        for name, few in (least | {"validation_windows": 1, "search_windows": 1, "search_tries": 2}).items():
+            if getattr(self, name) < few:
+                raise UsageError(f"{name} must be at least {few}, not {getattr(self, name)}")
+        for name in ("patience", "critic_first", "teacher_windows", "teacher_epochs", "search_rounds", "threads"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} must be 0 or more, not {getattr(self, name)}")
         for name in ("learning_rate", "critic_speed", "clip", "keep", "max_grad_norm", "soften"):

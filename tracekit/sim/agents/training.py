@@ -21,6 +21,7 @@ from tracekit.sim.agents.saved import Agent
 from tracekit.sim.agents.splits import Split, longest, split, windows_from
 from tracekit.sim.cutting import Cutter
 from tracekit.sim.pickjob import Batch, PickJob
+from tracekit.sim.windows import Window
 from tracekit.trace import Trace
 
 #: What a draw is for: the second number of every key of randomness, after the seed.
@@ -167,27 +168,41 @@ class _Training:
         """Set the weights that training starts from, and validate them: what is learnt must be better."""
         told: dict[str, float] = {}
         kind, _, name = (self.init or "").partition(":")
-        if kind == "imitate":
-            from tracekit.sim.agents.imitation import clone, lessons
-
-            windows = windows_from(
-                self.cutter, self.parts.train, self.config.teacher_windows, self.config.jobs, [self.seed, _LESSONS, 1]
-            )
-            self.say(f"imitating {name} on {len(windows)} windows")
-            played = lessons(self.batch, windows, name)
-            if not len(played):
-                raise TracekitError(_NOTHING)
-            told = {
-                f"imitation_{key}": value
-                for key, value in clone(self.ppo.model, played, self.config, self.seed).items()
-            }
+        if kind == "imitate" or self.init == "search":
+            told = self._imitate(name)
         elif kind == "agent":
             self.ppo.model.load_flat(_matching(Agent.load(name), self.ppo.model.net(), self.cutter.task))
         elif self.init:
-            raise UsageError(f"--init {self.init}: write imitate:NAME, imitate:best or agent:DIR")
+            raise UsageError(f"--init {self.init}: write imitate:NAME, imitate:best, search or agent:DIR")
         self._remember()
         self._validate()
         self._write({"iteration": 0, "steps": 0, **told, **self._validated()})
+
+    def _imitate(self, name: str) -> dict[str, float]:
+        """Teach the actor what a heuristic would choose, or a weighted sum of the features that is searched for."""
+        from tracekit.sim.agents.imitation import clone, lessons
+        from tracekit.sim.agents.search import linear, search
+
+        config = self.config
+
+        def windows(count: int, *key: int) -> list[Window]:
+            return windows_from(self.cutter, self.parts.train, count, config.jobs, [self.seed, _LESSONS, *key])
+
+        shown, told = windows(config.teacher_windows, 1), {}
+        if name:
+            self.say(f"imitating {name} on {len(shown)} windows")
+            played = lessons(self.batch, shown, name)
+        else:
+            self.say(f"searching for weights of the features, {config.search_rounds} rounds")
+            weights, found = search(
+                self.batch, lambda number: windows(config.search_windows, 2, number), config, self.seed
+            )
+            told = {f"search_{key}": value for key, value in found.items()}
+            played = play(self.batch, shown, linear(weights))
+        if not len(played):
+            raise TracekitError(_NOTHING)
+        agreed = clone(self.ppo.model, played, config, self.seed)
+        return told | {f"imitation_{key}": value for key, value in agreed.items()}
 
     def _iterate(self) -> dict[str, float]:
         """Play windows with the policy as it is, learn from them, and return the line of the log."""

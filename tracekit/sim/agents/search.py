@@ -1,0 +1,79 @@
+"""Beginning with a search: for the weights of the features whose sum orders waiting jobs best.
+
+A policy that draws its choices one by one hardly ever differs from itself in the same way throughout a window, and a
+window's score is chaotic, so gradients see little of what a steady preference would bring, such as "of two jobs alike
+in area, the one that cannot start at once". A search that changes the weights and plays whole windows greedily sees
+just that: parameters are explored, not actions (Salimans, Ho, Chen, Sidor & Sutskever, "Evolution strategies as a
+scalable alternative to reinforcement learning", 2017). What it finds is what the network then imitates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.sim.agents.config import Config
+from tracekit.sim.agents.forward import KERNEL, Net
+from tracekit.sim.agents.rollout import play
+from tracekit.sim.pickjob import Batch
+from tracekit.sim.windows import Window
+
+Floats = NDArray[np.float64]
+
+#: Deviation of the first changes, in units of the one weight that the search begins with.
+_FIRST_STEP = 0.1
+
+
+def linear(weights: Floats) -> Net:
+    """Return the network whose score of a job is the weighted sum of its features: its positive and negative part."""
+    pair = np.stack([weights, -weights], 1).reshape(-1)
+    flat = np.concatenate([pair, [0.0, 0.0], [1.0, -1.0], [0.0]]).astype(np.float32)
+    return Net(KERNEL, np.array([len(weights), 2, 1], np.int64), flat, len(weights))
+
+
+def search(
+    batch: Batch, windows: Callable[[int], list[Window]], config: Config, seed: int
+) -> tuple[Floats, dict[str, float]]:
+    """Return the weights found, (features,), and how much better they are than the best single feature.
+
+    Separable natural evolution strategies (Schaul, Glasmachers & Schmidhuber, "High dimensions and heavy tails for
+    natural evolution strategies", GECCO 2011), tries in mirrored pairs. ``windows(round)`` draws those of a round. The
+    scores are noisy, so the answer is the mean of the centres of the second half of all rounds.
+    """
+    features = len(batch.task.feature_names)
+
+    def costs(weights: Floats, some: list[Window]) -> Floats:
+        return play(batch, some, linear(weights), keep=False).score
+
+    first = windows(0)
+    alone = [sign * unit for unit in np.eye(features) for sign in (-1.0, 1.0)]
+    begin = min(alone, key=lambda weights: float(costs(weights, first).mean()))
+    centre, deviation = begin.copy(), np.full(features, _FIRST_STEP)
+    pairs = config.search_tries // 2
+    useful = np.maximum(0.0, np.log(pairs + 1) - np.log(np.arange(1, 2 * pairs + 1)))
+    utility = useful / useful.sum() - 1 / (2 * pairs)
+    speed = (3 + np.log(features)) / (10 * np.sqrt(features))
+    late: list[Floats] = []
+    for number in range(1, config.search_rounds + 1):
+        some = windows(number)
+        half = np.random.default_rng([seed, number, 4]).normal(size=(pairs, features))
+        change = np.concatenate([half, -half])
+        dear = [_level(costs(centre + one * deviation, some)) for one in change]
+        ranked = change[np.argsort(dear, kind="stable")]
+        centre = centre + deviation * (utility @ ranked)
+        deviation = deviation * np.exp(speed * (utility @ (ranked**2 - 1)))
+        if 2 * number > config.search_rounds:
+            late.append(centre)
+    found = np.mean(late, axis=0) if late else begin
+    other = windows(config.search_rounds + 1)
+    return found, {"gain": _level(costs(begin, other)) - _level(costs(found, other))}
+
+
+def _level(cost: Floats) -> float:
+    """Return the mean of the logarithms of costs: a window twice as dear undoes one half as dear.
+
+    asinh is the logarithm of what is large, and knows costs near and below zero as well.
+    """
+    return float(np.arcsinh(cost).mean())
