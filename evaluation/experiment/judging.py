@@ -73,10 +73,10 @@ class Judge:
         planned = len(self.logs.get((arm, model), {}))
         lost = max(self._samples(arm, model), planned) - len(pooled)
         facts = verdict.facts | {"by_load": by_load, "samples_lost": lost}
-        but = "; ".join(self._reservations(arm, model, pooled.shape, lost))
+        but = "; ".join(self._reservations(arm, model, base, pooled.shape, lost))
         return dataclasses.replace(verdict, sentence=verdict.sentence + (f" ({but})" if but else ""), facts=facts)
 
-    def _reservations(self, arm: str, model: str, shape: tuple[int, ...], lost: int) -> Iterator[str]:
+    def _reservations(self, arm: str, model: str, base: str, shape: tuple[int, ...], lost: int) -> Iterator[str]:
         """Say what a reader of the sentence alone would not know: what is missing, and what could not vary."""
         samples, seeds, _ = shape
         if lost:
@@ -87,6 +87,15 @@ class Judge:
             yield "one agent a trace: others may differ"
         if samples == 1 and self._samples(arm, model) == 1 and self._is_drawn(arm, model):
             yield "one sample: others may differ"
+        yield from self._notes(arm, model, "its agents")
+        yield from self._notes(base, "", "the agents to compare with")
+
+    def _notes(self, arm: str, model: str, who: str) -> Iterator[str]:
+        """Say what learners have noted about their agents, and about how many of them."""
+        rows = self.frame[(self.frame["kind"] == "agent") & (self.frame["arm"] == arm) & (self.frame["model"] == model)]
+        agents = rows.fillna({"seed": 0}).groupby(["seed", "agent_seed"])["note"].first()
+        for note, count in agents[agents != ""].value_counts().items():
+            yield f"{count} of {who}: {note}" if count < len(agents) else f"{who}: {note}"
 
     def heuristics(self) -> list[dict[str, Any]]:
         """Return what every heuristic reaches on the same windows, and how agents trained on real jobs compare."""

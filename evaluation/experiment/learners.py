@@ -19,6 +19,9 @@ from tracekit.errors import TracekitError, UnknownName
 from tracekit.registry import Registry
 from tracekit.trace import Trace
 
+#: A learner may leave a file of this name in the agent's folder: what one should know about it, in a few words.
+NOTE = "note.txt"
+
 
 class Learner(Protocol):
     """A way to learn scheduling. ``config`` is the same for all traces; the same seed gives the same agent."""

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from evaluation.experiment.heldout import Heldout, Row
+from evaluation.experiment.learners import NOTE
 from tracekit.errors import MissingExtra, SchemaError, UnknownName
 from tracekit.trace import Trace
 
 if TYPE_CHECKING:
-    from tracekit.sim.agents import Config
+    from tracekit.sim.agents import Agent, Config
     from tracekit.sim.pickjob import PickJob
 
 #: Decisions that one core learns from in a second, for estimates.
 _PER_SECOND = 10_000.0
+#: What is noted of an agent whose trace leaves nothing to choose.
+_CALM = "nothing to learn, since hardly ever two jobs of the trace wait at once"
 
 
 class PPO:
@@ -68,15 +72,24 @@ class PPO:
     def train(
         self, trace: Trace, folder: Path, *, config: Mapping[str, Any], backfill: str, seed: int, untrained: bool
     ) -> None:
-        """Learn from the first part of a trace and keep the state that is best on the rest."""
-        from tracekit.sim.agents import Split, train
+        """Learn from the first part of a trace and keep the state that is best on the rest.
+
+        A trace in which hardly ever two jobs wait at once teaches nothing: its agent stays as born, and says so.
+        """
+        from tracekit.sim.agents import NothingToLearn, Split, train
         from tracekit.sim.windows import spans
 
         settings, task, init, share = self._settings(config, backfill)
-        if untrained:  # weights as they are drawn: one step of no length
-            settings, init = settings.replace(steps=1, windows=1, learning_rate=1e-12, validation_windows=1), None
+        if untrained:
+            _newborn(trace, settings, task, seed).save(folder)
+            return
         first, second = spans(trace.column("submit_time"), (share, 1 - share))
-        train(trace, task, settings, out=folder, seed=seed, init=init, parts=Split((first,), (second,)))
+        try:
+            train(trace, task, settings, out=folder, seed=seed, init=init, parts=Split((first,), (second,)))
+        except NothingToLearn:
+            shutil.rmtree(folder, ignore_errors=True)
+            _newborn(trace, settings, task, seed).save(folder)
+            (folder / NOTE).write_text(_CALM + "\n", encoding="utf-8")
 
     def play(self, folder: Path, heldout: Heldout) -> list[Row]:
         """Schedule with the agent's best choices."""
@@ -85,7 +98,10 @@ class PPO:
     def curve(self, folder: Path) -> list[tuple[int, str, float]]:
         """Return the scores on the validation windows, which lie in the training trace itself, and the heuristic's."""
         from tracekit.sim.agents.checkpoint import read_log
+        from tracekit.sim.agents.saved import LOG
 
+        if not (folder / LOG).is_file():  # it was never trained
+            return []
         found = []
         for line in read_log(folder):
             for key, name in (("validation_score", "score"), ("validation_heuristic", "heuristic")):
@@ -96,3 +112,15 @@ class PPO:
     def seconds(self, config: Mapping[str, Any]) -> float:
         """Return a guess."""
         return 2.0 + self._settings(config)[0].steps / _PER_SECOND
+
+
+def _newborn(trace: Trace, settings: Config, task: PickJob, seed: int) -> Agent:
+    """Return the agent that a training with this seed would begin with from scratch."""
+    from tracekit.sim.agents import Agent
+    from tracekit.sim.agents.ppo import PPO as Learning
+    from tracekit.sim.cutting import Cutter
+
+    task = Cutter(trace, task).task  # which takes its constants from the trace
+    net = Learning(settings, len(task.feature_names), task.slots + 1, seed).model.net()
+    sizes = tuple(int(size) for size in net.sizes)
+    return Agent(settings.network, sizes, net.flat, task.feature_names, task.to_dict(), {"seed": seed})

@@ -106,7 +106,7 @@ def _agent(agent: Agent, found: Mapping[str, Any]) -> list[dict[str, Any]]:
     about = {"arm": agent.arm, "model": agent.model, "seed": agent.seed, "agent_seed": agent.agent_seed}
     rows: list[dict[str, Any]] = []
     for window in found["windows"]:
-        rows += _measured({"kind": "agent", **about}, window)
+        rows += _measured({"kind": "agent", **about, "note": found.get("note", "")}, window)
     for step, key, value in found["curve"]:
         rows.append({"kind": "curve", **about, "window": step, "key": key, "value": _number(value)})
     return rows

@@ -115,11 +115,16 @@ def one_after_the_other(first: Trace, second: Trace) -> Trace:
 
 def evaluate(params: Mapping[str, Any], inputs: Inputs, out: Path) -> None:
     """Let one agent schedule the held-out windows."""
-    from evaluation.experiment.learners import LEARNERS
+    from evaluation.experiment.learners import LEARNERS, NOTE
 
     heldout = Heldout.of(Trace.load(inputs["test"]), params["windows"])
     learner = LEARNERS.get(params["learner"])()
-    found = {"windows": learner.play(inputs["agent"], heldout), "curve": learner.curve(inputs["agent"])}
+    note = inputs["agent"] / NOTE
+    found = {
+        "windows": learner.play(inputs["agent"], heldout),
+        "curve": learner.curve(inputs["agent"]),
+        "note": " ".join(note.read_text(encoding="utf-8").split()) if note.is_file() else "",
+    }
     (out / "windows.json").write_text(json.dumps(found) + "\n")
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tracekit
 from evaluation.experiment.heldout import Heldout, schedulable
-from evaluation.experiment.learners import LEARNERS
+from evaluation.experiment.learners import LEARNERS, NOTE
 from tracekit.errors import SchemaError, UnknownName, UsageError
 
 pytest.importorskip("torch")
@@ -32,6 +33,19 @@ def test_ppo_learns_plays_and_repeats(tmp_path: Path) -> None:
     assert curve[0][0] == 0
     assert curve[-1][0] >= 200
     assert learner.seconds(TINY) > 0
+
+
+def test_a_trace_that_teaches_nothing_leaves_the_agent_as_it_was_born(tmp_path: Path) -> None:
+    trace = tracekit.sample().head(1500)
+    calm = trace.assign({"submit_time": np.arange(len(trace)) * 1e7})  # nobody ever waits
+    learner = LEARNERS.get("ppo")()
+    for name, untrained in (("calm", False), ("born", True)):
+        learner.train(calm, tmp_path / name, config=TINY, backfill="easy", seed=1, untrained=untrained)
+    assert "nothing to learn" in (tmp_path / "calm" / NOTE).read_text()
+    assert not (tmp_path / "born" / NOTE).exists()
+    held = Heldout(schedulable(tracekit.sample().take(slice(2000, 2300))), [0, 150], 60, ["1.1"], "easy")
+    assert learner.play(tmp_path / "calm", held) == learner.play(tmp_path / "born", held)
+    assert learner.curve(tmp_path / "calm") == []
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,13 @@ def test_the_sentence_says_what_it_does_not_know() -> None:
     assert plain["sentence"].endswith("+0.0 % [+0.0 %, +0.0 %]")
 
 
+def test_what_learners_note_about_their_agents_is_said() -> None:
+    noted = [{**row, "note": "slept"} for row in rows("real", "", 1.0, 1)]
+    some = [{**row, "note": "slept" if row["agent_seed"] else ""} for row in rows("model", "good", 1.0)]
+    said = found(noted, some)["verdicts"][0]["sentence"]
+    assert said.endswith("(2 of its agents: slept; the agents to compare with: slept)")
+
+
 def test_an_equivalence_that_means_little_says_so_itself() -> None:
     parts = [rows("real", "", 1.0, 1), rows("model", "good", 1.0), rows("model", "bad", 1.5)]
     out = found(*parts, rows("untrained", "", 1.01, 1))

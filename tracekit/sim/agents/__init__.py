@@ -13,13 +13,14 @@ from tracekit.sim.agents.config import Config
 from tracekit.sim.agents.judging import HEURISTICS, Evaluation, evaluate, heuristics
 from tracekit.sim.agents.saved import Agent
 from tracekit.sim.agents.splits import Split, split
-from tracekit.sim.agents.training import Status, train
+from tracekit.sim.agents.training import NothingToLearn, Status, train
 
 __all__ = [
     "HEURISTICS",
     "Agent",
     "Config",
     "Evaluation",
+    "NothingToLearn",
     "Split",
     "Status",
     "evaluate",

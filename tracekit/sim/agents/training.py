@@ -80,6 +80,10 @@ def train(
     return run.go(resume=resume, force=force, report=report, tensorboard=tensorboard)
 
 
+class NothingToLearn(TracekitError):
+    """A trace in whose windows no two jobs ever wait at once, so that there is nothing to choose."""
+
+
 class _Training:
     """One training: what it is made of, and its state between two iterations."""
 
@@ -200,7 +204,7 @@ class _Training:
             told = {f"search_{key}": value for key, value in found.items()}
             played = play(self.batch, shown, linear(weights))
         if not len(played):
-            raise TracekitError(_NOTHING)
+            raise NothingToLearn(_NOTHING)
         agreed = clone(self.ppo.model, played, config, self.seed)
         return told | {f"imitation_{key}": value for key, value in agreed.items()}
 
@@ -213,7 +217,7 @@ class _Training:
         keys = np.random.default_rng([self.seed, _CHOICES, number]).integers(0, 2**64, len(windows), dtype=np.uint64)
         played = play(self.batch, windows, self.ppo.model.net(), keys=keys)
         if not len(played):
-            raise TracekitError(_NOTHING)
+            raise NothingToLearn(_NOTHING)
         reward, extra = rewards(played, windows, self.baseline, dense=config.dense)
         told = self.ppo.update(played, reward, extra, number, self.steps / config.steps)
         self.iteration, self.steps = number, self.steps + len(played)
