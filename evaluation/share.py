@@ -118,8 +118,8 @@ _TEXTS = {
 _MEND = {
     "privacy.user_linkage": "give the synthetic users labels that say nothing: tracekit anonymize, with another key",
 }
-_OTHER_MODEL = "make it again with another model, or with fewer training steps; models that copy jobs (resample, "
-_OTHER_MODEL += "user-resample) are not for publishing"
+_OTHER_MODEL = "make it again with another model, a higher --privacy (of sessions) or fewer training steps; "
+_OTHER_MODEL += "models that copy jobs (resample, user-resample) are not for publishing"
 
 
 def _copies(real: Trace, synth: Trace, holdout: Trace | None, *, seed: int, quick: bool) -> Iterator[Reason]:

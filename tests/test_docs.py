@@ -144,7 +144,7 @@ def test_commands_in_the_docs_can_be_parsed(place: str) -> None:
         assert name in group.commands, (place, name)
 
 
-@pytest.mark.parametrize("page", ["first-trace", "clean", "simulate"])
+@pytest.mark.parametrize("page", ["first-trace", "clean", "simulate", "share"])
 def test_a_tasks_commands_run(page: str, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for words in commands_of(DOCS[f"docs/tasks/{page}.md"]):

@@ -64,7 +64,7 @@ def test_unknown_names_are_refused(toy: Trace, tmp_path: Path) -> None:
         plots.save(plots.cdfs(toy), tmp_path / "a.pmg")
 
 
-@pytest.mark.parametrize("ending", ["png", "svg"])
+@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
 def test_the_same_trace_gives_the_same_bytes(ending: str, toy: Trace, tmp_path: Path) -> None:
     for k in "ab":
         plots.save(plots.users(toy), tmp_path / f"{k}.{ending}")

@@ -23,7 +23,7 @@ def plot(
     file: In,
     out: Folder,
     only: Annotated[str | None, typer.Option("--only", help="Names of pictures, such as cdfs,usage.")] = None,
-    format: Annotated[str, typer.Option("--format", help="png, svg or png,svg.")] = "png",
+    format: Annotated[str, typer.Option("--format", help="png, svg, pdf, or several: png,pdf.")] = "png",
     window: Annotated[
         str | None,
         typer.Option("--window", help="START:COUNT: the jobs that gantt shows (default: 400 in the middle)."),

@@ -24,9 +24,14 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 BLUE, ORANGE, GREEN, PINK, YELLOW, SKY = PALETTE
 GREY, PALE = "#8a8a8a", "#e4e4e4"
 HEAT = "cividis"  # a scale of amounts that reads the same with and without colour vision
-FORMATS = ("png", "svg")
+#: What a figure can be saved as, and the facts that are left out, so that the same figure gives the same bytes.
+FORMATS: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
 POINTS = 2_000  # of a curve; more cannot be seen
-_RANDOM_FREE: Any = {"svg.hashsalt": "tracekit", "svg.fonttype": "none"}
+_RANDOM_FREE: Any = {"svg.hashsalt": "tracekit", "svg.fonttype": "none", "pdf.fonttype": 42}
 
 
 class NothingToDraw(TracekitError):
@@ -34,7 +39,7 @@ class NothingToDraw(TracekitError):
 
 
 def save(figure: Figure, path: str | Path, *, force: bool = False) -> None:
-    """Write a figure as PNG or SVG by the name's ending, whole or not at all; the same figure gives the same bytes."""
+    """Write a figure as its name's ending says, whole or not at all; the same figure gives the same bytes."""
     from matplotlib import rc_context
 
     from tracekit.files import plain_suffix, writing
@@ -42,9 +47,8 @@ def save(figure: Figure, path: str | Path, *, force: bool = False) -> None:
     format = plain_suffix(path).lstrip(".") or "png"
     if format not in FORMATS:
         raise UnknownName("picture format", format, FORMATS)
-    metadata = {"Software": None} if format == "png" else {"Date": None, "Creator": None}
     with rc_context(_RANDOM_FREE), writing(path, force=force) as out:
-        figure.savefig(out, format=format, dpi=120, metadata=metadata)
+        figure.savefig(out, format=format, dpi=120, metadata=FORMATS[format])
 
 
 def new_figure(rows: int, height: float, *, columns: int = 1, width: float = 10, **options: Any) -> tuple[Figure, Any]:
