@@ -15,7 +15,7 @@ from tracekit.errors import UnknownName
 from tracekit.plots.outcomes import by_length, by_size
 from tracekit.plots.people import _run_lengths, _top_shares, queue_met
 from tracekit.plots.recorded import Recorded, load_experienced
-from tracekit.plots.style import thinned
+from tracekit.plots.style import thinned, top_of
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -128,3 +128,21 @@ def test_the_command_writes_lists_and_refuses(tmp_path: Path, toy_swf: Path, run
     assert run("plot", toy_swf, "-o", toy_swf)[0] == 1
     code, text, _ = run("plot", toy_swf, "-o", tmp_path / "b", "--only", "hour-of-week,repeats")
     assert (code, "skipped: no user has 20 jobs" in text) == (0, True)
+
+
+def test_a_machine_that_is_hardly_used_is_not_drawn_empty(toy: Trace) -> None:
+    huge = toy.replace(machine=toy.machine.replace(procs=100_000))
+    assert plots.recorded_gantt(huge).axes[0].get_ylim()[1] <= 2 * toy.sizes().sum()
+    assert plots.usage(huge).axes[0].get_ylim()[1] < 0.25
+    assert plots.load_and_slowdown(huge).axes[0].get_xlim()[1] < 0.25
+
+
+def test_an_axis_ends_at_the_whole_or_just_above_the_most() -> None:
+    assert (top_of(70, 100), top_of(120, 100), top_of(3, 6000), top_of(0, 10)) == (100, 120, 3.6, 10)
+
+
+def test_shares_of_a_gpu_are_seen(toy: Trace) -> None:
+    jobs = toy.jobs.assign(req_gpus=np.resize([0.25, 0.5], len(toy)))
+    figure = plots.cdfs(Trace(jobs, Machine(gpus=8, unit="gpus")))
+    assert min(axis.get_xlim()[0] for axis in figure.axes) < 0.25
+    assert "one GPU or less" in figure.get_suptitle()

@@ -181,12 +181,32 @@ def test_times_are_dates_where_there_is_a_calendar(tmp_path):
 
 
 def test_an_outage(tmp_path):
-    """All four are away over [10, 50), as announced: at 6 the ten seconds of job 2 do not fit any more."""
+    """All four are away over [10, 50), as announced: at 6 the ten seconds of job 2 do not fit any more, for nobody."""
     trace = trace_of((0, 5, 5, 4), (6, 10, 10, 4), procs=4)
     schedule, path = written(trace, tmp_path, "fcfs", "easy", outage="10:50:4")
     found = explain_file(schedule, tracekit.read(path), 2)
-    assert parts_of(found) == {"held_back": 4, "outage": 40}
-    assert "for 40 s part of the machine was away" in found.text().lower()
+    assert parts_of(found) == {"outage": 44}
+    assert found.first_in_line == 50
+    assert "for 44 s part of the machine was away, or about to be" in found.text().lower()
+
+
+def test_a_dependency(tmp_path):
+    """Job 2 comes 7 s after the end of job 1 at 30, and then waits for job 3, which came at 10 and runs to 70."""
+    trace = trace_of((0, 30, 30, 4), (5, 10, 10, 4), (10, 40, 40, 4), procs=4)
+    follows = trace.jobs.assign(prev_job=[None, 1, None], think_time=[None, 7.0, None])
+    path = tmp_path / "jobs.swf"
+    tracekit.write(trace.replace(jobs=follows), path)
+    assert main(["-q", "simulate", str(path), "--no-figures", "--dependencies", "--out", str(tmp_path / "runs")]) == 0
+    found = explain_file(tmp_path / "runs" / "fcfs__easy" / "schedule.csv", tracekit.read(path), 2)
+    assert (found.submit, found.start, found.after, found.think) == (37, 70, 1, 7)
+    assert parts_of(found) == {"full": 33}
+    assert "only when job 1 was done, 7 s after it had ended" in found.text()
+
+
+def test_a_job_larger_than_the_machine_is_told_so(tmp_path, capsys):
+    schedule, path = written(trace_of((0, 5, 5, 4), (6, 10, 10, 40), procs=4), tmp_path, "fcfs", "easy")
+    assert main(["explain", str(schedule), str(path), "--job", "2"]) == 1
+    assert "asks for 40 of 4 processors, so it can never start" in capsys.readouterr().err
 
 
 def test_a_changed_schedule_is_not_made_again(tmp_path):
@@ -199,7 +219,14 @@ def test_a_changed_schedule_is_not_made_again(tmp_path):
 
 def recorded_of(result):
     return Recorded(
-        result.job_id, result.submit, result.start, result.end, result.procs, result.total, result.switches["outages"]
+        result.job_id,
+        result.submit,
+        result.start,
+        result.end,
+        result.procs,
+        result.total,
+        result.switches["outages"],
+        result.switches["outages_announced"],
     )
 
 

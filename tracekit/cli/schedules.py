@@ -211,7 +211,7 @@ def explain(
 
 _MEANINGS = {
     "full": "the machine was full of jobs that ran before",
-    "outage": "part of the machine was away",
+    "outage": "part of the machine was away, or about to be",
     "ahead": "jobs submitted before it took the place",
     "overtaken": "jobs submitted after it took the place",
     "held_back": "free processors were kept for others",

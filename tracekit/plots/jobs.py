@@ -44,24 +44,25 @@ def quantities(trace: Trace) -> dict[str, Floats]:
 def cdfs(trace: Trace) -> Figure:
     """Draw the cumulative distributions of what the trace knows: run, limit and wait, size, inter-arrival.
 
-    Axes are logarithmic from 1 on; values below 1 are drawn there. A dot marks the median.
+    Axes are logarithmic. Times below a second are drawn at one, sizes from the smallest on. A dot marks the median.
     """
     known = quantities(trace)
     if not known:
         raise NothingToDraw("no time and no size is known")
     figure, axes = new_figure(1, 3.6, columns=len(known), width=2.6 * max(len(known), 4), sharey=True)
     for axis, (name, values) in zip(axes, known.items(), strict=True):
-        x, shares = thinned(np.maximum(values, 1.0))
+        least = 1.0 if _QUANTITIES[name] else _smallest(values)
+        x, shares = thinned(np.maximum(values, least))
         axis.step(x, shares, where="post", color=BLUE, linewidth=1.6)
         median = float(np.median(values))
-        axis.plot(max(median, 1.0), 0.5, "o", color=ORANGE, markersize=5, zorder=3)
+        axis.plot(max(median, least), 0.5, "o", color=ORANGE, markersize=5, zorder=3)
         text = duration(median) if _QUANTITIES[name] else f"{median:,.3g} {trace.machine.unit}"
-        axis.annotate(f" median {text}", (max(median, 1.0), 0.5), (4, -10), textcoords="offset points", fontsize=8)
+        axis.annotate(f" median {text}", (max(median, least), 0.5), (4, -10), textcoords="offset points", fontsize=8)
         if _QUANTITIES[name]:
             seconds_axis(axis, "x", 1.0, float(x[-1]))
             axis.tick_params(axis="x", labelsize=8, rotation=45)
         else:
-            axis.set(xscale="log", xlim=(0.9, max(x[-1] * 1.1, 10)), xlabel=trace.machine.unit)
+            axis.set(xscale="log", xlim=(0.9 * least, max(x[-1] * 1.1, 10)), xlabel=trace.machine.unit)
             axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
         axis.set_title(name, fontsize=10, loc="left")
         axis.set_ylim(0, 1.02)
@@ -69,6 +70,11 @@ def cdfs(trace: Trace) -> Figure:
     axes[0].set_ylabel("share of jobs at or below")
     headline(figure, _in_words(known, trace), len(trace), f"{trace.machine.name or trace.machine.source}")
     return figure
+
+
+def _smallest(sizes: Floats) -> float:
+    """Return where an axis of sizes begins: at 1, or at the smallest share of a GPU that is asked for."""
+    return float(min(sizes[sizes > 0].min(initial=1.0), 1.0))
 
 
 def _in_words(known: dict[str, Floats], trace: Trace) -> str:
@@ -80,7 +86,8 @@ def _in_words(known: dict[str, Floats], trace: Trace) -> str:
     if "size" in known:
         one = float((known["size"] <= 1).mean())
         unit = {"procs": "processor", "nodes": "node", "gpus": "GPU"}[trace.machine.unit]
-        parts.append(f"{one:.0%} take one {unit}" if one >= 0.005 else f"hardly any takes a single {unit}")
+        shared = " or less" if (known["size"] % 1 != 0).any() else ""
+        parts.append(f"{one:.0%} take one {unit}{shared}" if one >= 0.005 else f"hardly any takes a single {unit}")
     return "; ".join(parts) or "How the jobs are distributed"
 
 

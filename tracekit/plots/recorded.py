@@ -20,6 +20,7 @@ from tracekit.plots.style import (
     light_grid,
     new_figure,
     time_unit,
+    top_of,
 )
 from tracekit.sim.metrics import bounded_slowdown, steps
 
@@ -112,9 +113,13 @@ def usage(trace: Trace, *, bins: int = 500) -> Figure:
     figure, axes = new_figure(panels, 2.2 + 1.6 * panels, sharex=True, height_ratios=[3, 2][:panels])
     axes[0].stairs(used, x, fill=True, color=BLUE)
     axes[0].axhline(1, color=GREY, linewidth=1)
-    axes[0].set(ylabel=f"share of {seen.total:,} {seen.unit} in use", ylim=(0, max(1.05, used.max() * 1.05)))
+    axes[0].set(ylabel=f"share of {seen.total:,} {seen.unit} in use", ylim=(0, top_of(float(used.max()), 1.0) * 1.05))
     mean = float(used.mean())
-    text = f"{mean:.0%} of the machine in use" if seen.size_known else f"Mean use is {mean:.0%} of the peak"
+    text = (
+        f"{mean:.{0 if mean >= 0.01 else 2}%} of the machine in use"
+        if seen.size_known
+        else f"Mean use is {mean:.0%} of the peak"
+    )
     if seen.waits_known:
         waiting = binned(*steps(seen.submit, seen.start), edges)
         axes[1].stairs(waiting, x, fill=True, color=ORANGE)
@@ -187,7 +192,7 @@ def load_and_slowdown(trace: Trace) -> Figure:
         raise NothingToDraw("waits are unknown, so slowdowns are")
     load = np.clip(load_experienced(seen), 0, 1.2)
     slow = bounded_slowdown(seen.wait, seen.run)
-    across = np.linspace(0, max(1.0, float(load.max())), 41)
+    across = np.linspace(0, top_of(float(load.max()), 1.0), 41)
     upwards = np.geomspace(1, max(float(slow.max()) * 1.01, 10), 41)
     cells, _, _ = np.histogram2d(load, slow, bins=(across, upwards))
     figure, (axis,) = new_figure(1, 5, width=8.5)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.plots.style import BLUE, GREY, HEAT, ORANGE, PALE, Floats, new_figure, time_unit
+from tracekit.plots.style import BLUE, GREY, HEAT, ORANGE, PALE, Floats, new_figure, time_unit, top_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -73,7 +73,7 @@ def gantt(result: SimResult | Recorded, *, first: int = 0, jobs: int = 1000) -> 
     figure.colorbar(drawn, ax=axis, label="wait [s], 1 or less is darkest", pad=0.01)
     axis.set(
         xlim=((begin - origin) / unit, (end - origin) / unit),
-        ylim=(0, result.total),
+        ylim=(0, top_of(max(low + count for runs in places for low, count in runs), result.total)),
         ylabel=result.switches["resource"],
         xlabel=f"{name} since the first submit shown",
     )

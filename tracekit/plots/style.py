@@ -135,3 +135,12 @@ def thinned(values: Floats) -> tuple[Floats, Floats]:
         return x, shares
     keep = np.unique(np.linspace(0, len(x) - 1, POINTS).astype(np.int64))
     return x[keep], shares[keep]
+
+
+def top_of(most: float, whole: float) -> float:
+    """Return where an axis ends: at the whole, or just above the most where not even a quarter of the whole is reached.
+
+    >>> top_of(70, 100), top_of(120, 100), top_of(3, 6000)
+    (100, 120, 3.6)
+    """
+    return max(most, whole) if most >= whole / 4 or most <= 0 else round(1.2 * most, 9)

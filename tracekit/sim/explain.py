@@ -4,7 +4,7 @@ Over the wait of a job that needs n processors, every moment has one cause, the 
 
 * estimate: with its true run time as its estimate the job would have been running by then;
 * full: jobs that were running before it came leave less than n. Even first in line it could not have started;
-* outage: the same, because part of the machine is away;
+* outage: the same, because part of the machine is away, or will be before the job would end by its estimate;
 * ahead: jobs submitted before it, and started while it waited, hold what it needs;
 * overtaken: jobs submitted after it hold what it needs;
 * held back: n processors are free, but are not given to it: they are kept for somebody whose turn it is.
@@ -63,6 +63,8 @@ class Explanation:
     held_by: list[dict[str, float]]  # who held most of the machine during the wait: job, procs, seconds
     others: list[OtherEstimate] = field(default_factory=list)
     method: str = "replayed"  # or "resimulated": how `others` was found
+    after: int | None = None  # the job that had to end before this one was submitted …
+    think: float = 0.0  # … and how many seconds after it this one came
     epoch: float | None = None  # Unix seconds at time 0, where the trace has a calendar …
     timezone: str | None = None  # … on this clock
 
@@ -98,6 +100,7 @@ class Recorded:
     procs: Floats
     total: float
     outages: tuple[Outage, ...] = ()
+    announced: bool = False  # nobody starts who would still hold, by estimates, what an outage takes away
 
     def row(self, job: int) -> int:
         """Return where a job stands; an error when it is not there, or twice."""
@@ -126,7 +129,7 @@ def explain(
         raise TracekitError(f"job {job} starts at {start:g}, before its submit at {submit:g}: check-schedule says more")
     others = _other_estimates(recorded, row, estimate, run, again)
     exact = min(others[0].start, start) if others else start
-    parts, first = _parts(recorded, row, min(max(exact, submit), start))
+    parts, first = _parts(recorded, row, min(max(exact, submit), start), estimate if estimate > 0 else run)
     parts["estimate"] = start - min(max(exact, submit), start)
     between = (recorded.start >= submit) & (recorded.start < start) & (recorded.end > recorded.start)
     between[row] = False
@@ -173,7 +176,7 @@ def _moments(recorded: Recorded, row: int, last: float) -> Floats:
     return np.append(submit, times[(times > submit) & (times <= last)])
 
 
-def _parts(recorded: Recorded, row: int, until: float) -> tuple[dict[str, float], float]:
+def _parts(recorded: Recorded, row: int, until: float, estimate: float) -> tuple[dict[str, float], float]:
     """Divide [submit, until) among the causes; also return when the job would have started first in line."""
     submit, start, procs = recorded.submit[row], recorded.start[row], recorded.procs[row]
     times = _moments(recorded, row, start)
@@ -189,7 +192,7 @@ def _parts(recorded: Recorded, row: int, until: float) -> tuple[dict[str, float]
     running = held(there & (recorded.start < submit))
     ahead = held(there & (recorded.start >= submit) & before)
     overtaking = held(there & (recorded.start >= submit) & ~before)
-    away = _away(recorded, times)
+    away = _most_away(recorded, times, estimate) if recorded.announced else _away(recorded, times)
     small = 1e-6  # fractions of a GPU do not add up exactly
     room = recorded.total - running - procs + small
     cause = np.select(
@@ -207,6 +210,14 @@ def _parts(recorded: Recorded, row: int, until: float) -> tuple[dict[str, float]
 def _away(recorded: Recorded, times: Floats) -> Floats:
     edges, units = outage_steps(recorded.outages, recorded.total)
     return np.append(0.0, units)[np.searchsorted(edges, times, side="right")]
+
+
+def _most_away(recorded: Recorded, times: Floats, estimate: float) -> Floats:
+    """Return the most that is away at any moment of the ``estimate`` seconds from each of the times on."""
+    edges, _ = outage_steps(recorded.outages, recorded.total)
+    moments = np.append(times, edges)
+    away = _away(recorded, moments)
+    return np.array([away[(moments == t) | ((moments > t) & (moments < t + estimate))].max() for t in times])
 
 
 def _held_by(recorded: Recorded, row: int, most: int = 5) -> list[dict[str, float]]:

@@ -34,7 +34,10 @@ def recorded_from(schedule: pd.DataFrame, trace: Trace, total: float | None, mad
     start, end, procs = (schedule[name].to_numpy(dtype=np.float64) for name in ("start_time", "end_time", "procs"))
     whole = np.isfinite(submit) & np.isfinite(start) & np.isfinite(end) & np.isfinite(procs)
     outages = made.switches.outages if made is not None else ()
-    return Recorded(job_id[whole], submit[whole], start[whole], end[whole], procs[whole], float(size), outages)
+    announced = made is not None and made.switches.outages_announced
+    return Recorded(
+        job_id[whole], submit[whole], start[whole], end[whole], procs[whole], float(size), outages, announced
+    )
 
 
 @dataclass(frozen=True)
@@ -107,14 +110,29 @@ class Again:
         return bool(np.array_equal(ours.reindex(recorded.job_id).to_numpy(), recorded.start))
 
 
+def _with_predecessor(found: Explanation, recorded: Recorded, trace: Trace, row: int) -> Explanation:
+    """Say which job a dependent one came after, where its submit came about that way."""
+    before, think = trace.column("prev_job")[row], trace.column("think_time")[row]
+    ended = recorded.end[recorded.job_id == before] if np.isfinite(before) else np.zeros(0)
+    think = float(think) if think > 0 else 0.0
+    if len(ended) != 1 or ended[0] + think != found.submit:
+        return found
+    return dataclasses.replace(found, after=int(before), think=think)
+
+
 def explain_file(schedule: str | Path, trace: Trace, job: int, *, procs: int | None = None) -> Explanation:
     """Explain one job of a schedule file, ours or any other tool's."""
     from tracekit.sim.check import read_schedule
 
     made = made_by(schedule)
     recorded = recorded_from(read_schedule(schedule), trace, procs, made)
-    row = recorded.row(job)
     rows = np.flatnonzero(trace.column("job_id") == job)
+    size = float(trace.sizes()[rows[0]]) if len(rows) else float("nan")
+    if size > recorded.total and job not in recorded.job_id:
+        raise TracekitError(
+            f"job {job} asks for {size:g} of {recorded.total:g} processors, so it can never start and is not scheduled"
+        )
+    row = recorded.row(job)
     if not len(rows):
         raise TracekitError(f"job {job} is not in the trace")
     limit, run = float(trace.column("req_time")[rows[0]]), float(recorded.end[row] - recorded.start[row])
@@ -124,6 +142,8 @@ def explain_file(schedule: str | Path, trace: Trace, job: int, *, procs: int | N
         if remade.agrees(recorded):
             again, limit = remade, remade.estimate
     found = explain(recorded, job, limit if limit > 0 else float("nan"), run, again=again)
+    if made is not None and made.switches.dependencies:
+        found = _with_predecessor(found, recorded, trace, int(rows[0]))
     if not has_calendar(trace):
         return found
     return dataclasses.replace(found, epoch=trace.machine.epoch, timezone=trace.machine.timezone)

@@ -43,12 +43,21 @@ def text(found: Explanation) -> str:
     """Return three or four sentences: how long, why the machine, why the others, why the estimate."""
     head = f"Job {found.job} asked for {found.procs:g} of {found.total:g} processors"
     if found.wait <= 0:
-        return f"{head} and did not wait: it started at {moment(found, found.start)}, the moment it was submitted."
+        at_once = f"{head} and did not wait: it started at {moment(found, found.start)}, the moment it was submitted."
+        return " ".join([at_once, *_dependency(found)])
     begin, end = moment(found, found.submit), moment(found, found.start)
     sentences = [f"{head} and waited {duration(found.wait)}, from {begin} to {end}."]
+    sentences += _dependency(found)
     sentences.append(_machine(found))
     sentences += [s for s in (_order(found), _estimate(found)) if s]
     return " ".join(sentences)
+
+
+def _dependency(found: Explanation) -> list[str]:
+    if found.after is None:
+        return []
+    later = f", {duration(found.think)} after it had ended" if found.think > 0 else " had ended"
+    return [f"It was submitted only when job {found.after}{' was done' if found.think > 0 else ''}{later}."]
 
 
 def _machine(found: Explanation) -> str:
@@ -59,7 +68,7 @@ def _machine(found: Explanation) -> str:
     if full > 0:
         why.append(f"for {duration(full)} the machine was too full of jobs that were running before it came")
     if outage > 0:
-        why.append(f"for {duration(outage)} part of the machine was away")
+        why.append(f"for {duration(outage)} part of the machine was away, or about to be")
     line = " and ".join(why)
     if full + outage >= found.wait:
         return f"{line[0].upper()}{line[1:]}, and then it started: it could not have started any earlier."
