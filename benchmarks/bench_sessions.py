@@ -39,6 +39,7 @@ OTHERS: dict[str, tuple[str, dict[str, Any], int, int]] = {
     "diffusion (quick)": ("diffusion", {"budget": "quick"}, 1, 10_000),
     "tvae (quick)": ("tvae", {"budget": "quick"}, 1, 10_000),
     "ctgan (quick)": ("ctgan", {"budget": "quick"}, 1, 5_000),
+    "copulagan (quick)": ("copulagan", {"budget": "quick"}, 1, 5_000),
     "realtabformer (quick)": ("realtabformer", {"budget": "quick"}, 1, 5_000),
 }
 OURS: dict[str, dict[str, Any]] = {

@@ -54,7 +54,7 @@ class Histories:
         """Sort a trace (in submit order) into histories; return them and the trace's rows in their order."""
         at = wall.local(trace.column("submit_time"))
         user = trace.column("user")
-        week = np.floor(at / wall.unit_length).astype(np.int64)
+        week = np.floor((at - at[0]) / wall.unit_length).astype(np.int64)
         key = np.where(user >= 0, user, user.max(initial=-1) + 1 + np.maximum(week, 0))
         order = np.lexsort((np.arange(len(key)), at, key))
         _, owner = np.unique(key[order], return_inverse=True)
@@ -105,6 +105,13 @@ class Plan:
     def session(self) -> Ints:
         """Number the sessions."""
         return np.cumsum(self.turn >= RETURN)
+
+    @classmethod
+    def joined(cls, one: Self, other: Self) -> Self:
+        """Return the plan of two groups of users together."""
+        return cls.sorted(
+            *(np.concatenate([a, b]) for a, b in zip(vars(one).values(), vars(other).values(), strict=True))
+        )
 
     def take(self, rows: NDArray[np.bool_]) -> Plan:
         """Return some of the jobs."""

@@ -16,12 +16,12 @@ from generators.common import check_count, load_trace, made_machine, not_fitted,
 from generators.encode import learnable
 from generators.parts import categorical
 from generators.sessions import resampled
-from generators.sessions.histories import Floats, Histories, Ints
+from generators.sessions.histories import Floats, Histories, Ints, Plan
 from generators.sessions.modelled import Habits
 from generators.sessions.outcomes import scaled_runs
 from generators.sessions.privacy import nameless, pools
 from generators.sessions.rows import Rows
-from generators.sessions.wall import Wall
+from generators.sessions.wall import Wall, Window
 from generators.sessions.whatif import WhatIf, thinned
 from tracekit import stats
 from tracekit.errors import FormatError, UnknownName, UsageError
@@ -31,8 +31,10 @@ from tracekit.trace import Trace
 SKELETONS = ("resampled", "modelled")
 #: A user who is active over more than this share of the trace stays for all of a made one.
 LONG_TERM = 0.5
-#: Run times are scaled by no more than this to reach a load; what is left is a matter of how many users there are.
+#: No run time is scaled by more than this to reach a load; what is left is a matter of how many users there are.
 MOST_SCALING = 0.08
+#: So near a load is near enough.
+LOAD_NEAR = 0.01
 NOTHING = WhatIf()
 
 
@@ -98,13 +100,18 @@ class Sessions:
         """
         n_jobs = check_count(self.name, n_jobs)
         demand, tune = self.demand(what_if), 1.0
+        best, least = pd.DataFrame(), np.inf
         for _ in range(4):  # how much work so many jobs bring depends on who brings them: approach it
             jobs = self._jobs_of(n_jobs, seed, what_if, tune)
-            reached = self._demand_of(jobs) / demand
-            if not abs(reached - 1) > MOST_SCALING:
+            natural = self._demand_of(jobs) / demand
+            jobs = self._loaded(jobs, demand)
+            off = abs(self._demand_of(jobs) / demand - 1)
+            if off < least or not len(best):
+                best, least = jobs, off
+            if not off > LOAD_NEAR:
                 break
-            tune = float(np.clip(tune / reached, 0.2, 5.0))
-        return self._trace(self._loaded(jobs, demand), seed, what_if, reveal=reveal)
+            tune = float(np.clip(tune / natural, 0.2, 5.0))
+        return self._trace(best, seed, what_if, reveal=reveal)
 
     def chunks(self, n_jobs: int, /, *, seed: int = 0, what_if: WhatIf = NOTHING) -> Iterator[Trace]:
         """Make ``n_jobs`` jobs period by period, for traces that need not fit into memory.
@@ -169,35 +176,52 @@ class Sessions:
         if what_if.demand is not None and np.isfinite(natural):
             excess = what_if.demand / natural
             rate = rate * (excess if abs(excess - 1) > MOST_SCALING else 1.0)
-        weeks = np.random.default_rng([seed, 0x5EE5]).integers(wall.units) if some else 0
+        skipped = np.random.default_rng([seed, 0x5EE5]).integers(wall.units + 1) * wall.unit_length if some else 0.0
         for number in count():
-            rng = np.random.default_rng([seed, number])
-            yield self._period(number, rate, wall, phase, weeks * wall.unit_length, rng)
+            yield self._period(number, rate, wall, phase, skipped, np.random.default_rng([seed, number]))
 
     def _period(
         self, number: int, rate: Floats, wall: Wall, phase: float, skipped: float, rng: np.random.Generator
     ) -> pd.DataFrame:
-        """Make one period from ``phase`` on; ``skipped`` seconds of its beginning come at its end."""
+        """Make one period; ``skipped`` seconds of the first one's beginning, from ``phase`` on, come at its end."""
         rows, histories = self._fitted(), self._histories
         most = float(rate.max())
         drawn, makers, copy = self._cast(number, most, rng)
-        if self.skeleton == "resampled":
-            plan = resampled.plan_period(histories, wall, drawn, makers, rng)
-        else:
-            plan = self._habits.plan_period(wall, drawn, makers, copy, rng)
+        plan = self._plan(drawn, makers, copy, wall, wall.window(phase, number), skipped, rng)
         keep = rate[plan.model] / most
         if (keep < 1).any():
             classes = np.unique(keep, return_inverse=True)[1]
             kept = thinned(plan.session * (int(classes.max()) + 1) + classes, keep, rng)
             plan = plan.take(kept)
         made = rows.draw(plan, rng)
-        at = (plan.at - phase - skipped) % wall.period + phase + number * wall.period
-        in_time = np.lexsort((np.arange(len(at)), at))
+        in_time = np.lexsort((np.arange(len(plan)), plan.at))
         jobs = pd.DataFrame(made).iloc[in_time].reset_index(drop=True)
-        jobs["submit_time"] = np.maximum.accumulate(wall.submit(at[in_time]))
+        jobs["submit_time"] = np.maximum.accumulate(wall.submit(plan.at[in_time]))
         jobs["user"] = np.where(histories.nameless[plan.donor], -1, plan.maker)[in_time]
         jobs["_model"] = plan.model[in_time]
         return jobs
+
+    def _plan(
+        self,
+        drawn: Ints,
+        makers: Ints,
+        copy: Ints,
+        wall: Wall,
+        window: Window,
+        skipped: float,
+        rng: np.random.Generator,
+    ) -> Plan:
+        """Let the skeleton say who submits when; jobs without users have no calendar but that of all of them."""
+        late = round((window.begin - self._facts["phase"]) / wall.unit_length) * wall.unit_length - skipped
+        modelled = (self.skeleton == "modelled") & ~self._histories.nameless[drawn]
+        plans = []
+        if not modelled.all():
+            moved = ~modelled
+            plans.append(resampled.plan_period(self._histories, wall, drawn[moved], makers[moved], late, window, rng))
+        if modelled.any():
+            of = drawn[modelled], makers[modelled], copy[modelled]
+            plans.append(self._habits.plan_period(*of, late, window, rng))
+        return plans[0] if len(plans) == 1 else Plan.joined(*plans)
 
     def _cast(self, number: int, density: float, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
         """Choose who takes part in a period: histories, and the number of the made user of each.
@@ -228,12 +252,10 @@ class Sessions:
         missing = demand / self._demand_of(jobs)
         if not np.isfinite(missing):
             return jobs
-        factor = float(np.clip(missing, 1 - MOST_SCALING, 1 + MOST_SCALING))
-        work = float((size * run).sum())
         outcomes = rows.outcomes
-        made = scaled_runs(
-            run, size, outcomes.limit[model], ~outcomes.cut[model], factor * work, outcomes.grains["run_time"]
-        )
+        limit, free = outcomes.limit[model], ~outcomes.cut[model]
+        work = missing * float((size * run).sum())
+        made = scaled_runs(run, size, limit, free, work, outcomes.grains["run_time"], MOST_SCALING)
         if "cpu_time" in jobs.columns:
             with np.errstate(invalid="ignore", divide="ignore"):
                 ratio = np.where(run > 0, made / run, 1.0)
@@ -302,7 +324,8 @@ class Sessions:
         config |= {"active": histories.active.tolist()}
         write_config(folder, self.name, config)
         order = {"x_owner": histories.owner, "x_turn": histories.turn}
-        at = histories.at if self.skeleton == "resampled" else np.zeros(len(histories.at))
+        reused = (self.skeleton == "resampled") | histories.nameless[histories.owner]
+        at = np.where(reused, histories.at, histories.at.min())
         save_trace(self._jobs.assign({"submit_time": at, **order}), folder)
         arrays: dict[str, Any] = self._habits.to_arrays()
         np.savez_compressed(Path(folder) / "habits.npz", **arrays)

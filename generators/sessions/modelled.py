@@ -7,8 +7,8 @@ The story, from top to bottom:
 * a working day is followed by the next one after as many days as is usual for this user on that day of the week; the
   first one is placed so that the machine's busy and quiet days stay busy and quiet;
 * a working day begins at an hour at which days like it began, and lasts about as long as its model;
-* the pauses between sessions, between jobs and within batches are drawn from those of this user, where a session that
-  goes fast goes on fast (one rank a session, and a little for each job).
+* the pauses between sessions, between jobs and within batches are drawn from those of this user, where a batch that
+  goes fast goes on fast, as far as real ones do.
 
 With privacy k, "this user" means at least k alike users whose habits are pooled.
 """
@@ -21,11 +21,13 @@ from typing import Any, Self
 
 import numba
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from generators.sessions.histories import BATCH, NIGHT, RETURN, Floats, Histories, Ints, Plan
-from generators.sessions.placing import settled
-from generators.sessions.wall import DAY, Wall
+from generators.sessions.placing import moved, placed
+from generators.sessions.wall import DAY, WEEK, Wall, Window
 
 #: Chance that a made user turns to another stretch of the repertoire after a day.
 TURN_AROUND = 0.1
@@ -35,15 +37,12 @@ FEW, MANY = 5, 20
 EARLIER = 900.0
 #: Share by which a day lasts longer or shorter than its model.
 LONGER = 0.2
-#: How far a job's pause may stray from the rank of its session's.
+#: How far the hour at which a day begins may stray from the rank of its model's.
 STRAY = 0.25
 #: With fewer pauses or days than this to draw from, those of all users are taken.
 LEAST = 8
 #: Weeks among which a user chooses where to begin.
 CHOICES = 9
-#: Least squares even out busy and quiet days; so they are asked for with contrasts exaggerated by these factors, and
-#: the placement is taken whose days are as uneven as the real ones.
-GAINS = (1.0, 1.5, 2.0, 3.0, 5.0)
 
 
 @dataclass(frozen=True)
@@ -84,14 +83,17 @@ class Habits:
     begin_rank: Floats  # (days,) rank 0 … 1 among the days of the same pool and kind
     lasts: Floats  # (days,) seconds from the first to the last job
     weekend: Ints  # (days,) 0 or 1
-    steps: Ints  # dates from a working day to the next, in piles by pool and day of the week
+    steps: Ints  # dates from the end of a working day to the next, in piles by pool and day of the week
     step_first: Ints  # (pools · 7 + 1,)
     all_steps: Ints
     all_step_first: Ints  # (7 + 1,)
     start_weekday: Ints  # (histories,)
-    busy: Floats  # (days,) jobs on each date of the real trace
+    first_date: Ints  # () of the real trace
+    busy: Floats  # (dates,) jobs on each date of the real trace
+    later: Ints  # (jobs,) dates since the first of the working day
     turn: Ints  # (jobs,)
     pace: Ints  # (jobs,) class of the session by its number of jobs
+    alike: Floats  # () correlation of the pauses of one batch, as normal scores among those of the same pile
     pauses: Piles  # seconds before a job, by pool, turn and pace
     all_pauses: Piles
     begins: Piles  # seconds since midnight, by pool, weekend and class of the day
@@ -104,13 +106,12 @@ class Habits:
         first = np.flatnonzero(turn == NIGHT)
         size = np.diff(np.append(first, len(at)))
         date = np.floor(at[first] / DAY).astype(np.int64)
+        until = np.floor(at[first + size - 1] / DAY).astype(np.int64)
         day_owner = owner[first]
-        step = np.diff(date)
-        follows = day_owner[1:] == day_owner[:-1]
-        here = np.flatnonzero(follows)
-        key = pool[day_owner[here]] * 7 + date[here] % 7
-        order = np.lexsort((step[here], key))
-        by_day = np.lexsort((step[here], date[here] % 7))
+        here = np.flatnonzero(day_owner[1:] == day_owner[:-1])  # days that the same user's next one follows
+        step, weekday = date[here + 1] - until[here], until[here] % 7
+        key = pool[day_owner[here]] * 7 + weekday
+        order, by_day = np.lexsort((step, key)), np.lexsort((step, weekday))
         pools = int(pool.max()) + 1
         session = np.cumsum(turn >= RETURN) - 1
         pace = _class_of(np.bincount(session)[session])
@@ -119,8 +120,9 @@ class Habits:
         weekend = (date % 7 >= 5).astype(np.int64)
         kind = weekend * 3 + _class_of(size)
         first_date = date[np.searchsorted(day_owner, np.arange(len(histories)))]
-        length = max(1, round(wall.period / DAY))
         turns = turn * 3 + pace
+        dates, length = np.floor(at / DAY).astype(np.int64), max(1, round(wall.period / DAY))
+        every = 7 if wall.unit == "weeks" else 1
         return cls(
             first.astype(np.int64),
             size.astype(np.int64),
@@ -130,14 +132,17 @@ class Habits:
             _ranks(pool[day_owner] * 6 + kind, at[first] % DAY),
             at[first + size - 1] - at[first],
             weekend,
-            step[here][order],
+            step[order],
             np.searchsorted(key[order], np.arange(pools * 7 + 1)).astype(np.int64),
-            step[here][by_day],
-            np.searchsorted((date[here] % 7)[by_day], np.arange(8)).astype(np.int64),
+            step[by_day],
+            np.searchsorted(weekday[by_day], np.arange(8)).astype(np.int64),
             first_date % 7,
-            np.bincount(np.floor(at / DAY).astype(np.int64) % length, minlength=length).astype(np.float64),
+            np.asarray(date.min()),
+            np.bincount(moved(dates - date.min(), 0, length, every), minlength=length).astype(np.float64),
+            dates - np.repeat(date, size),
             turn,
             pace,
+            _alike(turn, pool[owner] * 12 + turns, pause),
             Piles.of(pool[owner[inside]] * 12 + turns[inside], pools * 12, pause[inside]),
             Piles.of(turns[inside], 12, pause[inside]),
             Piles.of(pool[day_owner] * 6 + kind, pools * 6, at[first] % DAY),
@@ -164,10 +169,15 @@ class Habits:
             found[f.name] = Piles(arrays[f"{f.name}.first"], arrays[f"{f.name}.value"]) if piles else arrays[f.name]
         return cls(**found)
 
-    def plan_period(self, wall: Wall, drawn: Ints, makers: Ints, copy: Ints, rng: np.random.Generator) -> Plan:
-        """Make one period of the drawn histories' users; ``copy`` numbers the copies of one history."""
+    def plan_period(
+        self, drawn: Ints, makers: Ints, copy: Ints, late: float, window: Window, rng: np.random.Generator
+    ) -> Plan:
+        """Place working days of the drawn histories' users in a window ``late`` seconds after the real one.
+
+        ``makers``: the made user of each; ``copy`` numbers the copies of one history.
+        """
         days, who = self._repertoire(drawn, copy, rng)
-        date = self._dates(wall, drawn, days, who, rng)
+        date = self._dates(drawn, days, who, 7 if window.unit == WEEK else 1, rng)
         begin = self._begins(days, who, drawn, date, rng)
         job = _ranges(self.first[days], self.size[days])
         day = np.repeat(np.arange(len(days)), self.size[days])
@@ -177,7 +187,7 @@ class Habits:
         pause *= self._stretch(days, day, job, pause, rng)
         passed = np.cumsum(pause)
         at = date[day] * DAY + begin[day] + passed - passed[starts][day]
-        return Plan.sorted(makers[who][day], drawn[who][day], at % wall.period, job)
+        return Plan.sorted(makers[who][day], drawn[who][day], window.holding(at + late), job)
 
     def _repertoire(self, drawn: Ints, copy: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """Choose the working days of each made user; return them and whose they are (positions in ``drawn``)."""
@@ -203,32 +213,33 @@ class Habits:
         places = _ranges(begin_of_group[np.searchsorted(groups, group[users])] + before, wanted[users])
         return day[places], np.repeat(users, wanted[users])
 
-    def _dates(self, wall: Wall, drawn: Ints, days: Ints, who: Ints, rng: np.random.Generator) -> Ints:
-        """Choose the dates of the working days, in days since the origin."""
-        length = max(1, round(wall.period / DAY))
-        first = np.flatnonzero(np.diff(who, prepend=-1))
-        owner = drawn[who[first]]
-        since = _stepped(
-            first, len(who), self.pool[owner], self.start_weekday[owner], self.step_first, self.steps,
-            self.all_step_first, self.all_steps, rng,
-        )  # fmt: skip
-        user = np.cumsum(np.diff(who, prepend=-1) != 0) - 1
-        start = self.start_weekday[owner]
-        if wall.unit != "weeks":
-            return np.asarray(rng.integers(0, length, len(owner))[user] + since)
-        date, size = (start[user] + since) % length, self.size[days].astype(np.float64)
-        jobs = np.zeros((len(owner), length))
-        np.add.at(jobs, (user, date), size)
-        wanted = self.busy * (size.sum() / self.busy.sum())
-        best, least = start, np.inf
-        for gain in GAINS:
-            choices = 7 * rng.choice(wall.units, min(CHOICES, wall.units), replace=False)
-            move = settled(jobs, choices, wanted.mean() + gain * (wanted - wanted.mean()), rng)
-            made = np.bincount((date + move[user]) % length, weights=size, minlength=length)
-            error = abs(float(np.log((made.var() + 1e-9) / (wanted.var() + 1e-9))))
-            if error < least:
-                best, least = start + move, error
-        return np.asarray(best[user] + since)
+    def _dates(self, drawn: Ints, days: Ints, who: Ints, every: int, rng: np.random.Generator) -> Ints:
+        """Choose the dates of the working days, in days since the origin; users move by multiples of ``every`` days."""
+        begins = np.diff(who, prepend=-1) != 0
+        owner, user = drawn[who[begins]], np.cumsum(begins) - 1
+        since = self._since(np.flatnonzero(begins), owner, days, rng)
+        # Dates are counted from the first one of the trace, which need not be a Monday.
+        start = (self.start_weekday[owner] - self.first_date) % 7
+        job, day = _ranges(self.first[days], self.size[days]), np.repeat(np.arange(len(days)), self.size[days])
+        dates = len(self.busy)
+        by_date = np.zeros((len(owner), dates))
+        np.add.at(by_date, (user[day], moved((start[user] + since)[day] + self.later[job], 0, dates, every)), 1.0)
+        choices = -(-dates // every)
+
+        def choose() -> Ints:
+            return rng.choice(choices, min(CHOICES, choices), replace=False)
+
+        moves = placed(by_date, every, 1, choose, self.busy * (len(job) / self.busy.sum()), rng)
+        return np.asarray((self.first_date + start + moves * every)[user] + since)
+
+    def _since(self, first: Ints, owner: Ints, days: Ints, rng: np.random.Generator) -> Ints:
+        """Return how many dates after its user's first working day each one begins."""
+        pile = np.repeat(np.arange(len(self.step_first) - 1), np.diff(self.step_first))
+        steps = self.steps[np.lexsort((rng.random(len(pile)), pile))]  # each pile in a new order
+        lasts = self.later[self.first[days] + self.size[days] - 1]
+        own, everybody = (self.step_first, steps), (self.all_step_first, self.all_steps)
+        since = _stepped(first, lasts, self.pool[owner], self.start_weekday[owner], *own, *everybody, rng)
+        return np.asarray(since)
 
     def _begins(self, days: Ints, who: Ints, drawn: Ints, date: Ints, rng: np.random.Generator) -> Floats:
         """Choose the hours at which the working days begin, in seconds since midnight."""
@@ -255,12 +266,13 @@ class Habits:
     def _pauses(self, job: Ints, pool: Ints, rng: np.random.Generator) -> Floats:
         """Choose the pause before each job, in seconds."""
         kind = self.turn[job] * 3 + self.pace[job]
-        session = np.cumsum(self.turn[job] >= RETURN)
-        rank = rng.random(int(session[-1]) + 1)[session] + STRAY * rng.uniform(-1, 1, len(job))
-        rank = np.where(self.turn[job] >= RETURN, rng.random(len(job)), 1 - np.abs(1 - np.abs(rank)))
+        batch = np.cumsum(self.turn[job] > BATCH)
+        common = rng.standard_normal(int(batch[-1]) + 1)[batch]
+        score = np.sqrt(self.alike) * common + np.sqrt(1 - self.alike) * rng.standard_normal(len(job))
+        rank = np.where(self.turn[job] > BATCH, rng.random(len(job)), ndtr(score))
         own, enough = self.pauses.at(pool * 12 + kind, rank)
-        common, _ = self.all_pauses.at(kind, rank)
-        return np.where(enough, own, common)
+        others, _ = self.all_pauses.at(kind, rank)
+        return np.where(enough, own, others)
 
 
 def _ranks(group: Ints, value: Floats) -> Floats:
@@ -271,6 +283,17 @@ def _ranks(group: Ints, value: Floats) -> Floats:
     rank = np.empty(len(group))
     rank[order] = (np.arange(len(group)) - first + 0.5) / size
     return rank
+
+
+def _alike(turn: Ints, pile: Ints, pause: Floats) -> Floats:
+    """Return how alike neighbouring pauses of one batch are: correlation, from 0, of normal scores in their piles."""
+    by_pile = pd.Series(pause).groupby(pile)
+    score = np.asarray(ndtri(((by_pile.rank() - 0.5) / by_pile.transform("size")).to_numpy()))
+    pairs = np.flatnonzero((turn[1:] == BATCH) & (turn[:-1] == BATCH))
+    before, after = score[pairs], score[pairs + 1]
+    if len(pairs) < LEAST or not (before.std() > 0 and after.std() > 0):
+        return np.zeros(())
+    return np.asarray(np.clip(np.corrcoef(before, after)[0, 1], 0.0, 1.0))
 
 
 def _laid_out(group: Ints, rng: np.random.Generator) -> Floats:
@@ -294,19 +317,25 @@ def _ranges(first: Ints, size: Ints) -> Ints:
 
 
 @numba.njit(cache=True, nogil=True)
-def _stepped(first, count, pool, weekday, own_first, own, all_first, everybody, rng):  # type: ignore[no-untyped-def]
-    """Return each working day's date in days since its user's first one, stepping on as is usual on that weekday."""
-    since = np.zeros(count, np.int64)
+def _stepped(first, lasts, pool, weekday, own_first, own, all_first, everybody, rng):  # type: ignore[no-untyped-def]
+    """Return each working day's date in days since its user's first one, stepping on as is usual on that weekday.
+
+    ``lasts``: dates that a working day goes on for after its first. Users go through their own steps in turn.
+    """
+    since = np.zeros(len(lasts), np.int64)
     for u in range(len(first)):
-        end = first[u + 1] if u + 1 < len(first) else count
+        end = first[u + 1] if u + 1 < len(first) else len(lasts)
+        used = np.zeros(7, np.int64)
         for i in range(first[u] + 1, end):
-            day = (weekday[u] + since[i - 1]) % 7
+            over = since[i - 1] + lasts[i - 1]
+            day = (weekday[u] + over) % 7
             low, high = own_first[pool[u] * 7 + day], own_first[pool[u] * 7 + day + 1]
-            if high > low:
-                step = own[low + int(rng.random() * (high - low))]
+            if high - low > 1:  # a single step would bring back the user's own calendar
+                step = own[low + used[day] % (high - low)]
+                used[day] += 1
             elif all_first[day + 1] > all_first[day]:
                 step = everybody[all_first[day] + int(rng.random() * (all_first[day + 1] - all_first[day]))]
             else:
                 step = 1
-            since[i] = since[i - 1] + max(step, 0)
+            since[i] = over + max(step, 0)
     return since

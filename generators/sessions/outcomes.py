@@ -2,8 +2,9 @@
 
 A made job is modelled after one real job. Its run time is read off the sorted run times of like jobs (same template,
 same end), some places away from its model's and between two neighbours, and then moved by about as much as campaigns of
-this kind lie apart; jobs of one campaign move together, so that repeats stay repeats. Jobs that ran into their limit do
-so again; no other exceeds it.
+this kind lie apart; jobs of one campaign move together, so that repeats stay repeats. A campaign might as well have
+moved the other way: some do, so that all jobs together bring as much work as their models did. Jobs that ran into their
+limit do so again; no other exceeds it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -96,6 +98,7 @@ class Outcomes:
 
     limit: Floats  # seconds; infinity = none
     log_run: Floats  # ln(1 + run time)
+    size: Floats  # units that a job holds; 0 = unknown
     cut: Marks  # ended by the limit
     status: Ints  # code; −1 = unknown
     orders: tuple[Order, ...]  # by ln(1 + run time), or seconds beyond the limit; from the most alike to the least
@@ -128,6 +131,7 @@ class Outcomes:
         return cls(
             limit,
             np.log1p(run),
+            np.nan_to_num(trace.sizes()),
             cut,
             status,
             orders,
@@ -150,27 +154,43 @@ class Outcomes:
 
     def draw(self, model: Ints, campaign: Ints, rng: np.random.Generator) -> dict[str, Any]:
         """Return the outcomes of jobs modelled after the given real ones: columns, with status as codes."""
-        together = rng.uniform(-1, 1, (2, int(campaign.max(initial=0)) + 1))[:, campaign]
-        places = REACH * together[0] + OWN * rng.uniform(-1, 1, len(model))
-        value, beside = np.empty(len(model)), model.copy()
-        for k, order in enumerate(self.orders):
-            mine = self.level[model] == k
-            value[mine] = order.moved(model[mine], places[mine])[0]
-            beside[mine] = order.moved(model[mine], SHARE_REACH * rng.uniform(-1, 1, int(mine.sum())))[1]
-        limit, cut = self.limit[model], self.cut[model]
-        moved = value + together[1] * np.minimum(self.room[model], FARTHEST)
-        free = np.expm1(np.where(cut, 0.0, moved))
-        run = np.where(cut, np.where(cut, limit, 0.0) + value, np.minimum(free, limit))
-        run = self.bounded(rounded(np.maximum(run, 0.0), self.grains["run_time"]), model)
+        moves = rng.uniform(-1, 1, (2, int(campaign.max(initial=0)) + 1))[:, campaign]
+        own = OWN * rng.uniform(-1, 1, len(model))
+        one, other = (self._runs(model, REACH * way * moves[0] + own, way * moves[1]) for way in (1, -1))
+        size = self.size[model]
+        turned = _turned(campaign, size * one, size * other, float(size @ np.expm1(self.log_run[model])), rng)
+        run = np.where(turned, other, one)
         drawn: dict[str, Any] = {"run_time": run, "status": self.status[model]}
         if self.share is not None:
-            beside = np.where(np.abs(self.log_run[beside] - self.log_run[model]) > FARTHEST, model, beside)
+            beside = self._beside(model, SHARE_REACH * rng.uniform(-1, 1, len(model)))
             cpu = np.minimum(self.share[beside] * run, self.most_cpu)  # some records hold absurd shares
             drawn["cpu_time"] = rounded(cpu, self.grains["cpu_time"])
         if self.memory is not None:
-            memory, _ = self.memory.moved(model, places)
+            memory, _ = self.memory.moved(model, REACH * np.where(turned, -moves[0], moves[0]) + own)
             drawn["used_mem"] = rounded(memory, self.grains["used_mem"])
         return drawn
+
+    def _runs(self, model: Ints, places: Floats, farther: Floats) -> Floats:
+        """Return run times some places away from the models' and moved by a share, -1 … 1, of the room there."""
+        value = np.empty(len(model))
+        for k, order in enumerate(self.orders):
+            mine = self.level[model] == k
+            value[mine] = order.moved(model[mine], places[mine])[0]
+        limit, cut = self.limit[model], self.cut[model]
+        own = self.log_run[model]
+        near = np.clip(value, own - FARTHEST, own + FARTHEST)
+        moved = near + farther * np.minimum(self.room[model], FARTHEST)
+        free = np.expm1(np.where(cut, 0.0, moved))
+        run = np.where(cut, np.where(cut, limit, 0.0) + value, np.minimum(free, limit))
+        return self.bounded(rounded(np.maximum(run, 0.0), self.grains["run_time"]), model)
+
+    def _beside(self, model: Ints, places: Floats) -> Ints:
+        """Return real jobs some places away along the run times; the model itself where that is far away."""
+        beside = model.copy()
+        for k, order in enumerate(self.orders):
+            mine = self.level[model] == k
+            beside[mine] = order.moved(model[mine], places[mine])[1]
+        return np.where(np.abs(self.log_run[beside] - self.log_run[model]) > FARTHEST, model, beside)
 
     def bounded(self, run: Floats, model: Ints) -> Floats:
         """Return run times that no limit forbids: those of jobs cut by it exceed it no more than real ones do."""
@@ -183,15 +203,40 @@ def _known_apart(group: Ints, value: Floats) -> Ints:
     return group * 2 + np.isnan(value)
 
 
-def scaled_runs(run: Floats, size: Floats, limit: Floats, free: Marks, work: float, grain: float) -> Floats:
-    """Make the ``free`` jobs a little longer or shorter, none beyond its limit, so that Σ size · run is ``work``."""
+def _turned(campaign: Ints, one: Floats, other: Floats, work: float, rng: np.random.Generator) -> Marks:
+    """Choose the campaigns that move the other way, so that the work of all jobs is about ``work``.
+
+    ``one`` and ``other``: the work of each job either way, shape (jobs,). Campaigns are asked in random order.
+    """
+    gain = np.bincount(campaign, weights=other - one)
+    return np.asarray(_turning(gain, rng.permutation(len(gain)), float(one.sum()) - work)[campaign])
+
+
+@numba.njit(cache=True, nogil=True)
+def _turning(gain, order, excess):  # type: ignore[no-untyped-def]
+    """Mark those whose ``gain`` brings what is in excess nearer to 0."""
+    turned = np.zeros(len(gain), np.bool_)
+    for k in order:
+        if abs(excess + gain[k]) < abs(excess):
+            turned[k] = True
+            excess += gain[k]
+    return turned
+
+
+def scaled_runs(
+    run: Floats, size: Floats, limit: Floats, free: Marks, work: float, grain: float, most: float
+) -> Floats:
+    """Make the ``free`` jobs longer or shorter, none beyond its limit, so that Σ size · run is ``work``.
+
+    No job changes by more than the share ``most`` of its run time, so the work may come out between.
+    """
+    lower, upper = run * (1 - most), np.minimum(run * (1 + most), limit)
     made = run
     for _ in range(20):
         missing = work - float((size * made).sum())
-        movable = free & ((made < limit) | (missing < 0))
+        movable = free & (made < upper if missing > 0 else made > lower)
         moving = float((size * made)[movable].sum())
         if abs(missing) <= 1e-4 * work or moving <= 0:
             break
-        factor = max(1 + missing / moving, 0.1)
-        made = np.where(movable, rounded(np.minimum(made * factor, limit), grain), made)
+        made = np.where(movable, rounded(np.clip(made * (1 + missing / moving), lower, upper), grain), made)
     return made

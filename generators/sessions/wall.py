@@ -26,6 +26,25 @@ UNITS = {"weeks": WEEK, "days": DAY, "hours": HOUR}
 
 
 @dataclass(frozen=True)
+class Window:
+    """A stretch of time into which histories are laid; what sticks out comes in again at the same hour of the week."""
+
+    begin: float  # seconds since the wall's origin
+    length: float
+    unit: float  # seconds
+
+    def holding(self, at: Floats) -> Floats:
+        """Return moments inside the window that differ from the given ones by whole units, each as often as any other.
+
+        A window of ten weeks and a Monday has eleven places for what happened on a Monday, ten for the rest.
+        """
+        unit = min(self.unit, self.length)
+        first = self.begin + (at - self.begin) % unit
+        places = np.ceil((self.begin + self.length - first) / unit)
+        return np.asarray(first + np.round((at - first) / unit) % np.maximum(places, 1) * unit)
+
+
+@dataclass(frozen=True)
 class Wall:
     """Local time of one trace, in seconds from ``origin``: the beginning of the week, day or hour of its first job."""
 
@@ -34,7 +53,7 @@ class Wall:
     timezone: str | None  # None = no calendar, or one whose clock never changes
     calendar: bool
     unit: str  # weeks, days or hours
-    units: int  # how many of them the trace lasts, to the nearest one
+    period: float  # seconds that the trace lasts, up to when the next job might have come
     grain: float  # submit times are multiples of this many seconds; 0 = no grain
 
     @classmethod
@@ -43,12 +62,12 @@ class Wall:
         submit = trace.column("submit_time")
         span = float(submit[-1] - submit[0])
         unit = next((name for name, length in UNITS.items() if span >= 2 * length), "hours")
-        units = max(1, round(span / UNITS[unit]))
+        period = span * len(submit) / (len(submit) - 1) or 1.0  # all at one instant: any length will do
         grain = grain_of(submit)
         if not stats.has_calendar(trace):
-            return cls(float(submit[0]), 0.0, None, False, unit, units, grain)
+            return cls(float(submit[0]), 0.0, None, False, unit, period, grain)
         epoch = float(trace.machine.epoch or 0.0)
-        bare = cls(0.0, epoch, _changing(trace.machine.timezone), True, unit, units, grain)
+        bare = cls(0.0, epoch, _changing(trace.machine.timezone), True, unit, period, grain)
         return replace(bare, origin=_begin(float(bare.local(submit[:1])[0]), bare.unit_length))
 
     @property
@@ -57,9 +76,13 @@ class Wall:
         return UNITS[self.unit]
 
     @property
-    def period(self) -> float:
-        """Return how long the trace lasts in seconds, as a whole number of units."""
-        return self.units * self.unit_length
+    def units(self) -> int:
+        """Return how many whole units the trace lasts."""
+        return int(self.period // self.unit_length)
+
+    def window(self, phase: float, number: int) -> Window:
+        """Return the time of a period: the first begins at ``phase``, the others follow each other."""
+        return Window(phase + number * self.period, self.period, self.unit_length)
 
     def local(self, submit: Floats) -> Floats:
         """Turn submit times into seconds since the origin on the local clock."""

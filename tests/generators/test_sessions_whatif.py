@@ -24,7 +24,7 @@ def gpu_trace() -> Trace:
     """20 users over six weeks; a third of the sessions ask for GPUs, memory and another partition."""
     rng = np.random.default_rng(8)
     rows = []
-    for _ in range(900):
+    for _ in range(2000):
         user, gpus = int(rng.integers(20)), int(rng.choice([0, 0, 1, 4]))
         start = rng.integers(42) * 86_400 + rng.normal(12, 3) * 3600
         for k in range(int(rng.geometric(0.25))):
