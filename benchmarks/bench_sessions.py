@@ -117,8 +117,9 @@ def against(data: sb.Cut, most: int) -> sb.Cut:
 
 
 def bars(book: Book, data: sb.Cut, names: tuple[str, ...], labels: list[str], seeds: int) -> None:
-    """Seeds 1, 2 … of ours."""
+    """Seeds 1, 2 … of ours, and what the membership attack makes of jobs that nobody has learnt."""
     floor = floor_of(book, data, names, quick=False)
+    book.get(f"fresh|{data.name}", lambda: round(sb.fresh_auc(data), 4))
     for label in labels:
         options = OURS[label]
         for seed in range(1, seeds + 1):
@@ -174,7 +175,7 @@ def privacy(book: Book, data: sb.Cut) -> None:
                 made, _ = fit_and_make(data, "sessions", {**options, "privacy": k}, 1, sb.MOST_JOBS)
                 found = sb.scores(data, made, names, quick=True)
                 values = {key: [plain(s.value), plain(s.real)] for key, s in found.items() if sb.told(key)}
-                return {"values": values, "linkage": sb.linkage(data, k, options), "fresh": sb.fresh_auc(data)}
+                return {"values": values, "linkage": sb.linkage(data, k, options)}
 
             book.get(f"privacy|{data.name}|{label}|{k}", make)
 
@@ -222,6 +223,7 @@ def confirm(book: Book, folder: Path, names: tuple[str, ...]) -> None:
             continue
         data = sb.cut(name, trace)
         floor = floor_of(book, data, names, quick=False)
+        book.get(f"fresh|{name}", lambda data=data: round(sb.fresh_auc(data), 4))
         for label, options in OURS.items():
 
             def make(

@@ -142,6 +142,8 @@ def ours(found: Results) -> str:
             continue
         seeds = ", ".join(f"{t} {len(rows)}" for t, rows in columns.items())
         lines = [[title, bar(key, columns), *(cell(r, key) for r in columns.values())] for key, title in ROWS.items()]
+        place = list(ROWS).index("privacy.membership_auc") + 1
+        lines.insert(place, ["… of fresh real jobs", "", *(number(found.get(f"fresh|{t}")) for t in columns)])
         parts.append(f"## Skeleton {name}\n\nSeeds: {seeds}.\n\n{table(['', 'bar', *columns], lines)}")
     return "\n".join(parts)
 
@@ -227,6 +229,8 @@ def confirmation(found: Results) -> str:
     if not columns:
         return ""
     lines = [[title, *(cell(rows, key) for rows in columns.values())] for key, title in ROWS.items()]
+    place = list(ROWS).index("privacy.membership_auc") + 1
+    lines.insert(place, ["… of fresh real jobs", *(number(found.get(f"fresh|{t.split(', ')[0]}")) for t in columns)])
     sizes = ", ".join(f"{t} {rows[0]['jobs']} jobs" for t, rows in columns.items())
     return (
         "## Confirmation\n\nTraces that were scored once, after everything was settled, with one seed: "
@@ -245,19 +249,18 @@ def privacy(found: Results) -> str:
     }
     parts = []
     for trace in TRACES:
-        lines, fresh = [], None
+        lines = []
         for label in OURS:
             for key in sorted((k for k in found if k.startswith(f"privacy|{trace}|{label}|")), key=_level):
                 row, k = found[key], key.split("|")[3]
-                fresh = row["fresh"]
                 values = [number(row["values"].get(name, [None])[0]) for name in names]
                 linked = [number(v) for v in row["linkage"]]
                 lines.append([label, k, *values, f"{linked[0]} (hold-out {linked[1]})"])
         if lines:
             head = ["skeleton", "k", *names.values(), "users linked by their hours"]
             parts.append(
-                f"### {trace}\n\nFresh real jobs of the same weeks reach a membership AUC of {number(fresh)}.\n\n"
-                + table(head, lines)
+                f"### {trace}\n\nFresh real jobs of the same weeks reach a membership AUC of "
+                f"{number(found.get(f'fresh|{trace}'))}.\n\n" + table(head, lines)
             )
     text = (
         "## Privacy against fidelity\n\n`--privacy k`, seed 1, small classifiers. *Copies* compares all columns; names "

@@ -27,6 +27,8 @@ from tracekit.trace import Trace, check_trace
 DEFAULT_MODEL = "sessions"
 #: Options of `make` beside the number of jobs and the seed.
 SHAPING = ("span", "load", "machine_procs", "start", "only", "users", "share", "more")
+#: Jobs that are made at a time; more belong into parts (`chunks`).
+MOST_JOBS = 50_000_000
 #: The load that is reached differs from the one asked for by no more than this share.
 LOAD_TOLERANCE = 0.02
 #: Bytes that a made job takes at least; more jobs than fit into memory are refused before the work.
@@ -157,6 +159,7 @@ def make(
     target = check_load(load)
     wishes = _wishes(fitted, users, share, more, start)
     if span is None:
+        _check_amount(n_jobs or fitted.jobs)
         return _shaped(fitted, n_jobs or fitted.jobs, seed, target, machine_procs, start, only, wishes)
     if not span > 0:
         raise UsageError(f"the span must be above 0 seconds, not {span}")
@@ -165,6 +168,7 @@ def make(
             "a span needs a model of a trace whose jobs do not all arrive at one instant; give a number of jobs"
         )
     count = max(2, round(fitted.jobs * span / fitted.span))
+    _check_amount(count)
     for _ in range(6):  # the time that so many jobs take depends on them: approach it, then cut
         made = _shaped(fitted, count, seed, target, machine_procs, start, only, wishes)
         reached = stats.span(made)
@@ -177,6 +181,11 @@ def make(
         )
     first = float(made.column("submit_time")[0])
     return made.between(first, first + span)
+
+
+def _check_amount(n_jobs: int) -> None:
+    if n_jobs > MOST_JOBS:
+        raise UsageError(f"about {n_jobs:,} jobs are asked for; at most {MOST_JOBS:,} can be made at a time")
 
 
 def chunks(

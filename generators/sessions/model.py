@@ -35,6 +35,10 @@ LONG_TERM = 0.5
 MOST_SCALING = 0.08
 #: So near a load is near enough.
 LOAD_NEAR = 0.01
+#: Of so many random choices of some users that is taken whose jobs and work fit best.
+CASTS = 20
+#: Jobs that are planned at a time; more would not fit into two gigabytes.
+MOST_PLANNED = 5_000_000
 NOTHING = WhatIf()
 
 
@@ -171,11 +175,18 @@ class Sessions:
         rows, wall, phase = self._fitted(), self._wall, float(self._facts["phase"])
         if what_if.start is not None:
             wall, phase = wall.moved_to(what_if.start, self._jobs.machine.timezone)
-        rate = what_if.rates(rows.table, rows.kind, self._users()) * tune
+        rate = what_if.rates(rows.table, rows.kind, self._users())
         natural = self.demand(replace(what_if, demand=None))
         if what_if.demand is not None and np.isfinite(natural):
             excess = what_if.demand / natural
             rate = rate * (excess if abs(excess - 1) > MOST_SCALING else 1.0)
+        times = float(rate.max())
+        if times > 1 and times * len(self._jobs) > MOST_PLANNED:
+            raise UsageError(
+                f"too much is asked for: {times:,.0f} times as many jobs as the real trace's {len(self._jobs):,} in as "
+                f"long a time (at most {MOST_PLANNED:,} are planned at once); ask for less, or fit to fewer jobs"
+            )
+        rate = rate * tune
         skipped = np.random.default_rng([seed, 0x5EE5]).integers(wall.units + 1) * wall.unit_length if some else 0.0
         for number in count():
             yield self._period(number, rate, wall, phase, skipped, np.random.default_rng([seed, number]))
@@ -230,11 +241,9 @@ class Sessions:
         """
         histories = self._histories
         people = len(histories)
-        by_size = np.argsort(histories.size + rng.random(people), kind="stable")  # heavy and light users alike
-        extra = np.floor(np.arange(1, people + 1) * (density % 1) + rng.random())
-        some = by_size[np.diff(extra, prepend=0.0) > 0]
+        some = self._some(density % 1, rng)
         if not len(some) and density < 1:
-            some = by_size[-1:]  # somebody must be there
+            some = np.array([np.argmax(histories.size)])  # somebody must be there
         copies = [np.arange(people)] * int(density) + [some]
         drawn = np.concatenate(copies).astype(np.int64)
         copy = np.repeat(np.arange(len(copies)), [len(c) for c in copies])
@@ -243,6 +252,21 @@ class Sessions:
         makers = turn * people + drawn
         order = np.argsort(makers, kind="stable")
         return drawn[order], makers[order], copy[order]
+
+    def _some(self, share: float, rng: np.random.Generator) -> Ints:
+        """Choose a share of the histories, heavy and light ones alike, that has about that share of jobs and work."""
+        if not share > 0:
+            return np.empty(0, dtype=np.int64)
+        owner, size = self._histories.owner, self._histories.size
+        work = np.bincount(owner, weights=np.nan_to_num(self._size * self._jobs.column("run_time")))
+        best, least = np.empty(0, dtype=np.int64), np.inf
+        for _ in range(CASTS):
+            by_size = np.argsort(np.log(size) + rng.normal(0, 0.5, len(size)))
+            some = by_size[np.diff(np.floor(np.arange(len(size) + 1) * share + rng.random())) > 0]
+            off = sum(abs(of[some].sum() / max(of.sum(), 1e-300) - share) for of in (size, work))
+            if off < least:
+                best, least = some, off
+        return best
 
     def _loaded(self, jobs: pd.DataFrame, demand: float) -> pd.DataFrame:
         """Scale the run times of jobs that no limit ended until the demand is met, within MOST_SCALING."""

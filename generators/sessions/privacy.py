@@ -19,6 +19,7 @@ from scipy.spatial import cKDTree
 from generators.common import NOT_WORKLOAD
 from generators.quantile import grain_of
 from generators.sessions.outcomes import ended_by_limit, rounded
+from tracekit.errors import UsageError
 from tracekit.schema import SIZE_COLUMNS
 from tracekit.trace import Trace
 
@@ -104,7 +105,10 @@ def _with_shared_templates(trace: Trace, personal: tuple[str, ...], k: int) -> T
     kind, first = templates(trace, names)
     users = users_of(kind, user)
     rare, shared = users < max(k, 2), np.unique(kind[users >= max(k, 2)])
-    if not rare.any() or not len(shared) or not (user >= 0).any():
+    if k >= 2 and not len(shared):
+        what = f"no template is shared by more than {users.max()}" if (user >= 0).any() else "the trace names none"
+        raise UsageError(f"--privacy {k} asks for what {k} users share, but {what}; ask for less")
+    if not rare.any() or not len(shared):
         return trace
     space = _places(trace.jobs[names].iloc[first])
     odd = np.unique(kind[rare])

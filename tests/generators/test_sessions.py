@@ -220,6 +220,21 @@ def test_made_users_of_the_modelled_skeleton_have_calendars_of_their_own(sample:
     assert not long[0] & long[1]
 
 
+@pytest.mark.parametrize("skeleton", ["resampled", "modelled"])
+def test_traces_of_odd_lengths_and_without_users_keep_load_and_rhythm(skeleton: str) -> None:
+    """Ten days and a bit, nobody named: neither the end of a week nor the lack of users may bend time."""
+    whole = tracekit.sample()
+    short = whole.between(0.0, 10.4 * 86_400)
+    made = library.synth(short, seed=1, skeleton=skeleton)
+    assert not any("stretching" in step for step in made.history)
+    assert stats.span(made) == pytest.approx(stats.span(short), rel=0.05)
+    assert made.offered_load() == pytest.approx(short.offered_load(), rel=0.02)
+    crowd = whole.replace(jobs=whole.jobs.drop(columns="user"))
+    made = library.synth(crowd, seed=1, skeleton=skeleton)
+    by_day = [np.bincount((t.column("submit_time") // 86_400).astype(int)).astype(float) for t in (crowd, made)]
+    assert by_day[1].var() == pytest.approx(by_day[0].var(), rel=0.25)
+
+
 def test_exact_copies_are_rare(fitted: library.Fitted, sample: Trace) -> None:
     """Beside the user, whose name is new: jobs that end at a limit or within minutes are alike by nature."""
     made = library.make(fitted, len(sample), seed=1)

@@ -82,6 +82,14 @@ def test_twice_the_users(sample: library.Fitted) -> None:
     week_stays(real, made, 0.25)
 
 
+def test_half_the_users_bring_half_the_jobs_and_work(sample: library.Fitted) -> None:
+    users, real = tracekit.sample().jobs["user"].nunique(), tracekit.sample()
+    half = library.make(sample, len(real) // 2, users=users // 2, seed=2)
+    assert half.jobs["user"].nunique() == pytest.approx(users / 2, rel=0.25)
+    assert stats.span(half) == pytest.approx(stats.span(real), rel=0.2), "who is left makes a difference"
+    assert half.offered_load() == pytest.approx(real.offered_load() / 2, rel=0.02)
+
+
 def test_another_load_by_the_number_of_users(sample: library.Fitted) -> None:
     real = tracekit.sample()
     made = library.make(sample, 10_000, seed=1, load=0.4)
@@ -161,6 +169,7 @@ def test_ten_years_from_one_month() -> None:
 
 
 def test_wishes_that_make_no_sense_are_refused(sample: library.Fitted) -> None:
+    nobody = tracekit.sample().replace(jobs=tracekit.sample().jobs.drop(columns="user"))
     with pytest.raises(UnknownName, match="unknown queue 'lang'"):
         library.make(sample, 10, share={("queue", "lang"): 0.5})
     with pytest.raises(UsageError, match="no labels"):
@@ -173,6 +182,15 @@ def test_wishes_that_make_no_sense_are_refused(sample: library.Fitted) -> None:
         library.make(sample, 10, more={"gpus": 2.0})
     with pytest.raises(UnknownName, match="did you mean gpus"):
         library.make(sample, 10, more={"gpu": 2.0})
+    for absurd in ({"users": 10**9}, {"load": 1e9}):
+        with pytest.raises(UsageError, match="too much is asked for"):
+            library.make(sample, 10, **absurd)
+    with pytest.raises(UsageError, match=r"[\d,]+ jobs are asked for"):
+        library.make(sample, span=1e13)
+    with pytest.raises(UsageError, match="no template is shared by more than"):
+        library.fit(tracekit.sample(), "sessions", privacy=10_000)
+    with pytest.raises(UsageError, match="the trace names none"):
+        library.fit(nobody, "sessions", privacy=2)
     with pytest.raises(UsageError, match="model resample has no such wish"):
         library.make(library.fit(tracekit.sample(), "resample"), 10, users=5)
 
