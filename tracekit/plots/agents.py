@@ -63,6 +63,7 @@ def learning_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]], *, label: s
     axis.set_xlabel("decisions learnt from")
     axis.set_ylabel(label)
     axis.set_title("validation windows, best choices", loc="left", fontsize=10)
+    axis.margins(y=0.25)  # room for the legend beside the lines
     axis.legend(frameon=False, fontsize=8, ncols=3)
     light_grid(axis)
     return figure
