@@ -44,6 +44,7 @@ def experiment(content: Content, scene: Scene, gallery: Gallery) -> Html:
             verdict_table("Against agents trained on the few real jobs alone", content.scarce),
         ]
     if learning is not None:
+        learning = _in_order(learning, list(scene.others))
         caption = "Learning curves, each on validation windows of its own training set: levels do not compare"
         draw = lambda: agents.learning_curves(learning, scene.looks, what)  # noqa: E731
         parts += [tag("h3", "Learning"), grid(gallery(caption, "learning", draw, wide=True))]
