@@ -19,6 +19,7 @@ from evaluation.base import Score, absent
 from evaluation.figures.base import label
 from evaluation.noise import Floor
 from evaluation.report.content import Content, Input
+from evaluation.report.experiment import _in_order
 from evaluation.report.gallery import Gallery, slug
 from evaluation.report.headline import headline
 from evaluation.report.markup import Cell, Html, inline, table, tag
@@ -121,6 +122,11 @@ def test_the_headline_says_that_nothing_would_be_noticed(real: Trace) -> None:
     warning = "A bad trace would not be noticed here, so being as good says little."
     assert warning not in text(headline(content))
     assert warning in text(headline(dataclasses.replace(content, sensitive=False)))
+
+
+def test_the_arm_that_all_are_compared_with_comes_first_of_many() -> None:
+    arms = pd.DataFrame({"arm": ["a", "untrained", "real", "b"]})
+    assert list(_in_order(arms, ["b", "a"])["arm"]) == ["real", "b", "a", "untrained"]
 
 
 def test_long_names_that_begin_alike_stay_apart() -> None:
