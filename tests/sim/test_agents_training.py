@@ -290,9 +290,17 @@ def test_the_searched_weights_order_jobs_by_their_weighted_sum() -> None:
 def test_starting_from_another_agent(trained, tmp_path) -> None:
     agent = train(busy(), PickJob(), TINY.replace(steps=1), out=tmp_path / "a", init=f"agent:{trained.folder}")
     assert agent.facts["metrics"]["iterations"] == 1
-    with pytest.raises(UsageError, match="same --network"):
-        train(busy(), PickJob(), TINY.replace(hidden=(4,)), out=tmp_path / "b", init=f"agent:{trained.folder}")
-    for init, message in (("imitate:sfj", "did you mean"), ("magic", "imitate:NAME"), ("search:f1", "search")):
+    for other in ({"hidden": (4,)}, {"network": "attention"}):  # of the latter the widths are the same
+        with pytest.raises(UsageError, match="same --network"):
+            train(
+                busy(), PickJob(), TINY.replace(**other), out=tmp_path / "b", init=f"agent:{trained.folder}", force=True
+            )
+    for init, message in (
+        ("imitate:sfj", "did you mean"),
+        ("imitate:", "heuristic to imitate"),
+        ("magic", "imitate:NAME"),
+        ("search:f1", "search"),
+    ):
         with pytest.raises(UsageError, match=message):
             train(busy(), PickJob(), TINY, out=tmp_path / "c", init=init)
 

@@ -172,8 +172,10 @@ class _Training:
         """Set the weights that training starts from, and validate them: what is learnt must be better."""
         told: dict[str, float] = {}
         kind, _, name = (self.init or "").partition(":")
-        if kind == "imitate" or self.init == "search":
+        if kind == "imitate":
             told = self._imitate(name)
+        elif self.init == "search":
+            told = self._imitate(None)
         elif kind == "agent":
             self.ppo.model.load_flat(_matching(Agent.load(name), self.ppo.model.net(), self.cutter.task))
         elif self.init:
@@ -182,7 +184,7 @@ class _Training:
         self._validate()
         self._write({"iteration": 0, "steps": 0, **told, **self._validated()})
 
-    def _imitate(self, name: str) -> dict[str, float]:
+    def _imitate(self, name: str | None) -> dict[str, float]:
         """Teach the actor what a heuristic would choose, or a weighted sum of the features that is searched for."""
         from tracekit.sim.agents.imitation import clone, lessons
         from tracekit.sim.agents.search import linear, search
@@ -193,7 +195,7 @@ class _Training:
             return windows_from(self.cutter, self.parts.train, count, config.jobs, [self.seed, _LESSONS, *key])
 
         shown, told = windows(config.teacher_windows, 1), {}
-        if name:
+        if name is not None:
             self.say(f"imitating {name} on {len(shown)} windows")
             played = lessons(self.batch, shown, name)
         else:
@@ -354,7 +356,9 @@ _NOTHING = (
 
 def _matching(agent: Agent, net: Any, task: PickJob) -> NDArray[np.float32]:
     """Return the weights of an agent to start from, if its network and what it sees are the same."""
-    if tuple(agent.sizes) != tuple(int(size) for size in net.sizes) or agent.features != task.feature_names:
+    theirs = agent.net()
+    alike = theirs.kind == net.kind and np.array_equal(theirs.sizes, net.sizes)
+    if not alike or agent.features != task.feature_names:
         raise UsageError(
             f"{agent.name} has the network {agent.network} {list(agent.sizes)} on {', '.join(agent.features)}; "
             "train with the same --network, widths and observer to start from it"
