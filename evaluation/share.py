@@ -32,6 +32,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     "privacy.membership_auc": (0.53, 0.6),  # lower end of the interval
     "privacy.user_linkage": (0.1, 0.25),  # share of users above that of the hold-out
 }
+IN_STEP = (0.1, 0.25)  # share of jobs that equal the real job of the same place, above what chance gives
 COPIES_ALONE = (0.25, 0.5)  # exact copies without a hold-out: short jobs are often alike by chance
 _PEOPLE = ("user", "group", "project", "app")
 _PATH = re.compile(r"(?:^|[\s'\"(=:])(/[\w.+-]+(?:/[\w.+-]+)+|~/[\w./+-]+|[A-Za-z]:\\[\w.\\+-]+)")
@@ -123,6 +124,7 @@ _OTHER_MODEL += "models that copy jobs (resample, user-resample) are not for pub
 
 
 def _copies(real: Trace, synth: Trace, holdout: Trace | None, *, seed: int, quick: bool) -> Iterator[Reason]:
+    yield from _in_step(real, synth, seed)
     if holdout is None:
         yield _copies_alone(real, synth)
         yield Reason(
@@ -137,6 +139,34 @@ def _copies(real: Trace, synth: Trace, holdout: Trace | None, *, seed: int, quic
     )
     for key in LIMITS:
         yield _judged(key, found[key])
+
+
+def _in_step(real: Trace, synth: Trace, seed: int) -> Iterator[Reason]:
+    """Look for a copy whose numbers were changed a little: job after job of the same size and nearly the same length.
+
+    Both traces are taken in order of submit, so shuffled rows and shifted dates hide nothing.
+    """
+    count = min(len(real), len(synth))
+    size, run = (
+        [values[trace.order()][:count] for trace, values in ((real, a), (synth, b))]
+        for a, b in ((real.sizes(), synth.sizes()), (real.column("run_time"), synth.column("run_time")))
+    )
+    if count < 100 or not all(np.isfinite(part).any() for part in (*size, *run)):
+        return
+
+    def alike(order: np.ndarray) -> float:
+        near = np.abs(run[0][order] - run[1]) <= np.maximum(0.05 * run[0][order], 1.0)
+        return float((near & (size[0][order] == size[1])).mean())
+
+    chance = alike(np.random.default_rng(seed).permutation(count))
+    value = alike(np.arange(count))
+    change, refuse = IN_STEP
+    verdict: Verdict = "no" if value - chance > refuse else "change" if value - chance > change else "ok"
+    text = (
+        f"{value:.1%} of the synthetic jobs, one after the other, have the size and within 5% the run time of the real "
+        f"job in the same place; {chance:.1%} would by chance"
+    )
+    yield Reason("privacy.in_step", verdict, text, value, change, _OTHER_MODEL if verdict != "ok" else "")
 
 
 def _copies_alone(real: Trace, synth: Trace) -> Reason:

@@ -46,6 +46,16 @@ def test_copies_may_not_be_published_whatever_their_labels(weeks: tuple[Trace, T
         assert share(real, shown, quick=True).answer == "no"
 
 
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_copy_with_a_little_noise_is_still_a_copy(weeks: tuple[Trace, Trace], shuffled: bool) -> None:
+    real, _ = weeks
+    rng = np.random.default_rng(0)
+    noisy = {name: real.column(name) * rng.uniform(0.99, 1.01, len(real)) for name in ("run_time", "req_time")}
+    copy = real.assign(noisy | {"submit_time": real.column("submit_time") + 1e6})
+    copy = copy.take(rng.permutation(len(copy))) if shuffled else copy
+    assert share(real, anonymize(copy, KEY), quick=True).answer == "no"
+
+
 def test_without_a_holdout_the_answer_is_never_yes(weeks: tuple[Trace, Trace]) -> None:
     real, _ = weeks
     answer = share(real, anonymize(tracekit.synth(real, "lublin", 3000, 0), KEY), quick=True)
