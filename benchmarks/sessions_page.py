@@ -74,7 +74,7 @@ FINDINGS = """\
 - Waits: see *Scheduling*.
 - The published gan for Theta scores .5 in C2ST because all of its rows are equal, which its other rows show.
 - *Resampled* users can be linked back by their hours of the week, all of them (a move by whole weeks keeps hours);
-  *modelled* ones far less often, with k = 2 no more often than from weeks that no model has seen.
+  *modelled* ones a quarter of the time, with k = 2 about as often as from weeks that no model has seen.
 - On the two confirmation traces less is met: SDSC-SP2 has 2,003 jobs to learn from, and Helios lasts ten days, so
   that histories move by days, its machine's size is unknown and nobody waits. They are no longer quite unseen: when
   first scored, Helios missed idc by .3 to 1.4, because its load was reached by changing users and stretching time; the
