@@ -18,7 +18,6 @@ from evaluation.view import View, prepare
 from tracekit.errors import TracekitError, UnknownName, UsageError
 from tracekit.trace import Trace, check_trace
 
-BASELINES = ("resample", "independent")
 PRESETS = ("poster",)
 FEWEST_JOBS = 10
 

@@ -32,7 +32,7 @@ from generators.common import (
     write_config,
 )
 from tracekit import stats
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import TracekitError
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -69,29 +69,18 @@ class UserResample:
         periods = [histories.period(0, rng)]
         while sum(len(rows) for rows, _ in periods) < n_jobs:
             periods.append(histories.period(len(periods), rng))
-        return self._trace(periods, seed, n_jobs=n_jobs)
-
-    def sample_span(self, seconds: float, /, *, seed: int = 0) -> Trace:
-        """Combine histories over ``seconds`` of time, however many jobs that gives."""
-        if not seconds > 0:
-            raise UsageError(f"{self.name}: the span must be above 0 s, not {seconds}")
-        histories, rng = self._fitted(), np.random.default_rng(seed)
-        count = int(np.ceil(seconds / histories.period_length))
-        return self._trace([histories.period(p, rng) for p in range(count)], seed, seconds=seconds)
+        return self._trace(periods, seed, n_jobs)
 
     def _fitted(self) -> Histories:
         if self._histories is None:
             raise not_fitted(self.name)
         return self._histories
 
-    def _trace(
-        self, periods: list[tuple[Rows, Floats]], seed: int, *, n_jobs: int | None = None, seconds: float = np.inf
-    ) -> Trace:
-        """Put periods together in order of submission and cut to the number of jobs or the span asked for."""
+    def _trace(self, periods: list[tuple[Rows, Floats]], seed: int, n_jobs: int) -> Trace:
+        """Put periods together in order of submission and cut to the number of jobs asked for."""
         histories = self._fitted()
         rows, submit = (np.concatenate(parts) for parts in zip(*periods, strict=True))
-        order = np.lexsort((rows, submit))  # jobs of one instant in their real order
-        order = order[submit[order] < histories.start + seconds][:n_jobs]
+        order = np.lexsort((rows, submit))[:n_jobs]  # jobs of one instant in their real order
         rows, submit = rows[order], submit[order]
         real = histories.trace
         jobs = real.jobs.drop(columns=[c for c in NOT_WORKLOAD if c in real.jobs.columns])

@@ -9,6 +9,7 @@ import numpy as np
 
 from evaluation.base import FAMILIES
 from evaluation.report.content import Content
+from evaluation.report.experiment import METRICS
 from evaluation.report.headline import headline
 from evaluation.report.markup import Cell, Html, inline, joined, paragraph, table, tag
 from evaluation.report.words import Standing, alarms, best, family_sentence, measured, standings
@@ -101,6 +102,9 @@ def who_wins(content: Content) -> Html:
     caption = "Who wins on what: scores within the real trace's own noise (as far as halves of it differ)."
     caption += " ★ closest." if len(scores.synthetic) > 1 else ""
     caption += " Grey: trivial baselines that every model should beat." if scores.baselines else ""
+    if content.verdicts:
+        what = METRICS.get(content.metric, content.metric)
+        caption += f" Agents: {what} on unseen real jobs beside agents trained on real jobs; + is worse."
     heads = ["trace", *(["Agents"] if content.verdicts else []), *map(str.capitalize, shown)]
     return table(caption, heads, rows, kind="matrix", foot=len(scores.baselines))
 

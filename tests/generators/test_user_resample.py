@@ -98,16 +98,6 @@ def test_same_seed_same_jobs_other_seed_other_jobs(toy):
     assert not model.sample(500, seed=4).jobs.equals(model.sample(500, seed=5).jobs)
 
 
-def test_span(toy):
-    made = UserResample().fit(toy, seed=0).sample_span(100 * 86_400.0, seed=0)
-    submit = made.column("submit_time")
-    assert submit.max() < 100 * 86_400
-    assert submit.max() > 95 * 86_400
-    assert len(made) == pytest.approx(len(toy) * 100 / 35, rel=0.2)
-    with pytest.raises(UsageError, match="span"):
-        UserResample().fit(toy, seed=0).sample_span(0.0, seed=0)
-
-
 def test_without_users_whole_weeks_are_drawn(toy):
     bare = Trace(toy.jobs.drop(columns="user"), toy.machine)
     made = UserResample().fit(bare, seed=0).sample(1000, seed=0)

@@ -210,6 +210,10 @@ def show(found: dict[str, Any]) -> None:
         said = str(one["sentence"]).removeprefix(f"{one['verdict']}: ")
         shown.add_row("", f"scarce + {one['model']}", f"{one['verdict']}: {said}")
     out.print(shown, soft_wrap=False)
+    out.print(
+        f"%: {found['metric']} on held-out real windows, beside agents trained on real jobs; + is worse; "
+        f"within ±{100 * found['margin']:g} % counts as equivalent"
+    )
     out.print(f"would a bad trace be noticed? {found['sensitivity']['sentence']}")
     for one in found["verdicts"]:
         for flag in one["flags"]:
