@@ -29,10 +29,10 @@ DEFAULT_MODEL = "sessions"
 SHAPING = ("span", "load", "machine_procs", "start", "only", "users", "share", "more")
 #: Jobs that are made at a time; more belong into parts (`chunks`).
 MOST_JOBS = 50_000_000
+#: What one of them takes at least while they are made.
+BYTES_A_JOB = 300
 #: The load that is reached differs from the one asked for by no more than this share.
 LOAD_TOLERANCE = 0.02
-#: Bytes that a made job takes at least; more jobs than fit into memory are refused before the work.
-BYTES_A_JOB = 300
 #: A model that matches the load by itself is left alone when it comes as near as this.
 LOAD_NEAR = 0.01
 
@@ -184,8 +184,14 @@ def make(
 
 
 def _check_amount(n_jobs: int) -> None:
-    if n_jobs > MOST_JOBS:
-        raise UsageError(f"about {n_jobs:,} jobs are asked for; at most {MOST_JOBS:,} can be made at a time")
+    """Refuse more jobs than memory can hold, which would otherwise end in a killed process."""
+    room = memory()
+    most = min(MOST_JOBS, room[1] // BYTES_A_JOB) if room else MOST_JOBS
+    if n_jobs > most:
+        raise UsageError(
+            f"about {n_jobs:,} jobs are asked for; at most {most:,} can be made at a time: ask for fewer, or write a "
+            f"Parquet file with model {DEFAULT_MODEL}, which goes in parts"
+        )
 
 
 def chunks(
@@ -217,16 +223,6 @@ def check_seed(seed: int) -> None:
     """Refuse a seed that generators of random numbers do not take."""
     if seed < 0:
         raise UsageError(f"a seed is a whole number from 0, not {seed}")
-
-
-def _check_room(n_jobs: int) -> None:
-    """Refuse more jobs than memory can hold, which would otherwise end in a killed process."""
-    room = memory()
-    if room is not None and n_jobs * BYTES_A_JOB > room[1]:
-        raise TracekitError(
-            f"{n_jobs:,} jobs need about {n_jobs * BYTES_A_JOB / 1e9:,.0f} GB of memory, {room[1] / 1e9:,.0f} GB are "
-            f"free; ask for fewer, or write a Parquet file with model {DEFAULT_MODEL}, which goes in parts"
-        )
 
 
 def check_load(load: str | float) -> str | float:
@@ -270,7 +266,6 @@ def _shaped(
     only: Mapping[str, str] | None,
     wishes: WhatIf | None,
 ) -> Trace:
-    _check_room(n_jobs)
     if wishes is not None:
         made, steps = _granted(fitted, n_jobs, seed, target, procs, only, wishes)
     else:
