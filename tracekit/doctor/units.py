@@ -104,14 +104,21 @@ def _stretches_by_limits(trace: Trace) -> Iterator[Finding]:
     rows = rows[(run[rows] > 0) & (limit[rows] > 0)]
     ratio = run[rows] / limit[rows]
     for odd, inside in ((ratio < 1.05 / TIME_UNITS["minutes"], 0.98), (ratio > 1.2, 0.5)):
+        found: list[tuple[int, int, tuple[str, str, float]]] = []
         for first, last in odd_stretches(odd, inside):
-            mine = rows[first : last + 1]
-            long = mine[run[mine] >= 30]
+            long = rows[first : last + 1][run[rows[first : last + 1]] >= 30]
             off = _off(trace, run[long] / limit[long]) if 2 * len(long) >= FEWEST_TOGETHER else None
-            if off and _several(trace, mine):
-                why = f"run time over limit piles up at {off[2]:.4g} there, and at 1 in the rest"
-                yield _finding(off[0], off[1], why, rows=mine, where=_between(trace, mine), pile_at=off[2],
-                               jobs=float(len(mine)))  # fmt: skip
+            if not off or not _several(trace, rows[first : last + 1]):
+                continue
+            if found and found[-1][2] == off and first - found[-1][1] < 0.1 * (last - found[-1][0]):
+                found[-1] = (found[-1][0], last, off)  # next to nothing parts them
+            else:
+                found.append((first, last, off))
+        for first, last, (column, unit, peak) in found:
+            mine = rows[first : last + 1]
+            why = f"run time over limit piles up at {peak:.4g} there, and at 1 in the rest"
+            yield _finding(column, unit, why, rows=mine, where=_between(trace, mine), pile_at=peak,
+                           jobs=float(len(mine)))  # fmt: skip
 
 
 def odd_stretches(odd: NDArray[np.bool_], inside: float) -> list[tuple[int, int]]:
@@ -136,18 +143,7 @@ def odd_stretches(odd: NDArray[np.bool_], inside: float) -> list[tuple[int, int]
         if last - first + 1 >= FEWEST_TOGETHER:
             found.append((low + first, low + last))
             parts += [(low, low + first), (low + last + 1, high)]
-    return _joined(sorted(found))
-
-
-def _joined(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join stretches that next to nothing parts."""
-    joined: list[tuple[int, int]] = []
-    for first, last in found:
-        if joined and first - joined[-1][1] < 0.1 * (last - joined[-1][0]):
-            joined[-1] = (joined[-1][0], last)
-        else:
-            joined.append((first, last))
-    return joined
+    return sorted(found)
 
 
 def _several(trace: Trace, rows: NDArray[np.intp]) -> bool:
