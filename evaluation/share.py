@@ -1,8 +1,8 @@
 """May this synthetic trace be published? A plain answer for the people who run a site, with the reasons.
 
 Two things give a site away: jobs or users of the real trace that the synthetic one repeats (judged by the privacy
-scores against a hold-out), and names that came along with the file. The thresholds are a convention of this program,
-documented in docs/sharing.md; they are no guarantee, and nothing here is differential privacy.
+scores against a hold-out, with the limits of `evaluation.exposure`), and names that came along with the file. It is
+advice, documented in docs/sharing.md, and no guarantee.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.base import Score
+from evaluation.exposure import LIMITS, level, normal
 from evaluation.privacy import row_keys
 from evaluation.score import score
 from evaluation.view import prepare
@@ -24,14 +25,6 @@ from tracekit.trace import Trace
 Verdict = Literal["ok", "unknown", "change", "no"]
 ANSWERS = ("yes", "not without changes", "no")
 
-#: key -> (from here on a change is needed, from here on the answer is no); what is compared is said in `_judged`.
-LIMITS: dict[str, tuple[float, float]] = {
-    "privacy.exact_copies": (0.01, 0.05),  # share of jobs above that of the hold-out
-    "privacy.near_copies": (2.0, 4.0),  # times the hold-out's share
-    "privacy.dcr_ratio": (0.8, 0.5),  # below
-    "privacy.membership_auc": (0.53, 0.6),  # lower end of the interval
-    "privacy.user_linkage": (0.1, 0.25),  # share of users above that of the hold-out
-}
 IN_STEP = (0.1, 0.25)  # share of jobs that equal the real job of the same place, above what chance gives
 COPIES_ALONE = (0.25, 0.5)  # exact copies without a hold-out: short jobs are often alike by chance
 _PEOPLE = ("user", "group", "project", "app")
@@ -190,17 +183,8 @@ def _judged(key: str, found: Score) -> Reason:
     """Hold one privacy score against its limits."""
     if not np.isfinite(found.value):
         return Reason(key, "ok" if key == "privacy.user_linkage" else "unknown", f"not computed: {found.note}")
-    level = found.real if np.isfinite(found.real) else 0.0
-    compared = {
-        "privacy.exact_copies": found.value - level,
-        "privacy.near_copies": found.value / max(level, 0.01),
-        "privacy.dcr_ratio": -found.value,
-        "privacy.membership_auc": found.low if np.isfinite(found.low) else found.value,
-        "privacy.user_linkage": found.value - max(level, 2 * found.detail.get("chance", 0.0)),
-    }[key]
-    change, refuse = (-limit if key == "privacy.dcr_ratio" else limit for limit in LIMITS[key])
-    verdict: Verdict = "no" if compared > refuse else "change" if compared > change else "ok"
-    text = _TEXTS[key].format(value=found.value, real=level, low=found.low)
+    verdict: Verdict = level(key, found)
+    text = _TEXTS[key].format(value=found.value, real=normal(found), low=found.low)
     mend = "" if verdict == "ok" else _MEND.get(key, _OTHER_MODEL)
     return Reason(key, verdict, text, found.value, LIMITS[key][0], mend)
 

@@ -17,6 +17,7 @@ from evaluation.experiment.heldout import check_load
 from evaluation.experiment.predictors import predictors
 from evaluation.experiment.results import finite, heuristic_scores, log_scores
 from evaluation.experiment.verdict import Estimate, Floats, Verdict, bracket, estimate, failed, judge, percent
+from evaluation.exposure import alarms
 from evaluation.noise import Floor
 from evaluation.score import badness
 
@@ -150,7 +151,11 @@ def verdicts(
         if verdict.verdict == "equivalent" and noticed["sensitive"] is False:
             verdict = dataclasses.replace(verdict, sentence=f"{verdict.sentence}; but a bad trace would not be noticed")
         own = scores.get(maker.name, {})
-        extra = {"flags": flags(own), "fidelity": within_noise(own, floors), "copies": maker.copies}
+        extra = {
+            "flags": [f"privacy: {alarm}" for alarm in alarms(own)],
+            "fidelity": within_noise(own, floors),
+            "copies": maker.copies,
+        }
         found["baselines" if maker.baseline else "verdicts"].append(verdict.to_dict() | extra)
         if verdict.verdict != "failed":
             differences[maker.name] = verdict.difference
@@ -243,30 +248,6 @@ def within_noise(scores: Mapping[str, Score], floors: Mapping[str, Floor]) -> di
             counts[0] += int(held)
             counts[1] += 1
     return found
-
-
-def flags(scores: Mapping[str, Score]) -> list[str]:
-    """Return what a person must know before using such a trace: that it gives real jobs or users away."""
-    found = []
-    copies = scores.get("privacy.exact_copies")
-    if copies is not None and copies.value > _or_zero(copies.real) + 0.05:
-        found.append(
-            f"privacy: {copies.value:.0%} of the jobs are exact copies (hold-out: {_or_zero(copies.real):.0%})"
-        )
-    distance = scores.get("privacy.dcr_ratio")
-    if distance is not None and distance.value < 0.5:
-        found.append(f"privacy: jobs lie {distance.value:.2f} times as far from real ones as fresh real jobs do")
-    member = scores.get("privacy.membership_auc")
-    if member is not None and member.value > 0.6:
-        found.append(f"privacy: fitted jobs can be told from others (AUC {member.value:.2f})")
-    linked = scores.get("privacy.user_linkage")
-    if linked is not None and linked.value > _or_zero(linked.real) + 0.2:
-        found.append(f"privacy: {linked.value:.0%} of the users can be linked (hold-out: {_or_zero(linked.real):.0%})")
-    return found
-
-
-def _or_zero(value: float) -> float:
-    return value if math.isfinite(value) else 0.0
 
 
 def _badness(scores: Mapping[str, Mapping[str, Score]]) -> dict[str, dict[str, float]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evaluation.base import FAMILIES
+from evaluation.exposure import alarms
 from evaluation.report.content import Content
-from evaluation.report.words import Bold, Words, alarms, best, measured, standings
+from evaluation.report.words import Bold, Words, best, measured, standings
 from evaluation.score import Scored, Scores
 
 
@@ -83,12 +84,12 @@ def _caution(content: Content) -> Words:
     scores = content.scores
     if "privacy" not in measured(scores):
         return [" Privacy was not measured: a plain copy would look perfect here."]
-    copying = [one for one in scores.synthetic if alarms(one)]
+    copying = [one for one in scores.synthetic if alarms(one.scores)]
     honest = [one for one in scores.synthetic if one not in copying]
     if not copying:
         return []
     said: Words = [" ", Bold(f"Privacy alarm for {listed([one.name for one in copying])}")]
-    said += [f": {alarms(copying[0])[0]}." if len(copying) == 1 else ": real jobs shine through."]
+    said += [f": {alarms(copying[0].scores)[0]}." if len(copying) == 1 else ": real jobs shine through."]
     if content.verdicts or not honest:
         return said
     if len(honest) == 1:

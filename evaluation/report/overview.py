@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from evaluation.base import FAMILIES
+from evaluation.exposure import alarms
 from evaluation.report.content import Content
 from evaluation.report.experiment import METRICS
 from evaluation.report.headline import headline
 from evaluation.report.markup import Cell, Html, inline, joined, paragraph, table, tag
-from evaluation.report.words import Standing, alarms, best, family_sentence, measured, standings
+from evaluation.report.words import Standing, best, family_sentence, measured, standings
 from evaluation.score import Scored, Scores
 from tracekit import stats
 from tracekit.plots.style import duration
@@ -134,7 +135,7 @@ def _cells(one: Scored, k: int, found: dict[str, list[Standing]], top: dict[str,
 
 
 def _privacy(one: Scored) -> Cell:
-    found = alarms(one)
+    found = alarms(one.scores)
     copies = one.scores.get("privacy.exact_copies")
     level = copies.value if copies is not None else float("nan")
     if found:

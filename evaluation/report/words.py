@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.base import FAMILIES, Score
+from evaluation.base import FAMILIES
+from evaluation.exposure import alarms
 from evaluation.score import Scored, Scores, badness
 from evaluation.table import number
 from evaluation.view import RAW_SIZES
@@ -155,7 +156,7 @@ def _names(found: Sequence[Standing], most: int = 3) -> Words:
 
 def _privacy_sentence(scores: Scores) -> Words:
     """Name the traces that give real jobs away, and how; these attacks only ever find the plainest leaks."""
-    found = [(one.name, alarms(one)) for one in scores.synthetic]
+    found = [(one.name, alarms(one.scores)) for one in scores.synthetic]
     loud = [(name, reasons) for name, reasons in found if reasons]
     if not loud:
         return [Bold("No alarm"), ": no more copies of real jobs than among fresh real ones. No proof of privacy."]
@@ -181,31 +182,6 @@ def _reason(scores: Scores, family: str) -> str:
     notes = [one.scores[key].note for one in scores.synthetic for key in counted_keys(scores, family)]
     known = [note for note in notes if note]
     return max(dict.fromkeys(known), key=known.count) if known else "no score could be computed"
-
-
-def alarms(scored: Scored) -> list[str]:
-    """Say what in the privacy scores should make one look twice before sharing a trace; empty = nothing found."""
-    found = []
-    copies, near = (scored.scores.get(f"privacy.{key}") for key in ("exact_copies", "near_copies"))
-    if _excess(copies) > 0.1:
-        assert copies is not None
-        found.append(
-            f"{copies.value:.0%} of its jobs are exact copies of real ones (fresh real jobs: {copies.real:.0%})"
-        )
-    elif _excess(near) > 0.25:
-        assert near is not None
-        found.append(f"{near.value:.0%} of its jobs almost equal a real one (fresh real jobs: {near.real:.0%})")
-    member = scored.scores.get("privacy.membership_auc")
-    if member is not None and member.value > 0.6:
-        found.append(f"one can tell which real jobs it was fitted on (AUC {member.value:.2f})")
-    return found
-
-
-def _excess(score: Score | None) -> float:
-    """Return by how much a share exceeds that of fresh real jobs; −inf where nobody knows."""
-    if score is None or np.isnan(score.value):
-        return -np.inf
-    return score.value - (score.real if np.isfinite(score.real) else 0.0)
 
 
 def measured(scores: Scores) -> list[str]:

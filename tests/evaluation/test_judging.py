@@ -10,7 +10,7 @@ import pytest
 from evaluation.base import Score
 from evaluation.experiment.build import Maker
 from evaluation.experiment.grid import Plan, from_dict
-from evaluation.experiment.judging import flags, sensitivity, verdicts, within_noise
+from evaluation.experiment.judging import sensitivity, verdicts, within_noise
 from evaluation.experiment.results import table_of
 from evaluation.experiment.verdict import Verdict, failed
 from evaluation.noise import Floor
@@ -147,14 +147,6 @@ def test_an_order_of_undecided_differences_is_no_order() -> None:
     undecided = sum(one["verdict"] == "undecided" for one in out["verdicts"])
     assert undecided > 1
     assert f"{undecided} of the 4 differences are undecided" in out["predictors_note"]
-
-
-def test_flags_look_at_the_hold_out() -> None:
-    assert flags({"privacy.exact_copies": Score(0.08, real=0.07)}) == []
-    (flag,) = flags({"privacy.exact_copies": Score(1.0, real=0.07)})
-    assert "100% of the jobs are exact copies (hold-out: 7%)" in flag
-    assert len(flags({"privacy.dcr_ratio": Score(0.1, "higher"), "privacy.membership_auc": Score(0.9)})) == 2
-    assert flags({}) == []
 
 
 def test_scores_are_counted_against_the_noise_floor() -> None:

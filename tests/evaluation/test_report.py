@@ -24,7 +24,7 @@ from evaluation.report.gallery import Gallery, slug
 from evaluation.report.headline import headline
 from evaluation.report.markup import Cell, Html, inline, table, tag
 from evaluation.report.tables import definition, family_table, score_tables
-from evaluation.report.words import Bold, alarms, best, family_sentence, standings
+from evaluation.report.words import Bold, best, family_sentence, standings
 from evaluation.score import Scored, Scores
 from tracekit import Trace
 from tracekit.errors import TracekitError
@@ -144,15 +144,6 @@ def test_the_headline_groups_verdicts(real: Trace) -> None:
         "Agents trained on synthetic jobs: as good as with real jobs for b; worse for a; failed for tvae."
     )
     assert Bold("worse") in said
-
-
-def test_copies_raise_an_alarm() -> None:
-    one = Scored("copy", 9, {"privacy.exact_copies": Score(1.0, real=0.02)})
-    assert alarms(one) == ["100% of its jobs are exact copies of real ones (fresh real jobs: 2%)"]
-    assert not alarms(Scored("fresh", 9, {"privacy.exact_copies": Score(0.05, real=0.02)}))
-    near = {"privacy.exact_copies": Score(0.0, real=0.0), "privacy.near_copies": Score(0.6, real=0.05)}
-    assert "almost equal" in alarms(Scored("near", 9, near))[0]
-    assert "fitted on" in alarms(Scored("told", 9, {"privacy.membership_auc": Score(0.8)}))[0]
 
 
 # ---- escaping -------------------------------------------------------------------------------------------------------
