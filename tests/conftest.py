@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,10 @@ from toys import SWF_TEXT
 
 from tracekit import Machine, Trace
 from tracekit.cli import main
+
+# A shell starts what runs in its background with Ctrl-C ignored, and commands inherit that; ours must not.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
