@@ -21,12 +21,13 @@ from torch import nn
 
 import tracekit
 from tracekit.sim.agents import Config
-from tracekit.sim.agents.forward import room, score
+from tracekit.sim.agents.inference import room, score
 from tracekit.sim.agents.ppo import PPO
 from tracekit.sim.agents.rewards import Baseline, rewards
 from tracekit.sim.agents.rollout import Played, play
-from tracekit.sim.cutting import Cutter
-from tracekit.sim.pickjob import Batch, PickJob
+from tracekit.sim.tasks.episodes import EpisodeSource
+from tracekit.sim.tasks.pick_job.batch import Batch
+from tracekit.sim.tasks.pick_job.task import PickJob
 from tracekit.trace import Trace
 
 CONFIG = Config(minibatch=1024, target_kl=0.0)  # four epochs, none cut short
@@ -109,17 +110,17 @@ def measure(trace: Trace, *, quick: bool) -> dict[str, Any]:
     """Return every figure."""
     torch.set_num_threads(1)
     times, count, jobs = (2, 8, 256) if quick else (4, 24, 512)
-    cutter = Cutter(trace, PickJob())
-    batch = Batch(cutter, lanes=count, threads=1)
-    step = max((len(cutter) - jobs) // count, 1)
+    source = EpisodeSource(trace, PickJob())
+    batch = Batch(source, lanes=count, threads=1)
+    step = max((len(source) - jobs) // count, 1)
     windows = [(i * step, jobs) for i in range(count)]
-    ppo = PPO(CONFIG, len(cutter.task.feature_names), cutter.task.slots + 1, seed=1)
+    ppo = PPO(CONFIG, len(source.task.feature_names), source.task.slots + 1, seed=1)
     keys = np.random.default_rng(1).integers(0, 2**64, count, dtype=np.uint64)
     net = ppo.model.net()
     play(batch, windows, net, keys=keys)  # compiles
     kept_s, played = best(lambda: play(batch, windows, net, keys=keys), times)
     greedy_s, _ = best(lambda: play(batch, windows, net, keep=False), times)
-    baseline = Baseline(cutter, "sjf")
+    baseline = Baseline(source, "sjf")
 
     def learn() -> None:
         reward, extra = rewards(played, windows, baseline, dense=True)

@@ -33,14 +33,14 @@ from tracekit.plots.agents import learning_curves
 from tracekit.plots.style import save
 from tracekit.sim.agents import Config, Evaluation, Split, evaluate, train
 from tracekit.sim.agents.checkpoint import read_log
-from tracekit.sim.agents.judging import best_of
+from tracekit.sim.agents.evaluate import best_of
 from tracekit.sim.agents.paired import compare
 from tracekit.sim.agents.splits import split, windows_from
-from tracekit.sim.cutting import Cutter
-from tracekit.sim.formulas import CODES, FIRST_DYNAMIC
-from tracekit.sim.pickjob import PickJob
-from tracekit.sim.reproduce import WINDOW_JOBS, WINDOWS
+from tracekit.sim.analysis.reproduce import WINDOW_JOBS, WINDOWS
+from tracekit.sim.policies.formulas import CODES, FIRST_DYNAMIC
 from tracekit.sim.switches import Switches
+from tracekit.sim.tasks.episodes import EpisodeSource
+from tracekit.sim.tasks.pick_job.task import PickJob
 from tracekit.sim.windows import Span, Window, draw_from, outside, tile
 from tracekit.trace import Trace
 
@@ -123,7 +123,7 @@ class Setting:
     """What all seeds of a case share."""
 
     trace: Trace
-    cutter: Cutter
+    source: EpisodeSource
     parts: Split
     init: str
     tests: dict[str, list[Window]]
@@ -177,20 +177,20 @@ def setting(case: Case, data: Path) -> Setting:
     else:
         switches = Switches()
     task = PickJob(backfill=case.backfill, switches=switches, warm=0 if case.compat else 128)
-    cutter = Cutter(trace, task)
+    source = EpisodeSource(trace, task)
     if not case.compat:
-        parts = split(cutter, 0.6)
+        parts = split(source, 0.6)
     jobs = case.config.jobs
     real = parts.train[:1]  # of the published traces: their own jobs, not the made ones
-    teacher = best_of(cutter, windows_from(cutter, real, 48, jobs, [0, 99]))
+    teacher = best_of(source, windows_from(source, real, 48, jobs, [0, 99]))
     if CODES[teacher] < FIRST_DYNAMIC:  # who is shown when more than 128 wait: those it would take first
         task = PickJob(backfill=case.backfill, switches=switches, warm=task.warm, visible=teacher)
-        cutter = Cutter(trace, task)
+        source = EpisodeSource(trace, task)
     if case.compat:
         tests = {"ten": TEN, "other": draw_from([(1981, 6252), (7085, 8786)], 10, WINDOW_JOBS, 7)}
     else:
         tests = {"held out": [w for span in parts.test for w in tile(span, jobs, warm=task.warm)]}
-    return Setting(trace, cutter, parts, "search" if case.search else f"imitate:{teacher}", tests)
+    return Setting(trace, source, parts, "search" if case.search else f"imitate:{teacher}", tests)
 
 
 def one(case: Case, ready: Setting, seed: int, folder: Path, steps: int | None) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def one(case: Case, ready: Setting, seed: int, folder: Path, steps: int | None) 
     config = case.config.replace(steps=steps, threads=1)
     agent = train(
         ready.trace,
-        ready.cutter.task,
+        ready.source.task,
         config,
         out=folder,
         seed=seed,
@@ -210,7 +210,7 @@ def one(case: Case, ready: Setting, seed: int, folder: Path, steps: int | None) 
     cpu = time.process_time() - begin
     tests: dict[str, Any] = {}
     for name, windows in ready.tests.items():
-        result: Evaluation = evaluate(agent, ready.cutter, windows, threads=1)
+        result: Evaluation = evaluate(agent, ready.source, windows, threads=1)
         tests[name] = {"score": result.score.round(4).tolist()}
         if seed == 1:  # they are the same for all
             tests[name]["baselines"] = {key: values.round(4).tolist() for key, values in result.baselines.items()}

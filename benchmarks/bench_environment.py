@@ -26,7 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from plain_environment import PlainEnvironment
 
 import tracekit
-from tracekit.sim.pickjob import Batch, PickJob
+from tracekit.sim.tasks.pick_job.batch import Batch
+from tracekit.sim.tasks.pick_job.task import PickJob
 from tracekit.sim.windows import draw
 from tracekit.trace import Trace
 
@@ -56,8 +57,8 @@ class Play:
 
     def __init__(self, trace: Trace, task: PickJob, seed: int = 0) -> None:
         self.batch = Batch(trace, task, lanes=LANES, threads=1)
-        self.jobs = min(JOBS, len(self.batch.cutter))
-        self.windows = draw((0, len(self.batch.cutter)), 20_000, self.jobs, seed)
+        self.jobs = min(JOBS, len(self.batch.source))
+        self.windows = draw((0, len(self.batch.source)), 20_000, self.jobs, seed)
         self.chance = np.random.default_rng(seed).random((1024, 4 * JOBS))  # of window i in row i mod 1024
         self.row = np.arange(LANES) % 1024
         self.next = LANES
@@ -99,8 +100,8 @@ def yardstick(trace: Trace, windows: int, stretches: int) -> dict[str, Any]:
     """Return the rate of the plain environment and of ours on the same windows and choices; compare the schedules."""
     play = Play(trace, TASKS["rlscheduler"])
     batch = play.batch
-    cuts = [batch.cutter.cut(window) for window in play.windows[:windows]]
-    longest, total = batch.task.constants["max_request_s"], batch.cutter.table.total
+    cuts = [batch.source.episode(window) for window in play.windows[:windows]]
+    longest, total = batch.task.constants["max_request_s"], batch.source.table.total
     best, starts, seen = float("inf"), [], np.empty(0)
     for _ in range(stretches):
         games = [

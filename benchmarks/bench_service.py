@@ -18,9 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 import tracekit
-from tracekit.sim.agents.forward import weights_in
-from tracekit.sim.agents.saved import Agent
-from tracekit.sim.pickjob import Batch, PickJob
+from tracekit.sim.agents.agent import Agent
+from tracekit.sim.agents.inference import weights_in
+from tracekit.sim.tasks.pick_job.batch import Batch
+from tracekit.sim.tasks.pick_job.task import PickJob
 
 
 def request(jobs: int) -> bytes:

@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import easy_heapq
 
 import tracekit
-from tracekit.sim.jobs import prepare, table
-from tracekit.sim.policies import find
+from tracekit.sim.jobs import extract_jobs, prepare
+from tracekit.sim.policies.builtin import find
 from tracekit.sim.simulate import simulate, values_for
 from tracekit.sim.switches import Switches
 from tracekit.trace import Machine, Trace
@@ -71,11 +71,11 @@ def _arriving(size: Any, run: Any, load: float, procs: int, rng: np.random.Gener
 
 def engine_seconds(trace: Trace, policy: str, backfill: str, times: int) -> tuple[float, Any]:
     """Return the best CPU seconds of the engine alone, and the start times."""
-    from tracekit.sim.formulas import GIVEN
-    from tracekit.sim.session import Session
+    from tracekit.sim.engine.session import Session
+    from tracekit.sim.policies.formulas import GIVEN
 
     switches = Switches()
-    ready = prepare(table(trace, switches), switches)
+    ready = prepare(extract_jobs(trace, switches), switches)
     least, start = float("inf"), None
     for _ in range(times):
         begin = time.thread_time()
@@ -101,7 +101,7 @@ def real_log(path: str | None) -> Trace:
 
 def yardstick(trace: Trace, times: int) -> tuple[float, list[float]]:
     """Return the best CPU seconds of the plain-Python EASY, and its start times."""
-    ready = prepare(table(trace, Switches()), Switches())
+    ready = prepare(extract_jobs(trace, Switches()), Switches())
     columns = (ready.table.submit.tolist(), ready.run.tolist(), ready.estimate.tolist(), ready.units.tolist())
     found: list[list[float]] = []
     seconds = best(lambda: found.append(easy_heapq.easy(*columns, ready.total)), times)
@@ -113,7 +113,7 @@ def array_bytes(trace: Trace, policy: str, backfill: str) -> float:
     import tracemalloc
 
     switches = Switches()
-    ready = prepare(table(trace, switches), switches)
+    ready = prepare(extract_jobs(trace, switches), switches)
     tracemalloc.start()
     engine_input = sum(a.nbytes for a in (ready.table.submit, ready.run, ready.estimate, ready.units))
     from tracekit.sim.simulate import starts

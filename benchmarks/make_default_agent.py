@@ -19,11 +19,11 @@ import pandas as pd
 import tracekit
 from generators import synth as library
 from tracekit.sim.agents import Agent, Config, Split, train
-from tracekit.sim.agents.judging import best_of
-from tracekit.sim.agents.saved import CHECKPOINT, PACKAGED
+from tracekit.sim.agents.agent import CHECKPOINT, PACKAGED
+from tracekit.sim.agents.evaluate import best_of
 from tracekit.sim.agents.splits import windows_from
-from tracekit.sim.cutting import Cutter
-from tracekit.sim.pickjob import PickJob
+from tracekit.sim.tasks.episodes import EpisodeSource
+from tracekit.sim.tasks.pick_job.task import PickJob
 from tracekit.sim.windows import Span
 from tracekit.trace import Trace
 
@@ -77,8 +77,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int)
     chosen = parser.parse_args()
     trace, parts = lessons()
-    cutter = Cutter(trace, PickJob())
-    teacher = best_of(cutter, windows_from(cutter, parts.train, 64, SETTINGS.jobs, [1]))
+    source = EpisodeSource(trace, PickJob())
+    teacher = best_of(source, windows_from(source, parts.train, 64, SETTINGS.jobs, [1]))
     print(f"begins with {teacher}, the best heuristic on windows to learn from", file=sys.stderr)
     agent: Agent = train(
         trace,

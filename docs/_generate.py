@@ -103,7 +103,7 @@ def _columns() -> Iterator[str]:
 
 
 def _policies() -> Iterator[str]:
-    from tracekit.sim.policies import POLICIES
+    from tracekit.sim.policies.builtin import POLICIES
 
     yield from ("# Policies", "", _MADE.format(command="tracekit policies"))
     yield "s = submit time, w = wait so far, r = estimate (seconds), n = processors. The smallest value starts first.\n"

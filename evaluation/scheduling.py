@@ -98,20 +98,20 @@ def run_windows(
     jobs: Job, begins: Floats | None, capacity: float, stretch: float, setting: Setting
 ) -> tuple[Runs, Floats]:
     """Simulate every window under every policy and backfill; return the runs and when each window begins."""
-    from tracekit.sim.jobs import table
-    from tracekit.sim.many import Task, run_all
+    from tracekit.sim.jobs import extract_jobs
     from tracekit.sim.metrics import bounded_slowdown
+    from tracekit.sim.runs import Run, run_all
     from tracekit.sim.switches import Switches
 
     places, count = starts(len(jobs.submit), setting)
     begins = jobs.submit[places] if begins is None else begins
     switches = Switches(bound=BOUND)
     tables = [
-        table(jobs.window(place, count, begin, stretch).trace(capacity), switches)
+        extract_jobs(jobs.window(place, count, begin, stretch).trace(capacity), switches)
         for place, begin in zip(places, begins, strict=True)
     ]
     kinds = [(policy, backfill) for backfill in BACKFILLS[1 if setting.quick else 0 :] for policy in POLICIES]
-    results = iter(run_all(Task(part, policy, backfill, switches) for policy, backfill in kinds for part in tables))
+    results = iter(run_all(Run(part, policy, backfill, switches) for policy, backfill in kinds for part in tables))
     runs: Runs = {}
     for kind in kinds:
         done = [next(results) for _ in tables]

@@ -91,7 +91,7 @@ def test_every_format_is_documented() -> None:
 
 def test_every_policy_and_model_is_documented() -> None:
     from generators import MODELS
-    from tracekit.sim.policies import POLICIES
+    from tracekit.sim.policies.builtin import POLICIES
 
     for registry in (POLICIES, MODELS):
         for name in registry:

@@ -45,7 +45,7 @@ def test_the_reference_names_everything_that_is_registered(pages: dict[str, str]
     from tracekit.cleaning import RULES
     from tracekit.cli.app import app
     from tracekit.schema import COLUMNS
-    from tracekit.sim.policies import POLICIES
+    from tracekit.sim.policies.builtin import POLICIES
     from tracekit.sim.switches import Switches
 
     for page, names in {

@@ -82,22 +82,22 @@ class Heldout:
 
     def tables(self) -> list[tuple[str, int, Table]]:
         """Return (load, number of the window, jobs) for every window at every load."""
-        from tracekit.sim.jobs import table
+        from tracekit.sim.jobs import extract_jobs
         from tracekit.sim.switches import Switches
 
         found = []
         for load in self.loads:
-            whole = table(self.at(load), Switches())
+            whole = extract_jobs(self.at(load), Switches())
             found += [(load, k, whole.window(start, self.jobs)) for k, start in enumerate(self.starts)]
         return found
 
     def play(self, policy: Any) -> list[Row]:
         """Schedule every window under one policy; one thread, since tasks themselves run side by side."""
-        from tracekit.sim.many import Task, run_all
+        from tracekit.sim.runs import Run, run_all
         from tracekit.sim.switches import Switches
 
         tables = self.tables()
-        results = run_all([Task(part, policy, self.backfill, Switches()) for _, _, part in tables], threads=1)
+        results = run_all([Run(part, policy, self.backfill, Switches()) for _, _, part in tables], threads=1)
         return [row(load, k, result) for (load, k, _), result in zip(tables, results, strict=True)]
 
 

@@ -63,7 +63,7 @@ class PickHeuristic:
 
     def check(self, config: Mapping[str, Any]) -> None:
         """Refuse unknown settings and policies."""
-        from tracekit.sim.policies import find
+        from tracekit.sim.policies.builtin import find
 
         for key in config:
             if key not in self.defaults:

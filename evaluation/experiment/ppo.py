@@ -15,7 +15,7 @@ from tracekit.trace import Trace
 
 if TYPE_CHECKING:
     from tracekit.sim.agents import Agent, Config
-    from tracekit.sim.pickjob import PickJob
+    from tracekit.sim.tasks.pick_job.task import PickJob
 
 #: Decisions that one core learns from in a second, for estimates.
 _PER_SECOND = 10_000.0
@@ -51,7 +51,7 @@ class PPO:
 
     def _settings(self, config: Mapping[str, Any], backfill: str = "easy") -> tuple[Config, PickJob, str | None, float]:
         from tracekit.sim.agents import Config
-        from tracekit.sim.pickjob import PickJob
+        from tracekit.sim.tasks.pick_job.task import PickJob
 
         config = self.defaults | dict(config)
         known = Config().to_dict()
@@ -97,8 +97,8 @@ class PPO:
 
     def curve(self, folder: Path) -> list[tuple[int, str, float]]:
         """Return the scores on the validation windows, which lie in the training trace itself, and the heuristic's."""
+        from tracekit.sim.agents.agent import LOG
         from tracekit.sim.agents.checkpoint import read_log
-        from tracekit.sim.agents.saved import LOG
 
         if not (folder / LOG).is_file():  # it was never trained
             return []
@@ -118,9 +118,9 @@ def _newborn(trace: Trace, settings: Config, task: PickJob, seed: int) -> Agent:
     """Return the agent that a training with this seed would begin with from scratch."""
     from tracekit.sim.agents import Agent
     from tracekit.sim.agents.ppo import PPO as Learning
-    from tracekit.sim.cutting import Cutter
+    from tracekit.sim.tasks.episodes import EpisodeSource
 
-    task = Cutter(trace, task).task  # which takes its constants from the trace
+    task = EpisodeSource(trace, task).task  # which takes its constants from the trace
     net = Learning(settings, len(task.feature_names), task.slots + 1, seed).model.net()
     sizes = tuple(int(size) for size in net.sizes)
     return Agent(settings.network, sizes, net.flat, task.feature_names, task.to_dict(), {"seed": seed})

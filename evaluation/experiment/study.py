@@ -41,7 +41,7 @@ from generators import MODELS
 from tracekit.errors import FormatError, OutputError, TracekitError, UnknownName, UsageError
 from tracekit.files import write_text
 from tracekit.registry import imported
-from tracekit.sim.policies import find
+from tracekit.sim.policies.builtin import find
 from tracekit.sim.switches import BACKFILLS
 from tracekit.trace import Trace
 

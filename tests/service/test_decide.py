@@ -18,9 +18,10 @@ import tracekit
 from tracekit.service.decide import Decider
 from tracekit.service.http import Service
 from tracekit.service.protocol import parse
-from tracekit.sim.agents.forward import weights_in
-from tracekit.sim.agents.saved import Agent
-from tracekit.sim.pickjob import Batch, PickJob
+from tracekit.sim.agents.agent import Agent
+from tracekit.sim.agents.inference import weights_in
+from tracekit.sim.tasks.pick_job.batch import Batch
+from tracekit.sim.tasks.pick_job.task import PickJob
 
 SIZES = (16, 32, 16, 8, 1)
 
@@ -46,7 +47,7 @@ def decider(batch: Batch) -> Decider:
 
 def state_of(batch: Batch, lane: int) -> dict[str, Any]:
     """Write the state of an environment as a request."""
-    world, now = batch.world, float(batch.world.time[lane, 0])
+    world, now = batch.arrays, float(batch.arrays.time[lane, 0])
     running = world.running[lane, : world.tally[lane, 0]]
     waiting = world.waiting[lane, : world.waiting_count[lane, 0]]
     return request(
@@ -74,7 +75,7 @@ def test_the_agent_sees_what_its_environment_shows(batch: Batch, decider: Decide
     compared = 0
     for _ in range(60):
         for lane in range(batch.lanes):
-            picking = batch.world.state[lane, 0] == 1 and batch.count[lane] > 1
+            picking = batch.arrays.state[lane, 0] == 1 and batch.count[lane] > 1
             if not batch.done[lane] and picking:
                 decider.answer(parse(json.dumps(state_of(batch, lane)).encode()))
                 count = int(batch.count[lane])

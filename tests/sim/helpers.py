@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from tracekit.sim.check import violations
+from tracekit.sim.analysis.check import violations
 from tracekit.sim.jobs import Table, prepare
-from tracekit.sim.policies import find
+from tracekit.sim.policies.builtin import find
 from tracekit.sim.simulate import starts
 from tracekit.sim.switches import MULTIFACTOR_DEFAULTS, Switches
 from tracekit.trace import Machine, Trace

@@ -5,8 +5,8 @@ import pytest
 
 import tracekit
 from tracekit.errors import FormatError, TracekitError, UnknownName, UsageError
-from tracekit.sim.check import check_result
-from tracekit.sim.policies import POLICIES
+from tracekit.sim.analysis.check import check_result
+from tracekit.sim.policies.builtin import POLICIES
 from tracekit.sim.switches import BACKFILLS
 
 from .helpers import trace_of

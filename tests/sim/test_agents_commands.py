@@ -138,7 +138,7 @@ def test_simulate_takes_agents_beside_policies(run, swf, agent, tmp_path) -> Non
 
 
 def test_the_packaged_agent_is_there(run, swf, tmp_path, monkeypatch) -> None:
-    from tracekit.sim.agents.saved import PACKAGED
+    from tracekit.sim.agents.agent import PACKAGED
 
     monkeypatch.chdir(tmp_path)
     assert sum(path.stat().st_size for path in (PACKAGED / "default").iterdir()) < 200_000

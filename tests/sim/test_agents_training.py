@@ -15,16 +15,17 @@ pytest.importorskip("torch")
 import tracekit
 from tracekit.errors import FormatError, OutputError, TracekitError, UsageError
 from tracekit.sim.agents import Agent, Config, Split, evaluate, train
+from tracekit.sim.agents.agent import CHECKPOINT, FACTS, LOG, WEIGHTS
 from tracekit.sim.agents.checkpoint import read_log
 from tracekit.sim.agents.imitation import TEACHERS, lessons
 from tracekit.sim.agents.rewards import Baseline, rewards
 from tracekit.sim.agents.rollout import play
-from tracekit.sim.agents.saved import CHECKPOINT, FACTS, LOG, WEIGHTS
 from tracekit.sim.agents.search import linear
-from tracekit.sim.cutting import Cutter
-from tracekit.sim.formulas import CODES
-from tracekit.sim.pickjob import Batch, PickJob
+from tracekit.sim.policies.formulas import CODES
 from tracekit.sim.switches import Switches
+from tracekit.sim.tasks.episodes import EpisodeSource
+from tracekit.sim.tasks.pick_job.batch import Batch
+from tracekit.sim.tasks.pick_job.task import PickJob
 from tracekit.trace import Machine, Trace
 
 TINY = Config(
@@ -126,7 +127,7 @@ def test_teachers_play_as_the_engine_does(compat) -> None:
     windows = [(0, 60), (50, 60), (100, 60), (200, 60), (300, 60)]
     for name in TEACHERS:
         played = lessons(batch, windows, name)
-        np.testing.assert_allclose(played.score, batch.cutter.policy_costs(windows, [name])[:, 0])
+        np.testing.assert_allclose(played.score, batch.source.policy_costs(windows, [name])[:, 0])
     assert (np.diff(played.window) >= 0).all()
     assert played.last.sum() == len(np.unique(played.window))
     best = lessons(batch, windows, "best").score
@@ -134,18 +135,18 @@ def test_teachers_play_as_the_engine_does(compat) -> None:
 
 
 def test_rewards_sum_to_the_difference_from_the_base_policy() -> None:
-    cutter = Cutter(busy(), PickJob())
-    batch, windows = Batch(cutter, lanes=3), [(0, 80), (100, 80), (250, 80)]
+    source = EpisodeSource(busy(), PickJob())
+    batch, windows = Batch(source, lanes=3), [(0, 80), (100, 80), (250, 80)]
     played = play(batch, windows, None, teacher=np.full(3, CODES["saf"]))
     for dense in (True, False):
-        reward, extra = rewards(played, windows, Baseline(cutter, "fcfs"), dense=dense)
+        reward, extra = rewards(played, windows, Baseline(source, "fcfs"), dense=dense)
         assert np.isfinite(extra).all()
-        base = cutter.policy_costs(windows, ["fcfs"])[:, 0]
+        base = source.policy_costs(windows, ["fcfs"])[:, 0]
         for number in range(3):
             total = reward[played.window == number].sum()
             # dense rewards leave out what had accrued before the first choice, which is the same for both
             assert total == pytest.approx((base[number] - played.score[number]) / base[number], abs=1e-9)
-    own = rewards(played, windows, Baseline(cutter, "saf"), dense=True)[0]
+    own = rewards(played, windows, Baseline(source, "saf"), dense=True)[0]
     np.testing.assert_allclose(own, 0, atol=1e-12)
 
 
@@ -284,7 +285,7 @@ def test_the_searched_weights_order_jobs_by_their_weighted_sum() -> None:
     shortest = -np.eye(len(names))[names.index("request")]
     windows = [(0, 60), (200, 60)]
     played = play(batch, windows, linear(shortest), keep=False)
-    np.testing.assert_allclose(played.score, batch.cutter.policy_costs(windows, ["sjf"])[:, 0])
+    np.testing.assert_allclose(played.score, batch.source.policy_costs(windows, ["sjf"])[:, 0])
 
 
 def test_starting_from_another_agent(trained, tmp_path) -> None:

@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tracekit.sim.extras import ChangingSession
 
 import tracekit
 from tracekit.errors import FormatError, UsageError
-from tracekit.sim.check import check_result, over_allocation
-from tracekit.sim.extras import ChangingSession
+from tracekit.sim.analysis.check import check_result, over_allocation
 from tracekit.sim.jobs import prepare
-from tracekit.sim.outages import read_outages
-from tracekit.sim.policies import find
+from tracekit.sim.policies.builtin import find
 from tracekit.sim.simulate import outcome, starts
-from tracekit.sim.switches import MULTIFACTOR_DEFAULTS, Switches, outage_steps
+from tracekit.sim.switches import MULTIFACTOR_DEFAULTS, Switches, outage_steps, read_outages
 
 from . import reference_changing
 from .helpers import trace_of

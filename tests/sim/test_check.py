@@ -6,7 +6,7 @@ import pytest
 
 import tracekit
 from tracekit.errors import FormatError
-from tracekit.sim.check import check_schedule, read_schedule
+from tracekit.sim.analysis.check import check_schedule, read_schedule
 
 from .helpers import trace_of
 

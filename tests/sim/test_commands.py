@@ -7,7 +7,7 @@ import pytest
 
 import tracekit
 from tracekit.cli import main
-from tracekit.sim.policies import POLICIES
+from tracekit.sim.policies.builtin import POLICIES
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ import tracekit
 from tracekit.cli import main
 from tracekit.errors import UsageError
 from tracekit.plots.loads import load_curves
-from tracekit.sim.comparing import compare, mean_interval, ranking, verdict
-from tracekit.sim.many import shaken_metrics
-from tracekit.sim.sweep import as_table, parse_loads, sweep
+from tracekit.sim.analysis.compare import compare, mean_interval, ranking, shaken_metrics, verdict
+from tracekit.sim.analysis.sweep import as_table, parse_loads, sweep
 from tracekit.sim.switches import Switches
 from tracekit.transform import scale_load, shake
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tracekit.sim.policies import POLICIES
+from tracekit.sim.policies.builtin import POLICIES
 from tracekit.sim.switches import BACKFILLS, ESTIMATES, MULTIFACTOR_DEFAULTS
 
 TEXT = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()

@@ -5,8 +5,8 @@ import pytest
 
 import tracekit
 from tracekit.errors import TracekitError, UsageError
-from tracekit.sim.cutting import Cutter
-from tracekit.sim.pickjob import PickJob
+from tracekit.sim.tasks.episodes import EpisodeSource
+from tracekit.sim.tasks.pick_job.task import PickJob
 
 from .helpers import trace_of
 from .test_env_engine import crowd
@@ -157,13 +157,13 @@ def test_actions_that_are_not_on_offer():
 
 
 def test_the_filter_draws_again_and_gives_up_in_the_end():
-    cutter = Cutter(crowd(600, seed=6), PickJob(base="sjf"))
-    made = environments.PickJobEnv(cutter, jobs=50, keep=(2.0, 6.0))
+    source = EpisodeSource(crowd(600, seed=6), PickJob(base="sjf"))
+    made = environments.PickJobEnv(source, jobs=50, keep=(2.0, 6.0))
     for _ in range(10):
         _, info = made.reset(seed=None)
-        assert 2 < cutter.policy_cost((info["window_start"], 50), "sjf") < 6
+        assert 2 < source.policy_cost((info["window_start"], 50), "sjf") < 6
     with pytest.raises(TracekitError, match="widen the filter"):
-        environments.PickJobEnv(cutter, jobs=50, keep=(-2.0, -1.0)).reset(seed=0)
+        environments.PickJobEnv(source, jobs=50, keep=(-2.0, -1.0)).reset(seed=0)
 
 
 def test_windows_come_from_their_span():

@@ -9,10 +9,12 @@ from shared_data import shared
 
 import tracekit
 from tracekit.errors import UsageError
-from tracekit.sim import formulas, reproduce
-from tracekit.sim.check import violations
-from tracekit.sim.pickjob import Batch, PickJob
+from tracekit.sim.analysis import reproduce
+from tracekit.sim.analysis.check import violations
+from tracekit.sim.policies import formulas
 from tracekit.sim.switches import Switches
+from tracekit.sim.tasks.pick_job.batch import Batch
+from tracekit.sim.tasks.pick_job.task import PickJob
 from tracekit.trace import Machine, Trace
 
 from .helpers import trace_of
@@ -82,7 +84,7 @@ def test_crowded_little_traces(table, manner, backfill, policy, ask_forced):
         return  # nothing is left
     task = PickJob(slots=64, backfill=backfill, ask_forced=ask_forced, switches=switches)
     batch = Batch(trace, task, lanes=1)
-    (ours,) = imitate(batch, [(0, len(batch.cutter))], policy)
+    (ours,) = imitate(batch, [(0, len(batch.source))], policy)
     theirs = tracekit.simulate(trace, policy, backfill, **manner)
     np.testing.assert_array_equal(ours, theirs.start)
 
@@ -120,8 +122,8 @@ def test_a_warm_start_is_the_engines_own(table, cut, backfill, commit, base, pol
     batch = Batch(trace, task, lanes=1)
     window = (cut, len(trace) - cut)
     (ours,) = imitate(batch, [window], policy)
-    np.testing.assert_array_equal(ours, batch.cutter.schedule(window, policy))
-    jobs = batch.cutter.cut(window).ready
+    np.testing.assert_array_equal(ours, batch.source.schedule(window, policy))
+    jobs = batch.source.episode(window).ready
     kept = jobs.table
     assert not violations(kept.job_id, kept.submit, ours, ours + jobs.run, kept.procs, kept.total)
 
@@ -134,7 +136,7 @@ def test_warmed_up_with_all_that_came_before_nothing_has_changed(backfill):
     batch = Batch(trace, PickJob(slots=150, backfill=backfill, warm=1000, base="sjf"), lanes=3)
     windows = [(30, 120), (77, 73), (149, 1)]
     for window, ours in zip(windows, imitate(batch, windows, "sjf"), strict=True):
-        rows = batch.cutter.cut(window).ready.table.position
+        rows = batch.source.episode(window).ready.table.position
         np.testing.assert_array_equal(ours, whole.start[rows])
         assert set(range(window[0], 150)) <= set(rows)
 
@@ -176,8 +178,8 @@ def test_whatever_an_agent_does_the_schedule_is_possible(table, manner, backfill
     if len(trace) == (table.run == 0).sum() and switches.compat:
         return
     batch = Batch(trace, PickJob(slots=slots, skip=True, backfill=backfill, switches=switches), lanes=1)
-    (starts,) = play(batch, [(0, len(batch.cutter))], np.random.default_rng(seed), skips)
-    ready = batch.cutter.cut((0, len(batch.cutter))).ready
+    (starts,) = play(batch, [(0, len(batch.source))], np.random.default_rng(seed), skips)
+    ready = batch.source.episode((0, len(batch.source))).ready
     jobs = ready.table
     assert not violations(jobs.job_id, jobs.submit, starts, starts + ready.run, jobs.procs, jobs.total)
 
@@ -192,13 +194,13 @@ def test_easy_as_an_agent_sees_it():
     batch.reset([0], [(0, 4)])
     assert batch.shown(0).tolist() == [0]  # the first choice is always asked for, though forced
     batch.step([0])
-    assert batch.world.time[0, 0] == 10
+    assert batch.arrays.time[0, 0] == 10
     assert batch.shown(0).tolist() == [1, 2, 3]
     batch.step([0])  # job 2 does not fit: reserved for 100. Job 3 fills the gap, forced; job 4 would be in the way
-    assert batch.world.time[0, 0] == 60  # it has ended, and job 4 would fit
+    assert batch.arrays.time[0, 0] == 60  # it has ended, and job 4 would fit
     assert batch.shown(0).tolist() == [1, 3]
     batch.step([0])  # reserved again; job 4 is still in the way
-    assert batch.world.time[0, 0] == 100
+    assert batch.arrays.time[0, 0] == 100
     batch.step([0])  # job 2 starts; job 4 follows at its end, forced
     assert batch.starts(0).tolist() == [0, 100, 10, 150]
     assert batch.done[0]
@@ -206,7 +208,7 @@ def test_easy_as_an_agent_sees_it():
     batch.step([0])
     batch.step([2])  # instead: job 4 fits and starts; then nobody fits until 100
     assert batch.starts(0)[3] == 10
-    assert batch.world.time[0, 0] == 100
+    assert batch.arrays.time[0, 0] == 100
     assert batch.shown(0).tolist() == [1, 2]
 
 
@@ -229,7 +231,7 @@ def test_only_those_that_may_fill_the_gap_are_shown():
     batch.step([0])  # the long job of one processor: nothing is left to spare, and one processor is free
     assert batch.starts(0)[2] == 10
     assert batch.starts(0)[5] == 10  # the last one that fits, without being asked
-    assert batch.world.time[0, 0] == 100  # before, there is never room for two
+    assert batch.arrays.time[0, 0] == 100  # before, there is never room for two
     assert batch.shown(0).tolist() == [1, 3, 4]
 
 
@@ -239,7 +241,7 @@ def test_skipping_waits_for_the_next_event_and_ends_where_nothing_can_happen():
     batch.reset([0], [(0, 3)])
     assert batch.mask[0, [0, 1, 2, -1]].tolist() == [True, True, False, True]
     batch.step([128])  # until the arrival at 7
-    assert batch.world.time[0, 0] == 7
+    assert batch.arrays.time[0, 0] == 7
     assert not batch.mask[0, -1]  # nothing runs and nobody will come: waiting would never end
     assert batch.count[0] == 3
     with pytest.raises(UsageError, match="not on offer"):
@@ -247,7 +249,7 @@ def test_skipping_waits_for_the_next_event_and_ends_where_nothing_can_happen():
     batch.step([2])
     assert batch.mask[0, -1]
     batch.step([128])  # until that job ends
-    assert batch.world.time[0, 0] == 12
+    assert batch.arrays.time[0, 0] == 12
 
 
 def test_forced_moves_are_made_without_asking_unless_asked_for():
@@ -314,5 +316,5 @@ def test_lanes_go_on_when_a_longer_window_needs_more_room():
     np.testing.assert_array_equal(batch.shown(0), shown)
     while not batch.done.all():
         batch.step([0, 0])
-    np.testing.assert_array_equal(batch.starts(1), batch.cutter.schedule((50, 250), "fcfs"))
-    np.testing.assert_array_equal(batch.starts(0), batch.cutter.schedule((0, 20), "fcfs"))
+    np.testing.assert_array_equal(batch.starts(1), batch.source.schedule((50, 250), "fcfs"))
+    np.testing.assert_array_equal(batch.starts(0), batch.source.schedule((0, 20), "fcfs"))

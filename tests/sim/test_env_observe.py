@@ -12,10 +12,11 @@ from shared_data import ROOT
 
 from tracekit.errors import TracekitError, UnknownName, UsageError
 from tracekit.sim import objectives, observe, pickjob, windows
-from tracekit.sim.cutting import Cutter
-from tracekit.sim.objectives import Schedule, objective
-from tracekit.sim.pickjob import Batch, PickJob, relative
 from tracekit.sim.switches import Switches
+from tracekit.sim.tasks.episodes import EpisodeSource
+from tracekit.sim.tasks.objectives import Schedule, objective
+from tracekit.sim.tasks.pick_job.batch import Batch, relative
+from tracekit.sim.tasks.pick_job.task import PickJob
 
 from .helpers import trace_of
 from .playing import imitate, play
@@ -26,9 +27,9 @@ EVERY = ",".join((*observe.FIXED, *observe.CHANGING))
 
 def plain(batch, lane=0):
     """Every feature of a lane's valid slots, by its definition."""
-    world, constant, facts = batch.world, batch.task.constants, batch.cutter.facts
-    ready = batch.cutter.cut(batch.windows[lane]).ready
-    jobs, start, now = ready.table, batch.starts(lane), batch.world.time[lane, 0]
+    world, constant, facts = batch.arrays, batch.task.constants, batch.source.facts
+    ready = batch.source.episode(batch.windows[lane]).ready
+    jobs, start, now = ready.table, batch.starts(lane), batch.arrays.time[lane, 0]
     arrived = np.arange(len(jobs)) < world.arrived[lane, 0]
     waits = arrived & np.isnan(start)
     runs = arrived & ~np.isnan(start) & (start + ready.run > now)
@@ -275,17 +276,17 @@ def test_windows_by_hand():
 
 
 def test_the_filter_keeps_windows_of_a_given_difficulty():
-    cutter = Cutter(crowd(600, seed=6), PickJob(base="sjf"))
+    source = EpisodeSource(crowd(600, seed=6), PickJob(base="sjf"))
     drawn = windows.draw((0, 600), 40, 50, seed=0)
-    costs = cutter.policy_costs(drawn, ["sjf"])[:, 0]
+    costs = source.policy_costs(drawn, ["sjf"])[:, 0]
     low, high = np.quantile(costs, [0.25, 0.75])
-    kept = cutter.keep_between(drawn, low, high)
+    kept = source.keep_between(drawn, low, high)
     assert 0 < len(kept) < 40
-    assert all(low < cutter.policy_cost(window, "sjf") < high for window in kept)
-    one = cutter.policy_costs(drawn[:5], ["sjf", "fcfs", "f1"], threads=1)
-    np.testing.assert_array_equal(one, cutter.policy_costs(drawn[:5], ["sjf", "fcfs", "f1"], threads=3))
+    assert all(low < source.policy_cost(window, "sjf") < high for window in kept)
+    one = source.policy_costs(drawn[:5], ["sjf", "fcfs", "f1"], threads=1)
+    np.testing.assert_array_equal(one, source.policy_costs(drawn[:5], ["sjf", "fcfs", "f1"], threads=3))
     with pytest.raises(UsageError, match="replay"):
-        cutter.policy_cost(drawn[0], "replay")
+        source.policy_cost(drawn[0], "replay")
 
 
 # ---- traces at the edge --------------------------------------------------------------------------------------------
@@ -295,7 +296,7 @@ def test_unsorted_traces_and_jobs_that_are_too_large():
     """A window is that of `simulate`: consecutive rows of the file, what can never fit rejected and counted."""
     trace = trace_of((20, 5, 5, 4), (0, 50, 50, 4), (10, 5, 5, 9), (10, 5, 5, 4), (11, 5, 5, 99), procs=4)
     batch = Batch(trace, PickJob(), lanes=1)
-    assert batch.cutter.rejected == {"larger than the machine": 2}
+    assert batch.source.rejected == {"larger than the machine": 2}
     (starts,) = imitate(batch, [(0, 4)], "sjf")
     assert starts.tolist() == [0, 50, 55]
     with pytest.raises(TracekitError, match=r"holds no job .*larger than the machine: 1"):
@@ -318,14 +319,14 @@ def test_shares_of_a_gpu():
     batch = Batch(trace, PickJob(), lanes=2)
     starts = imitate(batch, [(0, 40), (0, 1)], "f1")
     for window, ours in zip([(0, 40), (0, 1)], starts, strict=True):
-        np.testing.assert_array_equal(ours, batch.cutter.schedule(window, "f1"))
+        np.testing.assert_array_equal(ours, batch.source.schedule(window, "f1"))
 
 
 def test_noisy_estimates_are_drawn_per_window_as_in_simulate():
     trace = crowd()
     batch = Batch(trace, PickJob(switches=Switches(estimates="noisy:0.5", seed=3)), lanes=1)
     (ours,) = imitate(batch, [(20, 60)], "sjf")
-    np.testing.assert_array_equal(ours, batch.cutter.schedule((20, 60), "sjf"))
+    np.testing.assert_array_equal(ours, batch.source.schedule((20, 60), "sjf"))
 
 
 # ---- the task ------------------------------------------------------------------------------------------------------

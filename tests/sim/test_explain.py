@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import tracekit
 from tracekit.cli import main
 from tracekit.errors import TracekitError
-from tracekit.sim.explain import PARTS, Recorded, explain
+from tracekit.sim.analysis.explain import PARTS, Recorded, explain
+from tracekit.sim.analysis.resimulate import explain_file
 from tracekit.sim.jobs import prepare
-from tracekit.sim.policies import find
-from tracekit.sim.remaking import explain_file
+from tracekit.sim.policies.builtin import find
 from tracekit.sim.simulate import run_table, starts
 from tracekit.sim.switches import Switches, combined
 

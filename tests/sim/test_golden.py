@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tracekit
-from tracekit.sim.check import check_result
+from tracekit.sim.analysis.check import check_result
 
 from .helpers import trace_of
 

@@ -5,9 +5,9 @@ import pytest
 from shared_data import shared
 
 import tracekit
-from tracekit.sim import reproduce
-from tracekit.sim.jobs import table
-from tracekit.sim.many import Task, run_all
+from tracekit.sim.analysis import reproduce
+from tracekit.sim.jobs import extract_jobs
+from tracekit.sim.runs import Run, run_all
 from tracekit.sim.switches import Switches
 
 
@@ -29,9 +29,9 @@ def test_our_own_reading_of_the_same_windows():
 
 def test_many_at_once_are_the_same_as_one_by_one():
     trace = tracekit.read(shared("swf/lublin_256.swf"))
-    jobs = table(trace, Switches())
+    jobs = extract_jobs(trace, Switches())
     tasks = [
-        Task(jobs.window(start, 400), policy, "easy", Switches()) for start in (0, 900) for policy in ("f1", "wfp3")
+        Run(jobs.window(start, 400), policy, "easy", Switches()) for start in (0, 900) for policy in ("f1", "wfp3")
     ]
     alone, together = run_all(tasks, threads=1), run_all(tasks, threads=4)
     for one, other in zip(alone, together, strict=True):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tracekit.sim.policies import POLICIES
+from tracekit.sim.policies.builtin import POLICIES
 from tracekit.sim.switches import BACKFILLS, Switches
 
 from .helpers import both, table_of

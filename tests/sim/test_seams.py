@@ -8,10 +8,10 @@ import pytest
 
 import tracekit
 from tracekit.errors import TracekitError, UsageError
-from tracekit.sim.capacity import provide
-from tracekit.sim.check import check_result, over_allocation
+from tracekit.sim.analysis.check import check_result, over_allocation
+from tracekit.sim.engine.capacity import provide
+from tracekit.sim.engine.session import Session
 from tracekit.sim.jobs import prepare
-from tracekit.sim.session import Session
 from tracekit.sim.switches import BACKFILLS, Switches
 
 from .helpers import table_of, trace_of

@@ -100,8 +100,8 @@ def train(
     """
     from tracekit.sim.agents import Config
     from tracekit.sim.agents import train as learn
-    from tracekit.sim.pickjob import PickJob
     from tracekit.sim.switches import Switches
+    from tracekit.sim.tasks.pick_job.task import PickJob
 
     if task not in TASKS:
         raise UnknownName("task", task, TASKS)
@@ -158,7 +158,7 @@ def train(
 @contextmanager
 def _going_on(out: Path) -> Iterator[None]:
     """Say how a training that is interrupted can be ended later."""
-    from tracekit.sim.agents.saved import CHECKPOINT
+    from tracekit.sim.agents.agent import CHECKPOINT
 
     try:
         yield
@@ -170,7 +170,7 @@ def _going_on(out: Path) -> Iterator[None]:
 
 def _check_out(out: Path, *, resume: bool, force: bool) -> None:
     """Refuse early, before the trace is read."""
-    from tracekit.sim.agents.saved import CHECKPOINT, FACTS
+    from tracekit.sim.agents.agent import CHECKPOINT, FACTS
 
     if out.is_file():
         raise OutputError(f"{out}: is a file; an agent is a folder")
@@ -267,9 +267,9 @@ def evaluate(
     from tracekit.files import check_writable
     from tracekit.sim.agents import Agent
     from tracekit.sim.agents import evaluate as judge
-    from tracekit.sim.agents.judging import agent_task, chosen_windows
-    from tracekit.sim.cutting import Cutter
-    from tracekit.sim.many import parse_window
+    from tracekit.sim.agents.evaluate import agent_task, chosen_windows
+    from tracekit.sim.tasks.episodes import EpisodeSource
+    from tracekit.sim.windows import parse_window
 
     if window and windows:
         raise UsageError("give --window START:COUNT or --windows K, not both")
@@ -284,9 +284,9 @@ def evaluate(
         resource=cast("Unit | None", resource) if resource is not None else None,
     )
     task = dataclasses.replace(trained, backfill=backfill or trained.backfill, switches=switches)
-    cutter = Cutter(_load(trace, from_, machine), task)
-    chosen, remark = chosen_windows(found, cutter, parts, windows, jobs, seed)
-    result = judge(found, cutter, chosen, sample=sample, seed=seed, threads=threads)
+    source = EpisodeSource(_load(trace, from_, machine), task)
+    chosen, remark = chosen_windows(found, source, parts, windows, jobs, seed)
+    result = judge(found, source, chosen, sample=sample, seed=seed, threads=threads)
     if plot is not None:
         from tracekit.plots.agents import scores
         from tracekit.plots.style import save

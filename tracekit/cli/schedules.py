@@ -60,10 +60,10 @@ def sweep(
     from tracekit.api import read
     from tracekit.files import write_text
     from tracekit.plots.loads import load_curves
-    from tracekit.sim.comparing import check_count
-    from tracekit.sim.policies import find
-    from tracekit.sim.sweep import as_table, parse_loads
-    from tracekit.sim.sweep import sweep as run
+    from tracekit.sim.analysis.compare import check_count
+    from tracekit.sim.analysis.sweep import as_table, parse_loads
+    from tracekit.sim.analysis.sweep import sweep as run
+    from tracekit.sim.policies.builtin import find
     from tracekit.sim.switches import Switches, backfill_for
 
     loads = parse_loads(load)
@@ -139,8 +139,8 @@ def check_schedule(
     Example: `tracekit check-schedule runs/fcfs__easy/schedule.csv sample.swf`
     """
     from tracekit.api import read
-    from tracekit.sim.check import check_schedule as check
-    from tracekit.sim.check import read_schedule
+    from tracekit.sim.analysis.check import check_schedule as check
+    from tracekit.sim.analysis.check import read_schedule
 
     table_ = read_schedule(schedule)
     found = check(
@@ -185,8 +185,8 @@ def explain(
     Example: `tracekit explain runs/fcfs__easy/schedule.csv sample.swf --job 5000`
     """
     from tracekit.api import read
-    from tracekit.sim.remaking import explain_file
-    from tracekit.sim.wording import duration, moment
+    from tracekit.sim.analysis.explain_text import duration, moment
+    from tracekit.sim.analysis.resimulate import explain_file
 
     found = explain_file(schedule, read(trace, from_), job, procs=procs)
     if json:

@@ -23,8 +23,7 @@ def shaken_rows(
     threads: int | None,
 ) -> dict[str, Any]:
     """Repeat on shaken inputs; every row gets its intervals, and the comparisons come back."""
-    from tracekit.sim.comparing import compare, mean_interval, ranking
-    from tracekit.sim.many import shaken_metrics
+    from tracekit.sim.analysis.compare import compare, mean_interval, ranking, shaken_metrics
 
     values = shaken_metrics(trace, switches, pairs, parts, count=count, seconds=seconds, threads=threads)
     for number, row in enumerate(rows):

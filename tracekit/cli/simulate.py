@@ -109,11 +109,12 @@ def simulate(
 
     Example: `tracekit simulate sample.swf --policy fcfs,sjf,wfp3 --backfill none,easy`
     """
-    from tracekit.sim.comparing import check_count
-    from tracekit.sim.jobs import table as read_table
-    from tracekit.sim.many import Task, parse_window, run_all
-    from tracekit.sim.policies import find
+    from tracekit.sim.analysis.compare import check_count
+    from tracekit.sim.jobs import extract_jobs
+    from tracekit.sim.policies.builtin import find
+    from tracekit.sim.runs import Run, run_all
     from tracekit.sim.switches import Switches, backfill_for
+    from tracekit.sim.windows import parse_window
 
     if shake is not None:
         check_count(shake)
@@ -152,7 +153,7 @@ def simulate(
         raise OutputError(f"{out}: is a file; --out needs a folder")
 
     trace = _load(file, from_, machine)
-    whole = read_table(trace, switches.resolved())
+    whole = extract_jobs(trace, switches.resolved())
     if windows is not None:
         parts = random_windows(len(whole), windows, jobs or 1024, seed)
     tables = [whole.window(*part) for part in parts] or [whole]
@@ -160,7 +161,7 @@ def simulate(
     folders = [f"{p}__{b}" + (f"__w{part[0]}" if parts else "") for p, b in pairs for part in parts or [(0, 0)]]
     if out is not None:
         _check_folders(Path(out), folders, force)
-    results = run_all([Task(jobs, p, b, switches) for p, b in pairs for jobs in tables], threads=threads)
+    results = run_all([Run(jobs, p, b, switches) for p, b in pairs for jobs in tables], threads=threads)
 
     if not any(len(result) for result in results):
         reasons = ", ".join(results[0].rejected) or "it has none"
@@ -186,7 +187,7 @@ def simulate(
 
 def outages_of(texts: list[str] | None) -> tuple[Any, ...]:
     """Read what --outage was given."""
-    from tracekit.sim.outages import read_outages
+    from tracekit.sim.switches import read_outages
 
     return read_outages(texts) if texts else ()
 
@@ -209,7 +210,7 @@ def check_length(windows: int | None, jobs: int | None) -> None:
 
 def random_windows(count: int, windows: int, jobs: int, seed: int) -> list[tuple[int, int]]:
     """Draw windows from a trace of ``count`` jobs; no more of them than there are places."""
-    from tracekit.sim.many import draw_windows
+    from tracekit.sim.windows import draw_windows
 
     places = count - jobs + 1
     if 0 < places < windows:
@@ -265,7 +266,7 @@ def _write(out: Path, results: dict[str, SimResult], parts: list[tuple[int, int]
 
 
 def _row(group: list[SimResult], parts: list[tuple[int, int]]) -> dict[str, Any]:
-    from tracekit.sim.many import mean_summary
+    from tracekit.sim.runs import mean_summary
 
     if not parts:
         return group[0].summary()
@@ -325,7 +326,7 @@ def reproduce(
     Example: `tracekit reproduce rlscheduler --trace sample.swf`
     """
     from tracekit.api import read
-    from tracekit.sim import reproduce as studies
+    from tracekit.sim.analysis import reproduce as studies
 
     if study != "rlscheduler":
         raise UnknownName("study", study, ["rlscheduler"])
@@ -362,7 +363,8 @@ def policies(json: Json = False) -> None:
 
     Example: `tracekit policies`
     """
-    from tracekit.sim.policies import POLICIES, BuiltIn
+    from tracekit.sim.policies.builtin import POLICIES
+    from tracekit.sim.policies.protocol import BuiltIn
 
     rows = []
     for name in POLICIES:

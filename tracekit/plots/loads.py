@@ -21,7 +21,8 @@ _PANELS = (("mean_wait_s", "mean wait [h]", 3600.0, False), ("mean_bsld", "mean 
 def load_curves(rows: Sequence[dict[str, Any]], jobs: int) -> Figure:
     """Draw mean wait and bounded slowdown against the offered load; bands are the 95 % intervals.
 
-    ``rows`` are those of `tracekit.sim.sweep.sweep`. Policies differ in colour and mark, backfillings in dashes.
+    ``rows`` are those of `tracekit.sim.analysis.sweep.sweep`. Policies differ in colour and mark, backfillings in
+    dashes.
     """
     if not rows:
         raise NothingToDraw("the sweep has no points")

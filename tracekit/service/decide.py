@@ -1,7 +1,7 @@
 """An agent and the state of a machine in, the waiting jobs in order out.
 
 The state is written into one lane of the arrays that environments run on, so an agent sees here what it saw when it
-was trained (`tracekit.sim.observe`).
+was trained (`tracekit.sim.tasks.pick_job.features`).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.service.protocol import VERSION, Jobs, Refused, Request, parse
-from tracekit.sim.agents.forward import room, score
-from tracekit.sim.agents.saved import Agent
-from tracekit.sim.books import no_books
-from tracekit.sim.cutting import Cut, visible_orders
+from tracekit.sim.agents.agent import Agent
+from tracekit.sim.agents.inference import room, score
+from tracekit.sim.engine.processors import ProcessorPool
 from tracekit.sim.jobs import Prepared, Table
-from tracekit.sim.lanes import Rules, World
-from tracekit.sim.observe import Facts, fixed_columns
-from tracekit.sim.pickjob import PickJob
-from tracekit.sim.rows import allocate, rules_of, write
-from tracekit.sim.stepping import ask
+from tracekit.sim.tasks.episodes import Episode
+from tracekit.sim.tasks.pick_job.columns import JobColumns, visible_orders
+from tracekit.sim.tasks.pick_job.features import Facts, fixed_columns
+from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, allocate, load_episode, rules_of
+from tracekit.sim.tasks.pick_job.lanes import ask
+from tracekit.sim.tasks.pick_job.task import PickJob
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,9 +38,11 @@ class Decider:
     def __init__(self, agent: Agent, name: str) -> None:
         self.agent, self.name = agent, name
         self.task = PickJob.from_dict(agent.task)
-        self._rules: Rules = rules_of(self.task)
+        rules = rules_of(self.task)
+        self._rules = rules._replace(engine=rules.engine._replace(arrivals_first=False))  # there is one moment only
+        self._machine = ProcessorPool()
         self._net, self._scratch = agent.net(), room(agent.net(), self.task.slots + 1)
-        self._world: World = allocate(self.task, 1, jobs=256, units=256)
+        self._lanes: LaneArrays = allocate(self.task, self._machine, 1, jobs=256, units=256)
         self._lock = threading.Lock()
         self.answer(parse(_SMALLEST))  # compiles, or finds compiled, everything before the first caller waits
 
@@ -99,27 +101,26 @@ class Decider:
 
     def _scores(self, request: Request, rows: Ints) -> tuple[Ints, Floats]:
         """Return which of the jobs ``rows`` were shown and their scores, larger is better."""
-        cut, place = _cut(request, rows, self.task)
+        episode, place = _episode(request, rows, self.task)
         with self._lock:
-            if (size := len(place)) > self._world.submit.shape[1]:
-                self._world = allocate(self.task, 1, jobs=2 * size, units=2 * size)
-            world = self._world
-            write(world, 0, cut)
-            ask(world, self._rules, _BOOKS)
-            count = int(world.count[0])
-            score(self._net, world.features[0], count, False, self._scratch)
+            if (size := len(place)) > self._lanes.jobs.submit.shape[1]:
+                self._lanes = allocate(self.task, self._machine, 1, jobs=2 * size, units=2 * size)
+            lanes = self._lanes
+            load_episode(lanes, self._machine, 0, episode)
+            ask(lanes, self._rules)
+            count = int(lanes.count[0])
+            score(self._net, lanes.features[0], count, False, self._scratch)
             scores = self._scratch.score[:count].astype(np.float64)
-            shown = place[world.visible[0, :count]]
+            shown = place[lanes.visible[0, :count]]
         if not np.isfinite(scores).all():
             raise Refused(422, "the agent has no finite score for these jobs; are times and sizes plausible?")
         return shown, scores
 
 
-_BOOKS = no_books()
 _A_DAY = 86400.0
 
 
-def _cut(request: Request, rows: Ints, task: PickJob) -> tuple[Cut, Ints]:
+def _episode(request: Request, rows: Ints, task: PickJob) -> tuple[Episode, Ints]:
     """Write the machine's state as a window that opens now: who runs has begun, who waits has not.
 
     Also returns, for every row of the window, the number of the waiting job; −1: it runs.
@@ -158,10 +159,12 @@ def _cut(request: Request, rows: Ints, task: PickJob) -> tuple[Cut, Ints]:
         total=request.procs,
     )
     ready = Prepared(table, table.run, estimate, procs.astype(np.int64), 1)
-    fixed = fixed_columns(task.feature_names, ready, facts, task.constants)
+    columns = JobColumns(
+        fixed_columns(task.feature_names, ready, facts, task.constants), visible_orders(ready, task), nobody
+    )
     begun = joined(np.full(len(rows), np.nan), np.full(others, now))
     place = np.concatenate([rows, np.full(others, -1)])[by_submit]
-    return Cut((0, count), ready, fixed, visible_orders(ready, task), nobody, begun, now), place
+    return Episode((0, count), ready, begun, now, columns), place
 
 
 def _label_numbers(labels: list[str | int | None]) -> Floats:

@@ -1,1 +1,20 @@
-"""Placeholder."""
+"""The simulator, its policies, what agents decide and how they learn. Read the rooms from the bottom up.
+
+    switches, jobs, setup   one simulation to be made: what is meant, which jobs, where it begins
+    metrics, windows        what a schedule is worth; parts of a trace
+    policies/               which waiting job comes first: names, formulas, your own
+    engine/                 compiled, arrays only: events, the scheduling pass, backfilling, capacities
+    simulate, runs          a trace in, a schedule out; many of them on every core
+    hosts/                  machines made of hosts, and allocators that choose among them (to come)
+    energy/                 power and energy of a schedule (to come)
+    tasks/                  what an agent decides and sees: one folder per task, episodes, Gymnasium
+    agents/                 how an agent learns, is saved, plays and is evaluated
+    orders/                 the best order of a queue that stands still (to come)
+    analysis/               check, compare, sweep, explain and reproduce schedules
+    compile                 how compiled code is made and kept
+    env, pickjob            import paths that others rely on
+
+Read first: ``engine/loop.py`` (the event loop), ``engine/backfill.py`` (the scheduling pass: EASY is there) and
+``engine/capacity.py`` (what a machine is asked about a job). A room imports only what stands above it in this list;
+``tests/test_architecture.py`` keeps it so.
+"""

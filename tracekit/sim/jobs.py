@@ -1,4 +1,4 @@
-"""From a trace to the arrays of the engine: sizes, estimates, windows, and who cannot be simulated and why."""
+"""From a trace to the arrays of the engine: sizes, estimates, windows, and which jobs cannot be simulated and why."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
 
+#: Stands for no job where a job's number is expected.
+NO_JOB = -1
 #: Where the source counts in fractions (shared GPUs), the engine counts in thousandths, rounded up.
 FRACTIONS = 1000
 
@@ -66,7 +68,7 @@ class Table:
 _COLUMNS = ("position", "job_id", "submit", "run", "limit", "procs", "wait", "user", "queue")
 
 
-def table(trace: Trace, switches: Switches) -> Table:
+def extract_jobs(trace: Trace, switches: Switches) -> Table:
     """Read a trace's columns as the (resolved) switches want them."""
     resource = switches.resource or trace.machine.unit
     total = switches.procs or trace.machine.size(resource)

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+#: What comparisons look at; all of these are better when lower, except the utilisation.
+COMPARED = ("mean_wait_s", "mean_bsld", "p95_bsld", "utilization", "makespan_s")
 #: Classes of `by_class`: upper bounds, inclusive; sizes as shares of the machine, lengths in seconds.
 SIZE_CLASSES: tuple[tuple[str, float], ...] = (("small", 0.01), ("medium", 0.1), ("large", np.inf))
 LENGTH_CLASSES: tuple[tuple[str, float], ...] = (("short", 600.0), ("middle", 4 * 3600.0), ("long", np.inf))

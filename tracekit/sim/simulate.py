@@ -6,18 +6,23 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError, UsageError
-from tracekit.sim import formulas, metrics
-from tracekit.sim.jobs import Prepared, Table, prepare, table
-from tracekit.sim.policies import BuiltIn, Policy, find
-from tracekit.sim.switches import MULTIFACTOR_DEFAULTS, Switches, backfill_for, combined, estimate_of, parse_cut
+from tracekit.sim import metrics
+from tracekit.sim.jobs import Table, extract_jobs, prepare
+from tracekit.sim.policies.builtin import find
+from tracekit.sim.policies.protocol import BuiltIn, Policy
+from tracekit.sim.setup import Scheduler, Setup
+from tracekit.sim.switches import Switches, backfill_for, combined, parse_cut
 from tracekit.trace import Trace, check_trace
+
+if TYPE_CHECKING:
+    from tracekit.sim.engine.capacity import MachineModel
 
 Floats = NDArray[np.float64]
 Hook = Callable[[float, float, float], None]
@@ -114,15 +119,17 @@ def simulate(
     policy: str | Policy = "fcfs",
     backfill: str = "easy",
     *,
+    machine: MachineModel | None = None,
     on_interval: Hook | None = None,
     **switches: Any,
 ) -> SimResult:
     """Schedule a trace's jobs on its machine.
 
-    ``policy`` is a name of ``tracekit policies`` or an object of your own (`tracekit.sim.policies.Policy`);
+    ``policy`` is a name of ``tracekit policies`` or an object of your own (`tracekit.sim.policies.protocol.Policy`);
     ``backfill`` is none, easy, easy-sjf, conservative or rlscheduler; ``switches`` are the fields of
-    `tracekit.sim.switches.Switches`. ``on_interval(begin, end, used)`` is called, slowly, for every stretch between
-    two events with the processors in use.
+    `tracekit.sim.switches.Switches`. ``machine`` takes the place of the pool of processors: any
+    `tracekit.sim.engine.capacity.MachineModel`. ``on_interval(begin, end, used)`` is called, slowly, for every stretch
+    between two events with the processors in use.
 
     >>> import tracekit
     >>> result = tracekit.simulate(tracekit.sample().head(500), "sjf", estimates="actual")
@@ -131,11 +138,18 @@ def simulate(
     """
     check_trace(trace)
     chosen = Switches(**switches)
-    return run_table(table(trace, chosen.resolved()), policy, backfill, chosen, on_interval=on_interval)
+    jobs = extract_jobs(trace, chosen.resolved())
+    return run_table(jobs, policy, backfill, chosen, machine=machine, on_interval=on_interval)
 
 
 def run_table(
-    jobs: Table, policy: str | Policy, backfill: str, switches: Switches, *, on_interval: Hook | None = None
+    jobs: Table,
+    policy: str | Policy,
+    backfill: str,
+    switches: Switches,
+    *,
+    machine: MachineModel | None = None,
+    on_interval: Hook | None = None,
 ) -> SimResult:
     """Simulate jobs that have been read from their trace already: what windows and experiments repeat."""
     found = find(policy)
@@ -148,7 +162,7 @@ def run_table(
     if replay:
         backfill, made = "none", Outcome(kept.submit + kept.wait, kept.submit, ready.run)
     else:
-        made = outcome(ready, found, rule, switches, on_interval=on_interval)
+        made = outcome(Setup(ready, rule, switches, machine), found, on_interval=on_interval)
     notes = {"jobs_without_limit": ready.without_limit} | ({"dropped": kept.dropped} if switches.compat else {})
     shown = switches.to_dict() | {"resource": kept.resource, "procs": kept.total, "compat": asked.compat}
     return SimResult(
@@ -165,6 +179,7 @@ def run_table(
         kept.total,
         ready.rejected,
         notes | dict(made.notes),
+        made.hosts,
     )
 
 
@@ -176,116 +191,38 @@ class Outcome:
     submit: Floats  # of followers: think_time after their predecessor ended
     run: Floats  # of jobs that an outage killed: until then
     notes: Mapping[str, Any] = field(default_factory=dict)
+    hosts: list[str] | None = None  # where each job ran, when the machine model knows
 
 
-def starts(
-    ready: Prepared,
-    policy: BuiltIn | Policy,
-    backfill: str,
-    switches: Switches,
-    *,
-    on_interval: Hook | None = None,
-    begun: Floats | None = None,
-    clock: float = -np.inf,
-) -> Floats:
-    """Return the start time of every prepared job, (jobs,).
+def outcome(setup: Setup, policy: BuiltIn | Policy, *, on_interval: Hook | None = None) -> Outcome:
+    """Simulate: choose the loop that a policy needs, and run it."""
+    # numba is slow to import: only when something is really simulated
+    from tracekit.sim.engine import session
+    from tracekit.sim.policies import formulas
 
-    ``begun`` (jobs,) holds the starts of jobs that have started before ``clock``, NaN for all others.
-    """
-    return outcome(ready, policy, backfill, switches, on_interval=on_interval, begun=begun, clock=clock).start
-
-
-def outcome(
-    ready: Prepared,
-    policy: BuiltIn | Policy,
-    backfill: str,
-    switches: Switches,
-    *,
-    on_interval: Hook | None = None,
-    begun: Floats | None = None,
-    clock: float = -np.inf,
-) -> Outcome:
-    """Simulate the prepared jobs, from an empty machine or from where things stand at ``clock``."""
-    from tracekit.sim import session  # numba is slow to import: only when something is really simulated
-
-    submit = ready.table.submit
+    ready, switches = setup.ready, setup.switches
     if not len(ready.table):
-        return Outcome(np.empty(0), submit, ready.run)
-    if switches.changing:
-        if begun is not None:
-            raise TracekitError("with dependencies, outages or predictions a simulation begins on an empty machine")
-        return _changing(ready, policy, backfill, switches, on_interval)
-    if hasattr(policy, "schedule"):  # an agent: asked job by job, by the environment that it was trained in
+        return Outcome(np.empty(0), ready.table.submit, ready.run)
+    if switches.dynamic and setup.begun is not None:
+        raise TracekitError("with dependencies, outages or predictions a simulation begins on an empty machine")
+    if isinstance(policy, Scheduler):  # an agent: asked job by job, by the environment that it was trained in
+        if switches.dynamic:
+            raise UsageError(f"{policy.name} was trained without dependencies, outages and predictions; leave them out")
         if on_interval is not None:
             raise UsageError(f"{policy.name} cannot be watched interval by interval; take its schedule")
-        decided: Floats = policy.schedule(ready, backfill, switches, begun, clock)
-        return Outcome(decided, submit, ready.run)
-    run = session.Session(ready, backfill, switches, start=begun, clock=clock)
+        return Outcome(policy.schedule(setup), ready.table.submit, ready.run)
+    run = session.Session(setup)
     if isinstance(policy, BuiltIn):
-        code, given = values_for(policy.name, ready, switches)
+        code, given = formulas.values_for(policy.name, ready, switches)
         if on_interval is not None:
             run.step_through(session.formula_values(run, code, given), on_interval)
-        elif code == formulas.GIVEN and backfill != "conservative" and not run.predicting:
+        elif code == formulas.GIVEN and run.can_rank:
             run.ranked(given)
-        else:
-            run.valued(code, given)
-    else:
-        run.step_through(session.policy_values(run, policy), on_interval)
-    _complain_of_waiting(run.jobs.start)
-    return Outcome(run.jobs.start, submit, ready.run)
-
-
-def _changing(
-    ready: Prepared, policy: BuiltIn | Policy, backfill: str, switches: Switches, on_interval: Hook | None
-) -> Outcome:
-    """Simulate with dependencies, outages or predictions: submit times are not known beforehand, so no order is."""
-    from tracekit.sim import session
-    from tracekit.sim.extras import ChangingSession
-
-    if hasattr(policy, "schedule"):
-        raise UsageError(f"{policy.name} was trained without dependencies, outages and predictions; leave these out")
-
-    run = ChangingSession(ready, backfill, switches)
-    if isinstance(policy, BuiltIn):
-        code, given = values_for(policy.name, ready, switches)
-        if policy.name != "random":  # all others can be worked out from what is known at a pass
-            code, given = formulas.CODES[policy.name], None
-        if on_interval is not None:
-            run.step_through(session.formula_values(run, code, given), on_interval)
         else:
             run.run(code, given)
     else:
         run.step_through(session.policy_values(run, policy), on_interval)
-    _complain_of_waiting(run.jobs.start)
-    return Outcome(run.jobs.start, run.jobs.submit, run.jobs.run, run.notes)
-
-
-def _complain_of_waiting(start: Floats) -> None:
-    if np.isnan(start).any():
+    jobs = run.jobs
+    if np.isnan(jobs.start).any():
         raise TracekitError("the simulation ended with jobs still waiting; please report it with the trace")
-
-
-def values_for(name: str, ready: Prepared, switches: Switches) -> tuple[int, Floats | None]:
-    """Return a formula's number where values change, else `formulas.GIVEN` and one value per job (None: by submit)."""
-    submit, jobs = ready.table.submit, len(ready.table)
-    if name == "random":
-        return formulas.GIVEN, np.random.default_rng(switches.seed).permutation(jobs).astype(np.float64)
-    code = formulas.CODES[name]
-    theirs = switches.compat == "rlscheduler" and name in ("wfp3", "unicep")
-    predicting = estimate_of(switches.estimates)[0] == "last-two"
-    if name == "fcfs":
-        return formulas.GIVEN, None
-    if (code >= formulas.FIRST_DYNAMIC and not theirs) or (predicting and name not in ("lcfs", "smallest", "largest")):
-        return code, None
-    wait = -1.0 - submit if theirs else np.zeros(jobs)  # theirs: start is −1 while a job waits
-    values = np.empty(jobs)
-    formulas.values_at_submit(code, submit, wait, ready.estimate, ready.table.procs, values)
-    return formulas.GIVEN, values
-
-
-def multifactor_options(switches: Switches) -> list[float]:
-    """Return weights and times in the order of `books.OPTIONS`."""
-    from tracekit.sim.books import OPTIONS
-
-    chosen = MULTIFACTOR_DEFAULTS | dict(switches.options)
-    return [float(chosen[name]) for name in OPTIONS]
+    return Outcome(jobs.start, jobs.submit, jobs.run, run.notes, run.machine.hosts(run.sim.capacity))

@@ -6,12 +6,13 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.errors import UnknownName, UsageError
+from tracekit.errors import FormatError, UnknownName, UsageError
 from tracekit.machine import UNITS, Unit
 from tracekit.trace import SizeFrom
 
@@ -93,12 +94,12 @@ class Switches:
                 raise UsageError(f"option {key} cannot be {value}")
 
     @property
-    def changing(self) -> bool:
+    def dynamic(self) -> bool:
         """Whether submit times, the machine or the predictions change while the simulation goes on."""
         return self.dependencies or bool(self.outages) or self.predict is not None
 
     def _check_together(self) -> None:
-        if self.changing and (self.compat is not None or self.ties != "completions"):
+        if self.dynamic and (self.compat is not None or self.ties != "completions"):
             raise UsageError("dependencies, outages and predictions need the usual order of events: no compat, no ties")
         if self.predict is not None and estimate_of(self.estimates)[0] == "last-two":
             raise UsageError("predictions for backfilling go with estimates that users make, not with last-two")
@@ -188,3 +189,32 @@ def estimate_of(text: str) -> tuple[str, float]:
 def _one_of(kind: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         raise UnknownName(kind, value, known)
+
+
+def parse_outage(text: str) -> Outage:
+    """Read ``FROM:TO:PROCS``, seconds as in the trace."""
+    parts = text.split(":")
+    try:
+        numbers = [float(part) for part in parts]
+    except ValueError:
+        numbers = []
+    if len(numbers) != 3:
+        raise UsageError(f"outage '{text}': write FROM:TO:PROCS, such as 86400:172800:64, or name a file of such lines")
+    return check_outage(*numbers)
+
+
+def read_outages(texts: Sequence[str]) -> tuple[Outage, ...]:
+    """Read outages given as ``FROM:TO:PROCS`` or as files with one such line each (# begins a remark)."""
+    found: list[Outage] = []
+    for text in texts:
+        if ":" in text or not Path(text).is_file():
+            found.append(parse_outage(text))
+            continue
+        for number, line in enumerate(Path(text).read_text(errors="replace").splitlines(), 1):
+            words = line.partition("#")[0].strip()
+            if words:
+                try:
+                    found.append(parse_outage(":".join(words.replace(",", " ").replace(":", " ").split())))
+                except UsageError as error:
+                    raise FormatError(text, f"line {number}: {error}") from None
+    return tuple(found)

@@ -8,10 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
-from tracekit.sim.many import draw_windows
 
 Span = tuple[int, int]  # positions [first, last)
 Window = tuple[int, int]  # first position, number of jobs
+
+
+def parse_window(text: str) -> tuple[int, int]:
+    """Read ``START:COUNT``."""
+    start, _, count = text.partition(":")
+    if not (start.isdigit() and count.isdigit() and int(count) > 0):
+        raise UsageError(f"window '{text}': write START:COUNT, such as 1981:1024")
+    return int(start), int(count)
+
+
+def draw_windows(jobs: int, windows: int, length: int, seed: int) -> list[tuple[int, int]]:
+    """Return ``windows`` random windows of ``length`` consecutive jobs; the same seed gives the same ones."""
+    if windows < 1 or length < 1:
+        raise UsageError("--windows and --jobs must be at least 1")
+    if length > jobs:
+        raise UsageError(f"windows of {length:,} jobs do not fit into a trace of {jobs:,}")
+    rng = np.random.default_rng(seed)
+    return [(int(start), length) for start in rng.integers(0, jobs - length + 1, size=windows)]
 
 
 def spans(submit: NDArray[np.float64], shares: Sequence[float]) -> list[Span]:
@@ -37,17 +54,6 @@ def spans(submit: NDArray[np.float64], shares: Sequence[float]) -> list[Span]:
         found.append((first, last))
         first = last
     return found
-
-
-def span_between(submit: NDArray[np.float64], after: float, before: float) -> Span:
-    """Return the positions of the jobs submitted in ``[after, before)`` seconds; they must follow one another."""
-    rows = np.flatnonzero((submit >= after) & (submit < before))
-    if not len(rows):
-        return (0, 0)
-    first, last = int(rows[0]), int(rows[-1]) + 1
-    if last - first != len(rows):
-        raise UsageError("the jobs submitted in that time do not follow one another in the file; sort the trace first")
-    return (first, last)
 
 
 def draw(span: Span, windows: int, length: int, seed: int, *, warm: int = 0) -> list[Window]:

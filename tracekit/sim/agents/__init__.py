@@ -9,9 +9,9 @@ Loading and using an agent needs neither torch nor gymnasium; training needs the
 
 from __future__ import annotations
 
+from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.config import Config
-from tracekit.sim.agents.judging import HEURISTICS, Evaluation, evaluate, heuristics
-from tracekit.sim.agents.saved import Agent
+from tracekit.sim.agents.evaluate import HEURISTICS, Evaluation, evaluate, heuristics
 from tracekit.sim.agents.splits import Split, split
 from tracekit.sim.agents.training import NothingToLearn, Status, train
 

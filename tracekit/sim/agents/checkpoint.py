@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tracekit.errors import FormatError, OutputError, UsageError
 from tracekit.files import write_text, writing
-from tracekit.sim.agents.saved import CHECKPOINT, FACTS, LOG, WEIGHTS, make_folder
+from tracekit.sim.agents.agent import CHECKPOINT, FACTS, LOG, WEIGHTS, make_folder
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -17,8 +17,8 @@ from tracekit.sim.agents.networks import ActorCritic, log_softmax
 from tracekit.sim.agents.ppo import gathered
 from tracekit.sim.agents.rewards import EXTRAS
 from tracekit.sim.agents.rollout import Played, play
-from tracekit.sim.formulas import CODES, MULTIFACTOR
-from tracekit.sim.pickjob import Batch
+from tracekit.sim.policies.formulas import CODES, MULTIFACTOR
+from tracekit.sim.tasks.pick_job.batch import Batch
 from tracekit.sim.windows import Window
 
 #: Heuristics that can be imitated: formulas of one job. What ``imitate:best`` chooses from, window by window.
@@ -29,7 +29,7 @@ GOOD_TEACHERS = ("fcfs", "sjf", "smallest", "saf", "srf", "wfp3", "unicep", "f1"
 def teachers(batch: Batch, windows: Sequence[Window], name: str) -> NDArray[np.int64]:
     """Return the formula that teaches on each window, (windows,): the named one, or the best of all there."""
     if name == "best":
-        costs = batch.cutter.policy_costs(windows, GOOD_TEACHERS)
+        costs = batch.source.policy_costs(windows, GOOD_TEACHERS)
         return np.array([CODES[GOOD_TEACHERS[best]] for best in costs.argmin(1)], dtype=np.int64)
     if name not in TEACHERS:
         raise UnknownName("heuristic to imitate", name, [*TEACHERS, "best"])

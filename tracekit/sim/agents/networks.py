@@ -1,7 +1,7 @@
 """The networks as torch modules, for training. Every decision brings only the jobs that are there.
 
 The jobs of many decisions lie below each other in one matrix (rows, features); ``segment`` says which decision a row
-belongs to. So a decision among three jobs costs three rows, not 128. `tracekit.sim.agents.forward` computes the same
+belongs to. So a decision among three jobs costs three rows, not 128. `tracekit.sim.agents.inference` computes the same
 scores from the same weights without torch.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tracekit.sim.agents.config import Config
-from tracekit.sim.agents.forward import KINDS, Net
+from tracekit.sim.agents.inference import KINDS, Net
 from tracekit.sim.agents.rewards import EXTRAS
 
 

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError
-from tracekit.sim import observe
+from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.rollout import play
-from tracekit.sim.agents.saved import Agent
-from tracekit.sim.cutting import Cut, Cutter, visible_orders
-from tracekit.sim.jobs import Prepared
-from tracekit.sim.pickjob import Batch, PickJob
-from tracekit.sim.switches import Switches
+from tracekit.sim.setup import Setup
+from tracekit.sim.tasks.episodes import Episode, EpisodeSource
+from tracekit.sim.tasks.pick_job.batch import Batch
+from tracekit.sim.tasks.pick_job.columns import job_columns
+from tracekit.sim.tasks.pick_job.features import facts_of
+from tracekit.sim.tasks.pick_job.task import PickJob
 from tracekit.sim.windows import Window
 
 Floats = NDArray[np.float64]
@@ -32,41 +33,34 @@ class AgentPolicy:
         """Agents have no values that last a whole pass: they are asked job by job, see `schedule`."""
         raise TracekitError(f"{self.name} chooses job by job and has no priorities")
 
-    def schedule(
-        self, ready: Prepared, backfill: str, switches: Switches, begun: Floats | None = None, clock: float = -np.inf
-    ) -> Floats:
-        """Return the start of every job, (jobs,); ``begun`` and ``clock`` as in `tracekit.sim.simulate.starts`."""
-        trained = PickJob.from_dict(self.agent.task)
+    def schedule(self, setup: Setup, /) -> Floats:
+        """Return the start of every job, (jobs,)."""
+        trained, switches = PickJob.from_dict(self.agent.task), setup.switches
         task = dataclasses.replace(
-            trained, backfill=backfill, commit=switches.commit, switches=switches, reward="final", warm=0
+            trained, backfill=setup.backfill, commit=switches.commit, switches=switches, reward="final", warm=0
         )
-        batch = Batch(_Whole(task, ready, begun, clock), lanes=1, threads=1)
-        play(batch, [(0, len(ready.table))], self.agent.net(), keep=False)
+        batch = Batch(_Whole(task, setup), lanes=1, threads=1)
+        play(batch, [(0, len(setup.ready.table))], self.agent.net(), keep=False)
         return batch.starts(0)
 
 
-class _Whole(Cutter):
-    """Jobs that have been prepared already, as the only window."""
+class _Whole(EpisodeSource):
+    """Jobs that have been prepared already, as the only episode."""
 
-    def __init__(self, task: PickJob, ready: Prepared, begun: Floats | None, clock: float) -> None:
-        self.task, self.table, self._switches = task, ready.table, task.switches
+    def __init__(self, task: PickJob, setup: Setup) -> None:
+        ready = setup.ready
+        self.task, self.table, self.machine = task, ready.table, setup.machine
         trace = ready.table.trace
         if trace is None:
             raise TracekitError("an agent needs the trace that its jobs come from")
-        self._only = Cut(
-            (0, len(ready.table)),
-            ready,
-            observe.fixed_columns(task.feature_names, ready, observe.facts_of(trace), task.constants),
-            visible_orders(ready, task),
-            np.unique(ready.table.user, return_inverse=True)[1].astype(np.int64),
-            np.full(len(ready.table), np.nan) if begun is None else begun,
-            clock,
-        )
+        begun = np.full(len(ready.table), np.nan) if setup.begun is None else setup.begun
+        columns = job_columns(task, ready, facts_of(trace))
+        self._only = Episode((0, len(ready.table)), ready, begun, setup.clock, columns)
 
-    def cut(self, window: Window) -> Cut:
-        """Return the only window there is."""
+    def episode(self, window: Window) -> Episode:
+        """Return the only episode there is."""
         return self._only
 
     def cost(self, window: Window, start: Floats) -> float:
-        """Nobody asks."""
+        """Return NaN: nothing is scored."""
         return float("nan")

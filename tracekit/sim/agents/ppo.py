@@ -20,10 +20,10 @@ from torch import Tensor
 
 from tracekit.errors import TracekitError
 from tracekit.sim.agents.config import Config
+from tracekit.sim.agents.lr_schedules import adapted, scheduled
 from tracekit.sim.agents.networks import ActorCritic, Decisions, entropy, log_softmax
 from tracekit.sim.agents.rollout import Played
-from tracekit.sim.agents.schedules import adapted, scheduled
-from tracekit.sim.compile import compiled
+from tracekit.sim.compile import jit
 
 Floats = NDArray[np.float64]
 
@@ -37,7 +37,7 @@ class Diverged(TracekitError):
     """Training left the finite numbers, or the policy jumped away from what it was."""
 
 
-@compiled
+@jit
 def generalised_advantages(
     reward: Floats, value: Floats, last: NDArray[np.bool_], gamma: float, lam: float, advantage: Floats
 ) -> None:

@@ -8,14 +8,14 @@ import platform
 
 import numpy as np
 
-from tracekit.sim.cutting import Cutter
+from tracekit.sim.tasks.episodes import EpisodeSource
 
 
-def fingerprint(cutter: Cutter) -> str:
+def fingerprint(source: EpisodeSource) -> str:
     """Return the SHA-256 of the jobs as the simulator sees them, whatever file they came from."""
-    digest = hashlib.sha256(f"{cutter.table.resource} {cutter.table.total}".encode())
+    digest = hashlib.sha256(f"{source.table.resource} {source.table.total}".encode())
     for name in ("submit", "run", "limit", "procs", "user"):
-        digest.update(np.ascontiguousarray(getattr(cutter.table, name)).tobytes())
+        digest.update(np.ascontiguousarray(getattr(source.table, name)).tobytes())
     return digest.hexdigest()
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.agents.rollout import Played, cost_to_go
-from tracekit.sim.cutting import Cutter
+from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.windows import Window
 
 Floats = NDArray[np.float64]
@@ -32,8 +32,8 @@ EXTRAS = 7
 class Baseline:
     """A heuristic's schedules of windows, each worked out once."""
 
-    def __init__(self, cutter: Cutter, policy: str) -> None:
-        self.cutter, self.policy = cutter, policy
+    def __init__(self, source: EpisodeSource, policy: str) -> None:
+        self.source, self.policy = source, policy
         self._starts: dict[Window, Floats] = {}
 
     def starts(self, window: Window) -> Floats:
@@ -41,12 +41,12 @@ class Baseline:
         if window not in self._starts:
             if len(self._starts) > 4096:
                 self._starts.clear()
-            self._starts[window] = self.cutter.schedule(window, self.policy)
+            self._starts[window] = self.source.schedule(window, self.policy)
         return self._starts[window]
 
     def cost(self, window: Window) -> float:
         """Return what that schedule costs."""
-        return self.cutter.cost(window, self.starts(window))
+        return self.source.cost(window, self.starts(window))
 
 
 def rewards(
@@ -67,9 +67,9 @@ def rewards(
             reward[part.stop - 1] = (base - played.score[number]) / unit
             extra[part, 0] = np.arange(part.stop - part.start) / 1000
             continue
-        cut, start, times = baseline.cutter.cut(window), baseline.starts(window), played.time[part]
-        submit, count = cut.ready.table.submit, cut.counted.sum()
-        theirs, pace = cost_to_go(baseline.cutter.task, submit, cut.ready.run, start, times)
+        episode, start, times = baseline.source.episode(window), baseline.starts(window), played.time[part]
+        submit, count, task = episode.ready.table.submit, episode.counted.sum(), baseline.source.task
+        theirs, pace = cost_to_go(task.objectives, task.switches.bound, submit, episode.ready.run, start, times)
         ours, own_pace = played.left[part].T
         ahead = (theirs / count - ours) / unit
         reward[part] = ahead - np.append(ahead[1:], 0.0)

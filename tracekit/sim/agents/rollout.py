@@ -16,22 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError
-from tracekit.sim.agents.forward import (
+from tracekit.sim.agents.inference import Net, Scratch, no_net, room
+from tracekit.sim.agents.play import (
     BROKEN,
-    DRAWN,
     FULL,
     GREEDY,
-    TAUGHT,
-    Net,
-    Scratch,
+    IMITATE,
+    OVER,
+    PLACING,
+    SAMPLE,
+    Manner,
     Tape,
     blank,
-    no_net,
     play_lane,
-    room,
 )
-from tracekit.sim.formulas import CODES
-from tracekit.sim.pickjob import Batch, PickJob
+from tracekit.sim.policies.formulas import UNICEP, WFP3
+from tracekit.sim.tasks.objectives import Objective
+from tracekit.sim.tasks.pick_job.batch import Batch
 from tracekit.sim.windows import Window
 
 Floats = NDArray[np.float64]
@@ -102,7 +103,7 @@ def play(
                 width = batch.features.shape[2]
                 tape = blank(*(_TAPE if keep else (0, 0)), width)
                 return [
-                    _play(batch, lane, begin + lane, chosen, keys, teacher, scratch, tape)
+                    _play(batch, lane, chosen, _manner(batch, begin + lane, keys, teacher), scratch, tape)
                     for lane in range(edges[number], edges[number + 1])
                 ]
 
@@ -110,50 +111,48 @@ def play(
     return _joined(played, batch)
 
 
-def _play(
-    batch: Batch,
-    lane: int,
-    number: int,
-    net: Net,
-    keys: NDArray[np.uint64] | None,
-    teacher: Ints | None,
-    scratch: Scratch,
-    tape: Tape,
-) -> _Window:
-    """Play the window in a lane; ``number`` is its place among all."""
-    manner = TAUGHT if teacher is not None else GREEDY if keys is None else DRAWN
-    key = np.uint64(0) if keys is None else keys[number]
-    code = 0 if teacher is None else int(teacher[number])
-    theirs = batch.task.switches.compat is not None and code in (CODES["wfp3"], CODES["unicep"])
-    procs = batch.cutter.table.total
-    world, turn, pieces = batch.world, np.zeros(1, np.int64), []
+def _play(batch: Batch, lane: int, net: Net, manner: Manner, scratch: Scratch, tape: Tape) -> _Window:
+    """Play the window in a lane."""
+    arrays, turn, pieces = batch.arrays, np.zeros(1, np.int64), []
     ended = FULL
-    while ended == FULL:
+    while ended != OVER:
         tape.used[:] = 0
-        ended = play_lane(
-            world, batch.rules, batch.books, lane, net, manner, key, code, theirs, procs, scratch, tape, turn
-        )
+        ended = play_lane(arrays, batch.rules, lane, net, manner, scratch, tape, turn)
+        while ended == PLACING:
+            batch.place_jobs([lane])
+            ended = play_lane(arrays, batch.rules, lane, net, manner, scratch, tape, turn)
         if ended == BROKEN:
             raise TracekitError("the network's scores are not numbers; the agent is damaged or has diverged")
         made, rows = tape.used
         pieces.append((tape.rows[:rows].copy(), *(part[:made].copy() for part in tape[1:5])))
-    start, jobs = batch.starts(lane), slice(0, int(world.length[lane]))
+    start, jobs = batch.starts(lane), slice(0, int(arrays.length[lane]))
     left = np.empty((0, 2))
     if len(tape.size) and batch.task.objectives.additive:
         time = np.concatenate([piece[3] for piece in pieces])
-        left = np.stack(cost_to_go(batch.task, world.submit[lane, jobs], world.run[lane, jobs], start, time), 1)
-        left /= world.accrued[lane, 1]
-    return _Window(pieces, batch.cutter.cost(batch.windows[lane], start), left)
+        schedule = arrays.jobs.submit[lane, jobs], arrays.jobs.run[lane, jobs], start
+        left = np.stack(cost_to_go(batch.task.objectives, batch.task.switches.bound, *schedule, time), 1)
+        left /= arrays.question["counted"][lane]
+    return _Window(pieces, batch.source.cost(batch.windows[lane], start), left)
 
 
-def cost_to_go(task: PickJob, submit: Floats, run: Floats, start: Floats, times: Floats) -> tuple[Floats, Floats]:
+def _manner(batch: Batch, number: int, keys: NDArray[np.uint64] | None, teacher: Ints | None) -> Manner:
+    """Return how the window of a number is played."""
+    mode = IMITATE if teacher is not None else GREEDY if keys is None else SAMPLE
+    code = 0 if teacher is None else int(teacher[number])
+    as_coded = batch.task.switches.compat is not None and code in (WFP3, UNICEP)
+    key = np.uint64(0) if keys is None else keys[number]
+    return Manner(mode, key, code, as_coded, batch.source.table.total)
+
+
+def cost_to_go(
+    objectives: Objective, bound: float, submit: Floats, run: Floats, start: Floats, times: Floats
+) -> tuple[Floats, Floats]:
     """Return what a schedule costs from each of ``times`` on, and how fast it grows then, both summed over jobs.
 
     What a job waited before is settled. A job that waits costs at a constant rate (for the bounded slowdown
     1 / max(run, bound), from where its slowdown exceeds 1), so that the whole cost is a broken line.
     """
-    bounded, plain, wait, response = task.objectives.weights()
-    bound = task.switches.bound
+    bounded, plain, wait, response = objectives.weights()
     total, pace = np.zeros(len(times)), np.zeros(len(times))
     for free, rate in (
         (np.maximum(bound - run, 0.0), bounded / np.maximum(run, bound)),

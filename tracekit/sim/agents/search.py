@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.agents.config import Config
-from tracekit.sim.agents.forward import KERNEL, Net
+from tracekit.sim.agents.inference import KERNEL, Net
 from tracekit.sim.agents.rollout import play
-from tracekit.sim.pickjob import Batch
+from tracekit.sim.tasks.pick_job.batch import Batch
 from tracekit.sim.windows import Window
 
 Floats = NDArray[np.float64]

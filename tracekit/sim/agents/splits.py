@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tracekit.errors import TracekitError, UsageError
-from tracekit.sim.cutting import Cutter
+from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.windows import Span, Window, draw_from, spans
 
 
@@ -41,19 +41,19 @@ class Split:
         return parts | {"overlap": self.overlap}
 
 
-def split(cutter: Cutter, share: float, *, overlap: bool = False) -> Split:
+def split(source: EpisodeSource, share: float, *, overlap: bool = False) -> Split:
     """Cut a trace in time: ``share`` to learn from, half of the rest to validate, the other half to judge.
 
     ``overlap`` takes the whole trace for everything.
     """
-    jobs = len(cutter)
+    jobs = len(source)
     if overlap:
         whole = ((0, jobs),)
         return Split(whole, whole, whole, overlap=True)
     if not 0 < share < 1:
         raise UsageError(f"the share of the trace to learn from must lie between 0 and 1, not {share}")
     rest = (1 - share) / 2
-    first, second, third = spans(cutter.table.submit, (share, rest, rest))
+    first, second, third = spans(source.table.submit, (share, rest, rest))
     for name, (begin, end) in (("learn from", first), ("validate on", second)):
         if end - begin < 2:
             raise TracekitError(f"a trace of {jobs:,} jobs leaves {end - begin} to {name}; it takes a longer one")
@@ -65,9 +65,11 @@ def longest(parts: Sequence[Span]) -> int:
     return max((last - first for first, last in parts), default=0)
 
 
-def windows_from(cutter: Cutter, parts: Sequence[Span], count: int, jobs: int, key: Sequence[int]) -> list[Window]:
+def windows_from(
+    source: EpisodeSource, parts: Sequence[Span], count: int, jobs: int, key: Sequence[int]
+) -> list[Window]:
     """Draw windows of ``jobs`` jobs (fewer where no piece is that long); those without a usable job are drawn anew."""
-    warm = cutter.task.warm
+    warm = source.task.warm
     jobs = min(jobs, longest(parts) - warm)
     if jobs < 1:
         raise TracekitError(f"no part of the trace has more than the {warm:,} jobs that warm the machine up")
@@ -76,7 +78,7 @@ def windows_from(cutter: Cutter, parts: Sequence[Span], count: int, jobs: int, k
         seed = int(np.random.SeedSequence([*key, turn]).generate_state(1)[0])
         for window in draw_from(parts, count - len(found), jobs, seed, warm=warm):
             try:
-                cutter.cut(window)
+                source.episode(window)
             except TracekitError:
                 continue
             found.append(window)
@@ -84,5 +86,5 @@ def windows_from(cutter: Cutter, parts: Sequence[Span], count: int, jobs: int, k
             return found
     if found:
         return found
-    reasons = ", ".join(f"{why}: {number:,}" for why, number in cutter.rejected.items())
+    reasons = ", ".join(f"{why}: {number:,}" for why, number in source.rejected.items())
     raise TracekitError(f"no window of {jobs:,} jobs can be simulated ({reasons}); 'tracekit validate' says more")

@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 
 from tracekit.errors import MissingExtra, TracekitError, UsageError
 from tracekit.sim.agents import checkpoint
+from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.config import Config
-from tracekit.sim.agents.judging import HEURISTICS, best_of
+from tracekit.sim.agents.evaluate import HEURISTICS, best_of
 from tracekit.sim.agents.provenance import fingerprint, versions
 from tracekit.sim.agents.rewards import Baseline, rewards
 from tracekit.sim.agents.rollout import play
-from tracekit.sim.agents.saved import Agent
 from tracekit.sim.agents.splits import Split, longest, split, windows_from
-from tracekit.sim.cutting import Cutter
-from tracekit.sim.pickjob import Batch, PickJob
+from tracekit.sim.tasks.episodes import EpisodeSource
+from tracekit.sim.tasks.pick_job.batch import Batch
+from tracekit.sim.tasks.pick_job.task import PickJob
 from tracekit.sim.windows import Window
 from tracekit.trace import Trace
 
@@ -74,9 +75,9 @@ def train(
         import torch  # noqa: F401
     except ModuleNotFoundError:
         raise MissingExtra("torch", "rl") from None
-    run = _Training(
-        Cutter(trace, task or PickJob()), config or Config(), Path(out), seed, init, share, parts, overlap, source, say
-    )
+    episodes = EpisodeSource(trace, task or PickJob())
+    chosen = parts or split(episodes, share, overlap=overlap)
+    run = _Training(episodes, config or Config(), _Course(Path(out), seed, init, chosen, source or {}, say or _quiet))
     return run.go(resume=resume, force=force, report=report, tensorboard=tensorboard)
 
 
@@ -84,33 +85,37 @@ class NothingToLearn(TracekitError):
     """A trace in whose windows no two jobs ever wait at once, so that there is nothing to choose."""
 
 
+def _quiet(text: str) -> None:
+    """Say nothing."""
+
+
+@dataclass(frozen=True)
+class _Course:
+    """Where a training goes, from where it starts and what it learns from."""
+
+    out: Path
+    seed: int
+    init: str | None
+    parts: Split
+    source: dict[str, Any]  # where the trace comes from
+    say: Say
+
+
 class _Training:
     """One training: what it is made of, and its state between two iterations."""
 
-    def __init__(
-        self,
-        cutter: Cutter,
-        config: Config,
-        out: Path,
-        seed: int,
-        init: str | None,
-        share: float,
-        parts: Split | None,
-        overlap: bool,
-        source: dict[str, Any] | None,
-        say: Say | None,
-    ) -> None:
-        self.cutter, self.config, self.out, self.seed, self.init = cutter, config, out, seed, init
-        self.say = say or (lambda text: None)
-        self.parts = parts or split(cutter, share, overlap=overlap)
+    def __init__(self, episodes: EpisodeSource, config: Config, course: _Course) -> None:
+        self.episodes, self.config = episodes, config
+        self.out, self.seed, self.init = course.out, course.seed, course.init
+        self.parts, self.say = course.parts, course.say
         if self.parts.overlap:
             self.say("training, validation and test windows overlap in time, as asked: scores will flatter the agent")
-        if longest(self.parts.train) - cutter.task.warm < config.jobs:
+        if longest(self.parts.train) - episodes.task.warm < config.jobs:
             self.say(
-                f"windows have {longest(self.parts.train) - cutter.task.warm:,} jobs: the part to learn from is short"
+                f"windows have {longest(self.parts.train) - episodes.task.warm:,} jobs: the part to learn from is short"
             )
-        self.source = {"jobs": len(cutter), "jobs_sha256": fingerprint(cutter), **(source or {})}
-        self.batch = Batch(cutter, lanes=min(config.windows, 256), threads=config.threads or None)
+        self.source = {"jobs": len(episodes), "jobs_sha256": fingerprint(episodes), **course.source}
+        self.batch = Batch(episodes, lanes=min(config.windows, 256), threads=config.threads or None)
         self.iteration = self.steps = self.waited = 0
         self.best_iteration, self.best_score = 0, np.inf
         self.best: NDArray[np.float32] | None = None
@@ -127,7 +132,7 @@ class _Training:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # sums in another order would be other sums: same seed, same bytes, on any machine
         try:
-            self.ppo = PPO(self.config, len(self.cutter.task.feature_names), self.cutter.task.slots + 1, self.seed)
+            self.ppo = PPO(self.config, len(self.episodes.task.feature_names), self.episodes.task.slots + 1, self.seed)
             self._look_around()
             if not self._resumed(resume, force):
                 self._begin()
@@ -154,19 +159,19 @@ class _Training:
 
     def _look_around(self) -> None:
         """Draw the validation windows and see what heuristics make of them, and of some to learn from."""
-        config, cutter = self.config, self.cutter
+        config, episodes = self.config, self.episodes
         self.validation = windows_from(
-            cutter, self.parts.validation, config.validation_windows, config.jobs, [self.seed, _VALIDATION]
+            episodes, self.parts.validation, config.validation_windows, config.jobs, [self.seed, _VALIDATION]
         )
-        costs = cutter.policy_costs(self.validation, HEURISTICS).mean(0)
+        costs = episodes.policy_costs(self.validation, HEURISTICS).mean(0)
         self.heuristic, self.heuristic_score = HEURISTICS[int(costs.argmin())], float(costs.min())
         self.say(
             f"best heuristic on {len(self.validation)} validation windows: {self.heuristic} {self.heuristic_score:,.4g}"
         )
-        sample = windows_from(cutter, self.parts.train, config.validation_windows, config.jobs, [self.seed, _LESSONS])
+        sample = windows_from(episodes, self.parts.train, config.validation_windows, config.jobs, [self.seed, _LESSONS])
         kind, _, name = (self.init or "").partition(":")
-        base = name if kind == "imitate" and name in HEURISTICS else best_of(cutter, sample)
-        self.baseline = Baseline(cutter, base)
+        base = name if kind == "imitate" and name in HEURISTICS else best_of(episodes, sample)
+        self.baseline = Baseline(episodes, base)
 
     def _begin(self) -> None:
         """Set the weights that training starts from, and validate them: what is learnt must be better."""
@@ -177,7 +182,7 @@ class _Training:
         elif self.init == "search":
             told = self._imitate(None)
         elif kind == "agent":
-            self.ppo.model.load_flat(_matching(Agent.load(name), self.ppo.model.net(), self.cutter.task))
+            self.ppo.model.load_flat(_matching(Agent.load(name), self.ppo.model.net(), self.episodes.task))
         elif self.init:
             raise UsageError(f"--init {self.init}: write imitate:NAME, imitate:best, search or agent:DIR")
         self._remember()
@@ -192,7 +197,7 @@ class _Training:
         config = self.config
 
         def windows(count: int, *key: int) -> list[Window]:
-            return windows_from(self.cutter, self.parts.train, count, config.jobs, [self.seed, _LESSONS, *key])
+            return windows_from(self.episodes, self.parts.train, count, config.jobs, [self.seed, _LESSONS, *key])
 
         shown, told = windows(config.teacher_windows, 1), {}
         if name is not None:
@@ -214,7 +219,7 @@ class _Training:
         """Play windows with the policy as it is, learn from them, and return the line of the log."""
         config, number = self.config, self.iteration + 1
         windows = windows_from(
-            self.cutter, self.parts.train, config.windows, config.jobs, [self.seed, _WINDOWS, number]
+            self.episodes, self.parts.train, config.windows, config.jobs, [self.seed, _WINDOWS, number]
         )
         keys = np.random.default_rng([self.seed, _CHOICES, number]).integers(0, 2**64, len(windows), dtype=np.uint64)
         played = play(self.batch, windows, self.ppo.model.net(), keys=keys)
@@ -284,7 +289,7 @@ class _Training:
             "seed": self.seed,
             "init": self.init,
             "split": self.parts.to_dict(),
-            **{f"task {name}": value for name, value in self.cutter.task.to_dict().items()},
+            **{f"task {name}": value for name, value in self.episodes.task.to_dict().items()},
             **config,
         }
 
@@ -330,7 +335,7 @@ class _Training:
             "trace": self.source,
             "split": self.parts.to_dict(),
             "metrics": {
-                "objective": self.cutter.task.objective,
+                "objective": self.episodes.task.objective,
                 "validation_score": self.best_score,
                 "validation_windows": len(self.validation),
                 "best_heuristic": self.heuristic,
@@ -343,7 +348,7 @@ class _Training:
             "versions": versions(),
         }
         sizes = tuple(int(size) for size in net.sizes)
-        task = self.cutter.task
+        task = self.episodes.task
         agent = Agent(self.config.network, sizes, self.best, task.feature_names, task.to_dict(), facts)
         return agent.save(self.out)
 

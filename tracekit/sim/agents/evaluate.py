@@ -1,0 +1,173 @@
+"""How good an agent is: on windows, beside every heuristic, chance, and the best heuristic of each window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.sim.agents.agent import Agent
+from tracekit.sim.agents.paired import compare, interval
+from tracekit.sim.agents.provenance import fingerprint
+from tracekit.sim.agents.rollout import play
+from tracekit.sim.agents.splits import windows_from
+from tracekit.sim.policies.formulas import NAMES
+from tracekit.sim.tasks.episodes import EpisodeSource
+from tracekit.sim.tasks.pick_job.batch import Batch
+from tracekit.sim.tasks.pick_job.task import PickJob
+from tracekit.sim.windows import Window, tile
+from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
+
+#: Heuristics that every agent is compared with, beside ``random`` and ``best per window``.
+HEURISTICS: tuple[str, ...] = NAMES
+BEST_PER_WINDOW = "best per window"
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Costs on the same windows, (windows,) each; smaller is better."""
+
+    agent: str
+    objective: str
+    windows: tuple[Window, ...]
+    score: Floats  # the agent's; with samples, their mean
+    samples: Floats  # (draws, windows); one row when greedy
+    baselines: Mapping[str, Floats]
+    switches: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  # what one should know before believing the numbers
+
+    @property
+    def mean(self) -> float:
+        """The agent's mean cost."""
+        return float(self.score.mean())
+
+    @property
+    def best_heuristic(self) -> str:
+        """The single heuristic of the smallest mean."""
+        names = [name for name in self.baselines if name != BEST_PER_WINDOW]
+        return min(names, key=lambda name: float(self.baselines[name].mean()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``tracekit evaluate --json`` prints, but for the names of the files."""
+        low, high = interval(self.score)
+        return {
+            "objective": self.objective,
+            "mean": self.mean,
+            "low": low,
+            "high": high,
+            "samples": len(self.samples),
+            "windows": [
+                {
+                    "start": start,
+                    "jobs": jobs,
+                    "score": float(self.score[i]),
+                    **({"samples": self.samples[:, i].tolist()} if len(self.samples) > 1 else {}),
+                    "baselines": {name: float(values[i]) for name, values in self.baselines.items()},
+                }
+                for i, (start, jobs) in enumerate(self.windows)
+            ],
+            "baselines": {name: compare(self.score, values) for name, values in self.baselines.items()},
+            "best_heuristic": self.best_heuristic,
+            "switches": dict(self.switches),
+            "notes": list(self.notes),
+        }
+
+
+def evaluate(
+    agent: Agent,
+    trace: Trace | EpisodeSource,
+    windows: Sequence[Window],
+    *,
+    task: PickJob | None = None,
+    sample: int = 0,
+    seed: int = 0,
+    policies: Sequence[str] = HEURISTICS,
+    threads: int | None = None,
+) -> Evaluation:
+    """Let an agent and the baselines schedule the same windows.
+
+    The agent always takes its best choice, or is drawn from ``sample`` times. ``task`` in place of the one that it was
+    trained for must show it the same features.
+    """
+    source = trace if isinstance(trace, EpisodeSource) else EpisodeSource(trace, task or agent_task(agent))
+    batch = Batch(source, lanes=min(len(windows), 64), threads=threads)
+    net = agent.net()
+    if sample:
+        keys = np.random.default_rng([seed, 20]).integers(0, 2**64, (sample, len(windows)), dtype=np.uint64)
+        samples = np.stack([play(batch, windows, net, keys=key, keep=False).score for key in keys])
+    else:
+        samples = play(batch, windows, net, keep=False).score[None, :]
+    return Evaluation(
+        agent=agent.name,
+        objective=source.task.objective,
+        windows=tuple(windows),
+        score=samples.mean(0),
+        samples=samples,
+        baselines=heuristics(source, windows, policies=policies, threads=threads),
+        switches=source.task.to_dict(),
+        notes=_notes(agent, source, windows),
+    )
+
+
+def heuristics(
+    trace: Trace | EpisodeSource,
+    windows: Sequence[Window],
+    *,
+    task: PickJob | None = None,
+    policies: Sequence[str] = HEURISTICS,
+    threads: int | None = None,
+) -> dict[str, Floats]:
+    """Return the costs of heuristics, of a random order and of the best heuristic of each window, (windows,) each."""
+    source = trace if isinstance(trace, EpisodeSource) else EpisodeSource(trace, task or PickJob())
+    names = [*dict.fromkeys(policies), "random"]
+    costs = source.policy_costs(windows, names, threads=threads)
+    found = {name: costs[:, i] for i, name in enumerate(names)}
+    return found | {BEST_PER_WINDOW: costs[:, :-1].min(1) if len(names) > 1 else costs[:, 0]}
+
+
+def best_of(source: EpisodeSource, windows: Sequence[Window]) -> str:
+    """Return the heuristic with the smallest mean cost on some windows."""
+    return HEURISTICS[int(source.policy_costs(windows, HEURISTICS).mean(0).argmin())]
+
+
+def agent_task(agent: Agent) -> PickJob:
+    """Return the task that an agent was trained for."""
+    return PickJob.from_dict(agent.task)
+
+
+def _notes(agent: Agent, source: EpisodeSource, windows: Sequence[Window]) -> tuple[str, ...]:
+    """Say where the windows overlap what the agent has learnt from."""
+    if agent.facts.get("trace", {}).get("jobs_sha256") != fingerprint(source):
+        return ()
+    split = agent.facts.get("split", {})
+    if split.get("overlap"):
+        return ("the agent was trained on the whole trace: its scores on it flatter it",)
+    seen = [*split.get("train", []), *split.get("validation", [])]
+    known = [w for w in windows if any(w[0] < last and first < w[0] + w[1] for first, last in seen)]
+    if not known:
+        return ()
+    return (f"{len(known)} of {len(windows)} windows overlap the part of this trace that the agent was trained on",)
+
+
+def chosen_windows(
+    agent: Agent, source: EpisodeSource, given: Sequence[Window], count: int | None, jobs: int | None, seed: int
+) -> tuple[list[Window], str]:
+    """Return the windows to judge an agent on, and a remark: those given, so many at random, or its own test part."""
+    if given:
+        return list(given), ""
+    length = jobs or int(agent.facts.get("config", {}).get("jobs", 256))
+    whole, test = [(0, len(source))], [tuple(span) for span in agent.facts.get("split", {}).get("test", [])]
+    same = agent.facts.get("trace", {}).get("jobs_sha256") == fingerprint(source)
+    if same and test:
+        if count is not None:
+            return windows_from(source, test, count, length, [seed, 30]), "windows of the agent's test part"
+        found = [window for span in test for window in tile(span, length, warm=source.task.warm)]
+        if found:
+            return found, "all windows of the agent's test part"
+        return windows_from(source, test, 1, length, [seed, 30]), "the agent's test part is one short window"
+    return windows_from(source, whole, count or 20, length, [seed, 30]), ""

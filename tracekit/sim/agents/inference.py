@@ -1,0 +1,223 @@
+"""The networks as plain arrays: how an agent scores the jobs on offer, compiled, without torch.
+
+A network is a kind, the sizes of its layers and one flat array of weights. Scores are worked out for the jobs that are
+there, column by column over jobs: the inner loops run over neighbouring numbers, which processors do several at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.sim.compile import jit
+
+KERNEL, ATTENTION, MLP = range(3)
+KINDS = {"kernel": KERNEL, "attention": ATTENTION, "mlp": MLP}
+
+#: Kernel networks work on jobs in blocks of this many: loops of a known multiple are much faster than odd ones.
+BLOCK = 32
+
+Singles = NDArray[np.float32]
+
+
+class Net(NamedTuple):
+    """A network for inference."""
+
+    kind: int
+    sizes: NDArray[np.int64]  # widths from input to output; mlp: the input is slots × features, the output slots
+    flat: Singles  # weights (in, out) and biases (out) of each layer, one after the other
+    features: int  # of one job
+
+
+class Scratch(NamedTuple):
+    """Room to work in; one for every thread."""
+
+    a: Singles  # (width, most rows)
+    b: Singles  # (width, most rows)
+    c: Singles  # (3 × width, most rows) queries, keys and values of the attention
+    row: Singles  # (most rows,)
+    score: Singles  # (most rows,) the answer
+
+
+def no_net() -> Net:
+    """Return a network that is never asked."""
+    return Net(KERNEL, np.ones(2, np.int64), np.zeros(2, np.float32), 1)
+
+
+def room(net: Net, rows: int) -> Scratch:
+    """Return scratch space for decisions among up to ``rows`` jobs (skipping counts as one)."""
+    inner = net.sizes[1:] if net.kind == MLP else net.sizes
+    width, columns = int(inner.max()), -(-rows // BLOCK) * BLOCK if net.kind != MLP else 1
+    return Scratch(
+        np.empty((width, columns), np.float32),
+        np.empty((width, columns), np.float32),
+        np.empty((3 * width, columns) if net.kind == ATTENTION else (1, 1), np.float32),
+        np.empty(rows, np.float32),
+        np.empty(rows, np.float32),
+    )
+
+
+def weights_in(kind: str, sizes: NDArray[np.int64]) -> int:
+    """Return how many numbers the flat array of a network of these sizes holds."""
+    count = sum((int(i) + 1) * int(o) for i, o in pairwise(sizes))
+    return count + 3 * (int(sizes[1]) + 1) * int(sizes[1]) if kind == "attention" else count
+
+
+@jit
+def _layer(
+    flat: Singles, at: int, wide: int, narrow: int, source: Singles, target: Singles, rows: int, relu: bool
+) -> int:
+    """Apply one layer to columns: target (narrow, rows) from source (wide, rows); returns where the next one begins."""
+    bias = at + wide * narrow
+    for o in range(narrow):
+        out = target[o]
+        for r in range(rows):
+            out[r] = flat[bias + o]
+        for i in range(wide):
+            weight, x = flat[at + i * narrow + o], source[i]
+            for r in range(rows):
+                out[r] += weight * x[r]
+        if relu:
+            for r in range(rows):
+                out[r] = max(out[r], np.float32(0.0))
+    return bias + narrow
+
+
+@jit
+def _attend(flat: Singles, at: int, width: int, h: Singles, qkv: Singles, row: Singles, rows: int) -> int:
+    """Add to every job's vector what it learns from the others; h (width, rows) changes in place."""
+    for part in range(3):
+        at = _layer(flat, at, width, width, h, qkv[part * width : (part + 1) * width], rows, False)
+    scale = np.float32(1.0 / math.sqrt(width))
+    for r in range(rows):
+        largest = np.float32(-np.inf)
+        for s in range(rows):
+            row[s] = np.float32(0.0)
+        for i in range(width):
+            q = qkv[i, r] * scale
+            for s in range(rows):
+                row[s] += q * qkv[width + i, s]
+        for s in range(rows):
+            largest = max(largest, row[s])
+        total = np.float32(0.0)
+        for s in range(rows):
+            row[s] = np.float32(math.exp(row[s] - largest))
+            total += row[s]
+        for i in range(width):
+            mixed = np.float32(0.0)
+            for s in range(rows):
+                mixed += row[s] * qkv[2 * width + i, s]
+            h[i, r] += mixed / total
+    return at
+
+
+@jit
+def score(net: Net, jobs: Singles, rows: int, skip: bool, scratch: Scratch) -> None:
+    """Write the score of each of the first ``rows`` jobs (slots, features), and of skipping behind them.
+
+    Skipping is a job whose features are all 1, in the slot behind the last.
+    """
+    total = rows + 1 if skip else rows
+    sizes, flat, features = net.sizes, net.flat, net.features
+    layers = len(sizes) - 1
+    a, b = scratch.a, scratch.b
+    if net.kind == MLP:
+        _score_slots(net, jobs, rows, skip, scratch)
+        return
+    columns = (total + BLOCK - 1) // BLOCK * BLOCK if net.kind == KERNEL else total
+    for f in range(features):
+        for r in range(rows):
+            b[f, r] = jobs[r, f]
+        for r in range(rows, columns):  # skipping, and jobs that are not there, whose scores nobody looks at
+            b[f, r] = np.float32(1.0)
+    at = _layer(flat, 0, features, sizes[1], b, a, columns, True)
+    if net.kind == ATTENTION:
+        at = _attend(flat, at, sizes[1], a, scratch.c, scratch.row, total)
+    for layer in range(1, layers):
+        relu = layer < layers - 1
+        if layer % 2 == 1:
+            at = _layer(flat, at, sizes[layer], sizes[layer + 1], a, b, columns, relu)
+        else:
+            at = _layer(flat, at, sizes[layer], sizes[layer + 1], b, a, columns, relu)
+    answer = b if layers % 2 == 0 else a
+    for r in range(total):
+        scratch.score[r] = answer[0, r]
+
+
+@jit
+def _score_slots(net: Net, jobs: Singles, rows: int, skip: bool, scratch: Scratch) -> None:
+    """Score with the network over all slots at once; empty slots count as zeros and cost nothing."""
+    sizes, flat, features = net.sizes, net.flat, net.features
+    layers = len(sizes) - 1
+    wide, narrow = sizes[0], sizes[1]
+    slots = wide // features
+    a, b = scratch.a, scratch.b
+    for o in range(narrow):
+        a[o, 0] = flat[wide * narrow + o]
+    for r in range(rows + 1 if skip else rows):
+        slot = r if r < rows else slots - 1
+        for f in range(features):
+            x = jobs[r, f] if r < rows else np.float32(1.0)
+            at = (slot * features + f) * narrow
+            for o in range(narrow):
+                a[o, 0] += x * flat[at + o]
+    for o in range(narrow):
+        a[o, 0] = max(a[o, 0], np.float32(0.0))
+    at = (wide + 1) * narrow
+    for layer in range(1, layers):
+        relu = layer < layers - 1
+        if layer % 2 == 1:
+            at = _layer(flat, at, sizes[layer], sizes[layer + 1], a, b, 1, relu)
+        else:
+            at = _layer(flat, at, sizes[layer], sizes[layer + 1], b, a, 1, relu)
+    answer = b if layers % 2 == 0 else a
+    for r in range(rows):
+        scratch.score[r] = answer[r, 0]
+    if skip:
+        scratch.score[rows] = answer[slots - 1, 0]
+
+
+@jit
+def uniform(key: np.uint64, turn: int) -> float:
+    """Return the ``turn``-th number in [0, 1) of a stream: a hash of both, so that no state is kept anywhere.
+
+    Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014 (the finaliser of SplitMix64).
+    """
+    z = np.uint64(key) + np.uint64(turn + 1) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@jit
+def largest(scores: Singles, count: int) -> int:
+    """Return the place of the largest score, of equals the first; −1 when one is not a number."""
+    best = 0
+    for r in range(count):
+        if np.isnan(scores[r]):
+            return -1
+        if scores[r] > scores[best]:
+            best = r
+    return best
+
+
+@jit
+def drawn(scores: Singles, count: int, chance: float) -> int:
+    """Return a place with probability softmax(scores), given a number in [0, 1); −1 when one is not a number."""
+    best = largest(scores, count)
+    if best < 0:
+        return -1
+    top, total = float(scores[best]), 0.0
+    for r in range(count):
+        total += math.exp(float(scores[r]) - top)
+    left = chance * total
+    for r in range(count):
+        left -= math.exp(float(scores[r]) - top)
+        if left < 0:
+            return r
+    return best

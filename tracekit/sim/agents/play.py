@@ -1,0 +1,135 @@
+"""Playing episodes of pick-job in compiled code: network, environment and what is written down, in one call.
+
+What is drawn depends on an episode's own key and on the number of the decision alone.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.sim.agents.inference import Net, Scratch, drawn, largest, score, uniform
+from tracekit.sim.compile import jit
+from tracekit.sim.jobs import NO_JOB
+from tracekit.sim.policies.formulas import formula
+from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, PickRules
+from tracekit.sim.tasks.pick_job.lanes import step_lane
+
+#: How choices are made: the best one; drawn by chance; as a formula does.
+GREEDY, SAMPLE, IMITATE = range(3)
+#: How `play_lane` came to an end: the episode is over; the tape is full; the scores are not numbers; Python is to place
+#: a job first.
+OVER, FULL, BROKEN, PLACING = range(4)
+
+Singles = NDArray[np.float32]
+
+
+class Tape(NamedTuple):
+    """Where decisions are written down as they are made, with room for some thousand; one for every thread."""
+
+    rows: Singles  # (most rows, features) the jobs that were there, and skipping where that was allowed
+    size: NDArray[np.int64]  # (most,) rows of a decision
+    chosen: NDArray[np.int64]  # (most,) which of them was chosen
+    time: NDArray[np.float64]  # (most,) seconds
+    skips: NDArray[np.bool_]  # (most,) does the last row stand for skipping?
+    used: NDArray[np.int64]  # (2,) decisions and rows in use
+
+
+def blank(decisions: int, rows: int, features: int) -> Tape:
+    """Return an empty tape; none of it is used with room for nothing."""
+    return Tape(
+        np.empty((rows, features), np.float32),
+        np.empty(decisions, np.int64),
+        np.empty(decisions, np.int64),
+        np.empty(decisions),
+        np.empty(decisions, np.bool_),
+        np.zeros(2, np.int64),
+    )
+
+
+@jit
+def _note(tape: Tape, features: Singles, count: int, skip: bool, place: int, now: float) -> None:
+    """Write a decision down."""
+    decision, row = tape.used[0], tape.used[1]
+    width = features.shape[1]
+    for r in range(count):
+        for f in range(width):
+            tape.rows[row + r, f] = features[r, f]
+    total = count
+    if skip:
+        for f in range(width):
+            tape.rows[row + count, f] = np.float32(1.0)
+        total = count + 1
+    tape.size[decision], tape.chosen[decision] = total, place
+    tape.time[decision], tape.skips[decision] = now, skip
+    tape.used[0], tape.used[1] = decision + 1, row + total
+
+
+class Manner(NamedTuple):
+    """How one episode is played."""
+
+    mode: int  # GREEDY, SAMPLE or IMITATE
+    key: np.uint64  # of what is drawn
+    code: int  # the formula that is imitated
+    as_coded: bool  # waits as RLScheduler counts them in wfp3 and unicep
+    procs: int  # of the machine
+
+
+@jit
+def formulas_choice(lanes: LaneArrays, lane: int, manner: Manner) -> int:
+    """Return the slot that a formula would choose, of equals the job submitted first."""
+    jobs, now, best, least = lanes.jobs, lanes.state[lane].now, -1, np.inf
+    scale = lanes.units[lane] / manner.procs  # units in a processor
+    for i in range(lanes.count[lane]):
+        job = lanes.visible[lane, i]
+        submit = jobs.submit[lane, job]
+        wait = -1.0 - submit if manner.as_coded else now - submit
+        value = formula(manner.code, submit, wait, jobs.estimate[lane, job], jobs.size[lane, job] / scale)
+        if best < 0 or value < least or (value == least and job < lanes.visible[lane, best]):
+            best, least = i, value
+    return best
+
+
+@jit
+def play_lane(
+    lanes: LaneArrays,
+    rules: PickRules,
+    lane: int,
+    net: Net,
+    manner: Manner,
+    scratch: Scratch,
+    tape: Tape,
+    turn: NDArray[np.int64],
+) -> int:
+    """Play a lane's episode to its end; ``turn`` (1,) is the number of the decision.
+
+    Decisions with a choice are written onto the tape if that has room at all. Returns `OVER`, `FULL` (empty the tape
+    and call again), `BROKEN` when the network's scores are not numbers, or `PLACING` (place the job and call again).
+    """
+    keep = len(tape.size) > 0
+    while not lanes.done[lane]:
+        count = lanes.count[lane]
+        skip = rules.skip and lanes.mask[lane, rules.slots]
+        total = count + 1 if skip else count
+        if keep and (tape.used[0] == len(tape.size) or tape.used[1] + total > len(tape.rows)):
+            return FULL
+        place = 0
+        if manner.mode == IMITATE:
+            place = formulas_choice(lanes, lane, manner)
+        elif total > 1:
+            score(net, lanes.features[lane], count, skip, scratch)
+            if manner.mode == GREEDY:
+                place = largest(scratch.score, total)
+            else:
+                place = drawn(scratch.score, total, uniform(manner.key, turn[0]))
+            if place < 0:
+                return BROKEN
+        if keep and total > 1:
+            _note(tape, lanes.features[lane], count, skip, place, lanes.state[lane].now)
+        turn[0] += 1
+        step_lane(lanes, rules, lane, place if place < count else rules.slots)
+        if lanes.state[lane].placing != NO_JOB:
+            return PLACING
+    return OVER

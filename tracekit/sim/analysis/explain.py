@@ -1,0 +1,278 @@
+"""Why did this job wait? A wait taken apart into causes that add up to it, from the schedule as it was recorded.
+
+Over the wait of a job that needs n processors, every moment has one cause, the first of these that holds:
+
+* estimate: with its true run time as its estimate the job would have been running by then;
+* full: jobs that were running before it came leave less than n. Even first in line it could not have started;
+* outage: the same, because part of the machine is away, or will be before the job would end by its estimate;
+* ahead: jobs submitted before it, and started while it waited, hold what it needs;
+* overtaken: jobs submitted after it hold what it needs;
+* held back: n processors are free, but are not given to it: they are kept for somebody whose turn it is.
+
+Jobs that run at the submit only end, so "full" is one stretch at the beginning: its end is when the job would have
+started if it had been first in line. ahead, overtaken and held back together are the policy's order.
+
+What another estimate would have changed is found by simulating again with only that estimate changed, where that is
+possible (`tracekit.sim.analysis.resimulate`). For schedules of other tools it is found by replaying: the job takes the
+first hole of the recorded schedule that is long enough for the other estimate but not for its own, so that no other
+job is disturbed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import TracekitError
+from tracekit.registry import imported
+from tracekit.sim.switches import Outage, outage_steps
+
+Floats = NDArray[np.float64]
+#: In the order of the definition above; they add up to the wait.
+PARTS = ("full", "outage", "ahead", "overtaken", "held_back", "estimate")
+
+
+@dataclass(frozen=True)
+class OtherEstimate:
+    """When the job would have started had its user asked for another time."""
+
+    words: str  # "its true run time", "half of its estimate"
+    estimate: float  # seconds
+    start: float  # seconds as in the trace
+    earlier: float  # seconds before the start that was; negative = later
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why one job waited. Times in seconds, as in the trace; ``parts`` add up to ``wait``."""
+
+    job: int
+    procs: float
+    total: float
+    submit: float
+    start: float
+    run: float
+    estimate: float  # NaN = unknown
+    parts: dict[str, float]
+    first_in_line: float  # when it would have started if it had been first in line
+    jobs_ahead: int  # started while it waited, submitted before it
+    jobs_overtaking: int  # started while it waited, submitted after it
+    held_by: list[dict[str, float]]  # who held most of the machine during the wait: job, procs, seconds
+    others: list[OtherEstimate] = field(default_factory=list)
+    method: str = "replayed"  # or "resimulated": how `others` was found
+    after: int | None = None  # the job that had to end before this one was submitted …
+    think: float = 0.0  # … and how many seconds after it this one came
+    epoch: float | None = None  # Unix seconds at time 0, where the trace has a calendar …
+    timezone: str | None = None  # … on this clock
+
+    @property
+    def wait(self) -> float:
+        """From submit to start."""
+        return self.start - self.submit
+
+    @property
+    def policy(self) -> float:
+        """The part that is due to the order of jobs."""
+        return self.parts["ahead"] + self.parts["overtaken"] + self.parts["held_back"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return dataclasses.asdict(self) | {"wait": self.wait, "policy_order": self.policy, "text": self.text()}
+
+    def text(self) -> str:
+        """Say it to the person who asks, in three or four sentences."""
+        words: str = imported("tracekit.sim.analysis.explain_text:text")(self)
+        return words
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """A schedule as it was, (jobs,) each, and the machine."""
+
+    job_id: NDArray[np.int64]
+    submit: Floats
+    start: Floats
+    end: Floats
+    procs: Floats
+    total: float
+    outages: tuple[Outage, ...] = ()
+    announced: bool = False  # nobody starts who would still hold, by estimates, what an outage takes away
+
+    def row(self, job: int) -> int:
+        """Return where a job stands; an error when it is not there, or twice."""
+        rows = np.flatnonzero(self.job_id == job)
+        if not len(rows):
+            raise TracekitError(f"job {job} is not in the schedule (was it rejected, or outside of the window?)")
+        if len(rows) > 1:
+            raise TracekitError(
+                f"job {job} appears {len(rows)} times in the schedule; ids must be unique to explain one"
+            )
+        return int(rows[0])
+
+
+def explain(
+    recorded: Recorded,
+    job: int,
+    estimate: float,
+    run: float,
+    *,
+    again: Callable[[float], float] | None = None,
+) -> Explanation:
+    """Explain the wait of one job; ``again(estimate)`` simulates with another estimate and returns the job's start."""
+    row = recorded.row(job)
+    submit, start, procs = float(recorded.submit[row]), float(recorded.start[row]), float(recorded.procs[row])
+    if not start >= submit:
+        raise TracekitError(f"job {job} starts at {start:g}, before its submit at {submit:g}: check-schedule says more")
+    others = _other_estimates(recorded, row, estimate, run, again)
+    exact = min(others[0].start, start) if others else start
+    parts, first = _parts(recorded, row, min(max(exact, submit), start), estimate if estimate > 0 else run)
+    parts["estimate"] = start - min(max(exact, submit), start)
+    between = (recorded.start >= submit) & (recorded.start < start) & (recorded.end > recorded.start)
+    between[row] = False
+    before = _came_before(recorded, row)
+    return Explanation(
+        job,
+        procs,
+        recorded.total,
+        submit,
+        start,
+        run,
+        estimate,
+        parts,
+        first,
+        int((between & before).sum()),
+        int((between & ~before).sum()),
+        _held_by(recorded, row),
+        others,
+        "replayed" if again is None else "resimulated",
+    )
+
+
+def _came_before(recorded: Recorded, row: int) -> NDArray[np.bool_]:
+    """Tell who was submitted before a job; of equals, whoever stands before it in the schedule."""
+    rows = np.arange(len(recorded.submit))
+    same = recorded.submit == recorded.submit[row]
+    earlier: NDArray[np.bool_] = (recorded.submit < recorded.submit[row]) | (same & (rows < row))
+    return earlier
+
+
+def _level(times: Floats, begin: Floats, end: Floats, amount: Floats) -> Floats:
+    """Return how much is held from each of the (sorted) times on until the next."""
+    change = np.zeros(len(times) + 1)
+    np.add.at(change, np.searchsorted(times, begin), amount)
+    np.add.at(change, np.searchsorted(times, end), -amount)
+    return np.cumsum(change)[:-1]
+
+
+def _moments(recorded: Recorded, row: int, last: float) -> Floats:
+    """Return every moment from the submit to ``last`` at which anything changes."""
+    edges = [outage[i] for outage in recorded.outages for i in (0, 1)]
+    times = np.unique(np.concatenate((recorded.start, recorded.end, edges, [last])))
+    submit = recorded.submit[row]
+    return np.append(submit, times[(times > submit) & (times <= last)])
+
+
+def _parts(recorded: Recorded, row: int, until: float, estimate: float) -> tuple[dict[str, float], float]:
+    """Divide [submit, until) among the causes; also return when the job would have started first in line."""
+    submit, start, procs = recorded.submit[row], recorded.start[row], recorded.procs[row]
+    times = _moments(recorded, row, start)
+    rows = np.arange(len(recorded.start)) != row
+    there = rows & (recorded.start < start) & (recorded.end > submit)
+    before = _came_before(recorded, row)
+
+    def held(who: NDArray[np.bool_]) -> Floats:
+        begin = np.maximum(recorded.start[who], submit)
+        end = np.minimum(recorded.end[who], start)
+        return _level(times, begin, np.maximum(begin, end), recorded.procs[who])
+
+    running = held(there & (recorded.start < submit))
+    ahead = held(there & (recorded.start >= submit) & before)
+    overtaking = held(there & (recorded.start >= submit) & ~before)
+    away = _most_away(recorded, times, estimate) if recorded.announced else _away(recorded, times)
+    small = 1e-6  # fractions of a GPU do not add up exactly
+    room = recorded.total - running - procs + small
+    cause = np.select(
+        [room < 0, room - away < 0, room - away - ahead < 0, room - away - ahead - overtaking < 0],
+        [0, 1, 2, 3],
+        4,
+    )
+    lengths = np.diff(np.minimum(np.append(times, start), until), append=until)[: len(times)]
+    parts = {name: float(lengths[cause == code].sum()) for code, name in enumerate(PARTS[:5])}
+    able = np.flatnonzero(cause >= 2)
+    first = float(times[able[0]]) if len(able) else float(start)
+    return parts, min(first, float(start))
+
+
+def _away(recorded: Recorded, times: Floats) -> Floats:
+    edges, units = outage_steps(recorded.outages, recorded.total)
+    return np.append(0.0, units)[np.searchsorted(edges, times, side="right")]
+
+
+def _most_away(recorded: Recorded, times: Floats, estimate: float) -> Floats:
+    """Return the most that is away at any moment of the ``estimate`` seconds from each of the times on."""
+    edges, _ = outage_steps(recorded.outages, recorded.total)
+    moments = np.append(times, edges)
+    away = _away(recorded, moments)
+    return np.array([away[(moments == t) | ((moments > t) & (moments < t + estimate))].max() for t in times])
+
+
+def _held_by(recorded: Recorded, row: int, most: int = 5) -> list[dict[str, float]]:
+    """Return who held the most processor-seconds of the machine during the wait."""
+    seconds = np.minimum(recorded.end, recorded.start[row]) - np.maximum(recorded.start, recorded.submit[row])
+    seconds = np.where(np.arange(len(seconds)) == row, 0.0, np.maximum(seconds, 0.0))
+    work = seconds * recorded.procs
+    order = np.argsort(-work, kind="stable")[:most]
+    return [
+        {"job": int(recorded.job_id[i]), "procs": float(recorded.procs[i]), "seconds": float(seconds[i])}
+        for i in order
+        if work[i] > 0
+    ]
+
+
+# ---- another estimate ------------------------------------------------------------------------------------------------
+
+
+def _other_estimates(
+    recorded: Recorded, row: int, estimate: float, run: float, again: Callable[[float], float] | None
+) -> list[OtherEstimate]:
+    """Try the true run time, then a half and a quarter of the estimate where the job would still have finished."""
+    if not (estimate > 0 and run >= 0) or estimate <= run:
+        return []
+    tries = [("its true run time", run)]
+    tries += [
+        (words, estimate * share)
+        for words, share in (("half of its estimate", 0.5), ("a quarter of its estimate", 0.25))
+        if estimate * share > run
+    ]
+    start = float(recorded.start[row])
+    found = []
+    for words, value in tries:
+        then = again(value) if again is not None else hole(recorded, row, value, estimate)
+        found.append(OtherEstimate(words, value, then, start - then))
+    return found
+
+
+def hole(recorded: Recorded, row: int, needed: float, estimate: float) -> float:
+    """Return when the job would have fitted without disturbing anybody: the first moment of its wait from which its
+    processors are free for ``needed`` seconds, but not for ``estimate``; else the start that was.
+    """  # noqa: D205
+    submit, start, procs = recorded.submit[row], float(recorded.start[row]), recorded.procs[row]
+    last = start + estimate
+    times = _moments(recorded, row, last)
+    who = (np.arange(len(recorded.start)) != row) & (recorded.end > submit) & (recorded.start < last)
+    begin = np.maximum(recorded.start[who], submit)
+    used = _level(times, begin, np.maximum(begin, np.minimum(recorded.end[who], last)), recorded.procs[who])
+    free = recorded.total - used - _away(recorded, times) >= procs - 1e-6
+    closing = last  # where the hole that a moment lies in ends; beyond `last` it is long enough for anything
+    found = start
+    for i in range(len(times) - 1, -1, -1):
+        if not free[i]:
+            closing = float(times[i])
+        elif times[i] < start and needed <= closing - times[i] < estimate:
+            found = float(times[i])
+    return found

@@ -1,0 +1,150 @@
+"""Schedules read from files, and made again with one estimate changed, where it is known how they were made."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from tracekit.errors import FormatError, TracekitError
+from tracekit.sim.analysis.explain import Explanation, Recorded, explain
+from tracekit.sim.switches import Switches
+from tracekit.stats import has_calendar
+from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
+
+
+def recorded_from(schedule: pd.DataFrame, trace: Trace, total: float | None, made: Provenance | None) -> Recorded:
+    """Return a schedule file's contents; submit times missing there come from the trace."""
+    size = total or (made.switches.procs if made is not None else None) or trace.machine.size()
+    if size is None:
+        raise TracekitError("the trace does not say how large its machine is; give --procs N")
+    job_id = schedule["job_id"].to_numpy().astype(np.int64)
+    if "submit_time" in schedule.columns:
+        submit = schedule["submit_time"].to_numpy(dtype=np.float64)
+    else:
+        known = pd.Series(trace.column("submit_time"), index=trace.column("job_id"))
+        submit = known[~known.index.duplicated()].reindex(job_id).to_numpy(dtype=np.float64)
+    start, end, procs = (schedule[name].to_numpy(dtype=np.float64) for name in ("start_time", "end_time", "procs"))
+    whole = np.isfinite(submit) & np.isfinite(start) & np.isfinite(end) & np.isfinite(procs)
+    outages = made.switches.outages if made is not None else ()
+    announced = made is not None and made.switches.outages_announced
+    return Recorded(
+        job_id[whole], submit[whole], start[whole], end[whole], procs[whole], float(size), outages, announced
+    )
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How a schedule of ours was made."""
+
+    policy: str
+    backfill: str
+    switches: Switches
+    window: tuple[int, int] | None
+
+
+def provenance_of(schedule: str | Path) -> Provenance | None:
+    """Read ``switches.json`` beside a schedule; None when there is none."""
+    path = Path(schedule).parent / "switches.json"
+    if not path.is_file():
+        return None
+    try:
+        facts = json.loads(path.read_text())
+        window = facts["window"]
+        switches = facts["switches"] | {"outages": tuple(tuple(outage) for outage in facts["switches"]["outages"])}
+        return Provenance(
+            facts["policy"], facts["backfill"], Switches(**switches), None if window is None else tuple(window)
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise FormatError(path, f"does not say how the schedule was made: {error}") from None
+
+
+class Resimulation:
+    """A schedule made again, with one job's estimate changed: ``Resimulation(...)(estimate)`` is that job's start."""
+
+    def __init__(self, made: Provenance, trace: Trace, job: int) -> None:
+        from tracekit.sim.jobs import extract_jobs, prepare
+        from tracekit.sim.policies.builtin import find
+        from tracekit.sim.switches import backfill_for, combined
+
+        whole = extract_jobs(trace, made.switches.resolved())
+        jobs = whole if made.window is None else whole.window(*made.window)
+        self.rule, switches = combined(backfill_for(made.backfill, made.switches), made.switches)
+        self.switches, self.policy = switches.resolved(), find(made.policy)
+        self.ready = prepare(jobs, self.switches)
+        rows = np.flatnonzero(self.ready.table.job_id == job)
+        if len(rows) != 1:
+            raise TracekitError(f"job {job} cannot be simulated again: it is {len(rows)} times among the trace's jobs")
+        self.row = int(rows[0])
+
+    def _starts(self, estimate: float | None) -> Floats:
+        from tracekit.sim.setup import Setup
+        from tracekit.sim.simulate import outcome
+
+        estimates = self.ready.estimate.copy()
+        if estimate is not None:
+            estimates[self.row] = estimate
+        changed = dataclasses.replace(self.ready, estimate=estimates)
+        return outcome(Setup(changed, self.rule, self.switches), self.policy).start
+
+    def __call__(self, estimate: float) -> float:
+        """Return when the job starts with another estimate."""
+        return float(self._starts(estimate)[self.row])
+
+    @property
+    def estimate(self) -> float:
+        """What the scheduler believed of the job."""
+        return float(self.ready.estimate[self.row])
+
+    def agrees(self, recorded: Recorded) -> bool:
+        """Tell whether making the schedule again gives the recorded starts."""
+        ours = pd.Series(self._starts(None), index=self.ready.table.job_id)
+        if ours.index.duplicated().any() or len(ours) != len(recorded.job_id):
+            return False
+        return bool(np.array_equal(ours.reindex(recorded.job_id).to_numpy(), recorded.start))
+
+
+def _with_predecessor(found: Explanation, recorded: Recorded, trace: Trace, row: int) -> Explanation:
+    """Say which job a dependent one came after, where its submit came about that way."""
+    before, think = trace.column("prev_job")[row], trace.column("think_time")[row]
+    ended = recorded.end[recorded.job_id == before] if np.isfinite(before) else np.zeros(0)
+    think = float(think) if think > 0 else 0.0
+    if len(ended) != 1 or ended[0] + think != found.submit:
+        return found
+    return dataclasses.replace(found, after=int(before), think=think)
+
+
+def explain_file(schedule: str | Path, trace: Trace, job: int, *, procs: int | None = None) -> Explanation:
+    """Explain one job of a schedule file, ours or any other tool's."""
+    from tracekit.sim.analysis.check import read_schedule
+
+    made = provenance_of(schedule)
+    recorded = recorded_from(read_schedule(schedule), trace, procs, made)
+    rows = np.flatnonzero(trace.column("job_id") == job)
+    size = float(trace.sizes()[rows[0]]) if len(rows) else float("nan")
+    if size > recorded.total and job not in recorded.job_id:
+        raise TracekitError(
+            f"job {job} asks for {size:g} of {recorded.total:g} processors, so it can never start and is not scheduled"
+        )
+    row = recorded.row(job)
+    if not len(rows):
+        raise TracekitError(f"job {job} is not in the trace")
+    limit, run = float(trace.column("req_time")[rows[0]]), float(recorded.end[row] - recorded.start[row])
+    again = None
+    if made is not None and made.policy != "replay":
+        remade = Resimulation(made, trace, job)
+        if remade.agrees(recorded):
+            again, limit = remade, remade.estimate
+    found = explain(recorded, job, limit if limit > 0 else float("nan"), run, again=again)
+    if made is not None and made.switches.dependencies:
+        found = _with_predecessor(found, recorded, trace, int(rows[0]))
+    if not has_calendar(trace):
+        return found
+    return dataclasses.replace(found, epoch=trace.machine.epoch, timezone=trace.machine.timezone)

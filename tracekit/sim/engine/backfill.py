@@ -1,0 +1,204 @@
+"""The scheduling pass: start jobs in order, reserve for the first that does not fit, fill the gaps before it.
+
+none, EASY, EASY with the shortest job first, and RLScheduler's rule are here; conservative backfilling, which plans
+every waiting job, is in `tracekit.sim.engine.conservative`. The compiled loop, policies written in Python and agents
+all run on the functions below. Static orders have a faster pass of the same definitions, in
+`tracekit.sim.engine.ranked`.
+
+EASY: Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995; Mu'alem & Feitelson, IEEE TPDS 12(6), 2001.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tracekit.sim.compile import jit_internal, jit_merged
+from tracekit.sim.engine.capacity import fits, fits_beside, reserve
+from tracekit.sim.engine.conservative import plan
+from tracekit.sim.engine.heap import heapify, pop
+from tracekit.sim.engine.profile import book, earliest, fits_from_now, unroll
+from tracekit.sim.engine.start import start
+from tracekit.sim.engine.state import (
+    BETWEEN,
+    CONSERVATIVE,
+    EASY_SJF,
+    FILLING,
+    NONE,
+    RLSCHEDULER,
+    Simulation,
+)
+from tracekit.sim.jobs import NO_JOB
+
+#: What became of a job whose turn it was: it started; it did not fit; Python is asked first where to place it.
+STARTED, BLOCKED, ASKED = range(3)
+
+
+@jit_merged
+def schedule(sim: Simulation, dynamics: Any) -> int:
+    """Start whatever may start now, by ``queue.value``. Started jobs stay in the queue until `drop_started`.
+
+    Returns `NO_JOB`, or a job that Python is to place (``state.placed``) before calling again to go on with the pass.
+    """
+    state, rules = sim.state[0], sim.rules
+    if rules.backfill == CONSERVATIVE:
+        unroll(state.now, sim.capacity, sim.running, sim.profile, dynamics)
+        return plan(sim)
+    if len(dynamics) > 0 and len(dynamics.outages.outage) > 0 and state.phase != FILLING:
+        unroll(state.now, sim.capacity, sim.running, sim.profile, dynamics)
+    if state.phase != FILLING:
+        picked = state.blocked if rules.commit else NO_JOB
+        while True:
+            job = picked if picked != NO_JOB else first_in_order(sim)
+            if job == NO_JOB:
+                state.blocked, state.reserved = NO_JOB, False
+                return NO_JOB
+            outcome = place(sim, dynamics, job)
+            if outcome == ASKED:
+                return job
+            if outcome == BLOCKED:
+                break
+            picked = NO_JOB
+        if rules.backfill == NONE:
+            return NO_JOB
+        state.phase = FILLING
+    job = fill_gaps(sim, dynamics)
+    if job == NO_JOB:
+        state.phase = BETWEEN
+    return job
+
+
+@jit_merged
+def first_in_order(sim: Simulation) -> int:
+    """Return the waiting job of the smallest value (of equals the earliest), or `NO_JOB`."""
+    queue, starts = sim.queue, sim.jobs.start
+    best, least = NO_JOB, np.inf
+    for i in range(queue.length[0]):
+        job = queue.job[i]
+        if np.isnan(starts[job]) and (best == NO_JOB or queue.value[i] < least):
+            best, least = job, queue.value[i]
+    return best
+
+
+@jit_merged
+def place(sim: Simulation, dynamics: Any, job: int) -> int:
+    """Start the job whose turn it is (`STARTED`); if it does not fit, it gets the reservation (`BLOCKED`)."""
+    state, rules = sim.state[0], sim.rules
+    able = fits(sim.capacity, job)
+    if len(dynamics) > 0 and len(dynamics.outages.outage) > 0 and able:
+        able = _fits_around_outages(sim, job)
+    if able:
+        if not start(sim, job, np.inf):
+            return ASKED
+        if len(dynamics) > 0 and len(dynamics.outages.outage) > 0:
+            _book_now(sim, job)
+        state.blocked, state.reserved = NO_JOB, False
+        return STARTED
+    # RLScheduler computes a reservation once for a committed pick, even when jobs end early
+    known = rules.backfill == RLSCHEDULER and rules.commit and state.reserved and job == state.blocked
+    state.blocked = job
+    if rules.backfill != NONE and not known:
+        if len(dynamics) > 0 and len(dynamics.outages.outage) > 0:
+            _reserve_around_outages(sim, job)
+        else:
+            make_reservation(sim, job)
+    return BLOCKED
+
+
+@jit_merged
+def make_reservation(sim: Simulation, job: int) -> None:
+    """Reserve for a job at the earliest time at which it fits by estimates."""
+    state = sim.state[0]
+    state.shadow = reserve(sim.capacity, sim.at_shadow, state.now, job, sim.running)
+    # RLScheduler's backfilled jobs must end before the reservation, not at it
+    state.fill_until = np.nextafter(state.shadow, -np.inf) if sim.rules.backfill == RLSCHEDULER else state.shadow
+    state.reserved = True
+
+
+@jit_merged
+def may_fill(sim: Simulation, dynamics: Any, job: int) -> bool:
+    """Return whether a job fits now and is not in the way: it ends in time, or leaves the reservation its room."""
+    if not fits(sim.capacity, job):
+        return False
+    if len(dynamics) > 0 and len(dynamics.outages.outage) > 0:
+        return _fits_around_outages(sim, job)
+    state = sim.state[0]
+    if state.now + sim.jobs.estimate[job] <= state.fill_until:
+        return True
+    return bool(sim.rules.backfill != RLSCHEDULER and fits_beside(sim.capacity, sim.at_shadow, job))
+
+
+@jit_merged
+def fill(sim: Simulation, dynamics: Any, job: int) -> bool:
+    """Start a job that `may_fill`; return False where Python is to place it first."""
+    until = sim.state[0].fill_until
+    if len(dynamics) > 0 and len(dynamics.outages.outage) > 0:
+        until = np.inf
+    if not start(sim, job, until):
+        return False
+    if len(dynamics) > 0 and len(dynamics.outages.outage) > 0:
+        _book_now(sim, job)
+    return True
+
+
+@jit_merged
+def fill_gaps(sim: Simulation, dynamics: Any) -> int:
+    """Start the others that may fill the gaps, in order; returns as `schedule` does.
+
+    A job that does not qualify now cannot qualify after further starts, so one look at each is enough.
+    """
+    state, jobs, queue, rule = sim.state[0], sim.jobs, sim.queue, sim.rules.backfill
+    heap, count = queue.heap, 0
+    for i in range(queue.length[0]):
+        job = queue.job[i]
+        if job == state.blocked or not np.isnan(jobs.start[job]):
+            continue
+        if may_fill(sim, dynamics, job):
+            heap[count].key = jobs.estimate[job] if rule == EASY_SJF else 0.0 if rule == RLSCHEDULER else queue.value[i]
+            heap[count].tie = heap[count].item = job
+            count += 1
+    heapify(heap, count)
+    while count > 0:
+        job = pop(heap, count)
+        count -= 1
+        if may_fill(sim, dynamics, job) and not fill(sim, dynamics, job):
+            return job
+    return NO_JOB
+
+
+@jit_merged
+def drop_started(sim: Simulation) -> None:
+    """Remove started jobs from the queue, keeping the order of the others."""
+    queue, starts = sim.queue, sim.jobs.start
+    kept = 0
+    for i in range(queue.length[0]):
+        job = queue.job[i]
+        if np.isnan(starts[job]):
+            queue.job[kept] = job
+            kept += 1
+    queue.length[0] = kept
+
+
+# ---- around outages: the same pass, with the profile in the place of `at_shadow` -------------------------------------
+# The reservation is booked into the profile. "Ends by the shadow time, or needs no more than is left beside the
+# reservation" then becomes "fits into the profile until its estimated end", which is the same where nothing is out.
+
+
+@jit_internal
+def _fits_around_outages(sim: Simulation, job: int) -> bool:
+    return fits_from_now(sim.capacity, sim.profile, job, sim.jobs.estimate[job])
+
+
+@jit_internal
+def _book_now(sim: Simulation, job: int) -> None:
+    book(sim.capacity, sim.profile, 0, sim.jobs.estimate[job])
+
+
+@jit_internal
+def _reserve_around_outages(sim: Simulation, job: int) -> None:
+    estimate, profile = sim.jobs.estimate[job], sim.profile
+    step = earliest(sim.capacity, profile, job, estimate)
+    if step >= 0:
+        instant = np.nextafter(profile.time[step], np.inf) - profile.time[step]
+        book(sim.capacity, profile, step, max(estimate, instant))  # a job of no length has its moment, too

@@ -1,0 +1,321 @@
+"""What a machine has room for, behind one small compiled interface; the passes ask it, and nothing else touches it.
+
+A capacity is a named tuple of arrays together with functions of this interface, handed over with `register_capacity`.
+The engine compiles itself anew for every type of capacity that it is called with. Every question is about a *job* (its
+number), so that memory, GPU types, pools and places can answer. Ours is `tracekit.sim.engine.processors`, a counter.
+``tests/sim/test_capacity.py`` brings a machine of two hosts.
+
+``at_shadow`` is a second capacity of the same type: what is left at the time of a reservation, once the reserved job
+has started then. Both share what says where a job was placed.
+
+A capacity must bring `BASIC`. The other groups are optional; what needs a group that a capacity does not bring is
+refused by name (`require`), never guessed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from numba.extending import overload
+
+from tracekit.errors import UsageError
+
+if TYPE_CHECKING:
+    from tracekit.sim.jobs import Prepared
+
+Function = Callable[..., Any]
+_NO_BOUND = 2**62 - 1  # larger than any job
+
+# ---- BASIC: what every capacity brings -------------------------------------------------------------------------------
+
+
+def fits(capacity: Any, job: Any) -> bool:
+    """Return whether a job can start now."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def take(capacity: Any, job: Any) -> None:
+    """Give a job its room; it fits."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def give(capacity: Any, job: Any) -> None:
+    """Take back what a job had."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def fits_beside(capacity: Any, at_shadow: Any, job: Any) -> bool:
+    """Return whether a job can start now and still be running at the reservation without being in its way."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def take_beside(capacity: Any, at_shadow: Any, job: Any) -> None:
+    """Give a job its room, now and at the reservation; it `fits_beside`."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def reserve(capacity: Any, at_shadow: Any, now: Any, job: Any, running: Any) -> float:
+    """Return the earliest time at which a job fits by estimates, and leave what is left then in ``at_shadow``.
+
+    ``running.limits`` (``time`` descending, ``job``) are the estimated ends of the ``running.tally[0].running`` running
+    jobs. A running job past its estimate counts as ending now. Infinity: the job can never start.
+    """
+    raise NotImplementedError("only compiled code can call this")
+
+
+# ---- with a default: may be brought to be faster, or to be asked in the middle ---------------------------------------
+
+
+def largest_startable(capacity: Any) -> int:
+    """Return a size (``jobs.size``) such that no larger job fits. For skipping, never for counting what is free."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def asks(capacity: Any) -> bool:
+    """Return whether Python is asked where to place each job before it starts (`MachineModel.place`)."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def stairs(capacity: Any, running: Any, stair: Any) -> None:
+    """Prepare for `earliest_start` of many jobs at one moment, in scratch of shape (most running + 1,)."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def earliest_start(capacity: Any, scratch: Any, now: Any, job: Any, running: Any, stair: Any) -> float:
+    """Return when a job that does not fit now could start by estimates if nothing else started."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+# ---- ENVIRONMENT: many machines side by side, for agents -------------------------------------------------------------
+
+
+def lane_of(capacity: Any, lane: Any) -> Any:
+    """Return the capacity of one lane; every array has a leading axis of lanes."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def clear(capacity: Any) -> None:
+    """Make the machine idle."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def free_units(capacity: Any) -> int:
+    """Return how many units are free, wherever they are."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def total_units(capacity: Any) -> int:
+    """Return how many units the machine has."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+# ---- PLANNING: conservative backfilling ------------------------------------------------------------------------------
+# What is free at one moment is a row of cells: one cell for a counter, one for each host and resource elsewhere. A job
+# that runs from one time to another must find the same cells free throughout, so it is tried on the smallest of each.
+
+
+def cells(capacity: Any) -> int:
+    """Return how many cells a row has."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def write_free(capacity: Any, row: Any, at: Any) -> None:
+    """Write what is free now into ``row[at : at + cells]``."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def add_held(capacity: Any, job: Any, row: Any, at: Any) -> None:
+    """Add what a running job holds to ``row[at : at + cells]``."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def claim(capacity: Any, row: Any, at: Any, job: Any, claimed: Any) -> bool:
+    """Return whether a job fits where ``row[at : at + cells]`` is free, and write what it would take of each cell."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+# ---- OUTAGES ---------------------------------------------------------------------------------------------------------
+
+
+def withdraw(capacity: Any, units: Any) -> None:
+    """Take units out of service (negative: put them back); more may be gone than is free until running jobs end."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def overdrawn(capacity: Any) -> bool:
+    """Return whether running jobs hold units that are out of service."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def withdraw_from_row(capacity: Any, row: Any, at: Any, units: Any) -> None:
+    """Take units out of ``row[at : at + cells]`` (negative: put them back)."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+BASIC: tuple[Function, ...] = (fits, take, give, fits_beside, take_beside, reserve)
+ENVIRONMENT: tuple[Function, ...] = (lane_of, clear, free_units, total_units)
+PLANNING: tuple[Function, ...] = (cells, write_free, add_held, claim)
+OUTAGES: tuple[Function, ...] = (*PLANNING, withdraw, overdrawn, withdraw_from_row)
+
+
+# ---- which body is meant: the capacity's type decides ----------------------------------------------------------------
+
+
+def _largest_startable(capacity: Any) -> Any:
+    return _NO_BOUND
+
+
+def _asks(capacity: Any) -> Any:
+    return False
+
+
+def _stairs(capacity: Any, running: Any, stair: Any) -> Any:
+    pass
+
+
+def _earliest_start(capacity: Any, scratch: Any, now: Any, job: Any, running: Any, stair: Any) -> Any:
+    return reserve(capacity, scratch, now, job, running)
+
+
+_DEFAULTS: dict[str, Function] = {
+    "largest_startable": _largest_startable,
+    "asks": _asks,
+    "stairs": _stairs,
+    "earliest_start": _earliest_start,
+}
+
+
+def _cells(capacity: Any) -> Any:
+    return 1
+
+
+def _write_free(capacity: Any, row: Any, at: Any) -> Any:
+    pass
+
+
+def _add_held(capacity: Any, job: Any, row: Any, at: Any) -> Any:
+    pass
+
+
+def _claim(capacity: Any, row: Any, at: Any, job: Any, claimed: Any) -> Any:
+    return False
+
+
+def _withdraw(capacity: Any, units: Any) -> Any:
+    pass
+
+
+def _overdrawn(capacity: Any) -> Any:
+    return False
+
+
+def _withdraw_from_row(capacity: Any, row: Any, at: Any, units: Any) -> Any:
+    pass
+
+
+#: Bodies that only let the engine compile for a capacity without the function: `require` refuses before one is called.
+_REFUSED: dict[str, Function] = {
+    "cells": _cells,
+    "write_free": _write_free,
+    "add_held": _add_held,
+    "claim": _claim,
+    "withdraw": _withdraw,
+    "overdrawn": _overdrawn,
+    "withdraw_from_row": _withdraw_from_row,
+}
+_INTERFACE: tuple[Function, ...] = (
+    *BASIC,
+    *(largest_startable, asks, stairs, earliest_start),
+    *ENVIRONMENT,
+    *OUTAGES,
+)
+_PROVIDED: dict[tuple[type, str], Function] = {}
+
+
+def register_capacity(capacity: type, *functions: Function) -> None:
+    """Register the functions of a new type of capacity: named, and their arguments named, as in this module.
+
+    Like all compiled code of the simulator they must not allocate, and that includes assigning slices.
+    """
+    known, brought = {f.__name__ for f in _INTERFACE}, {f.__name__ for f in functions}
+    missing = {f.__name__ for f in BASIC} - brought
+    if missing:
+        raise TypeError(f"{capacity.__name__} lacks {', '.join(sorted(missing))}")
+    if brought - known:
+        raise TypeError(f"{capacity.__name__}: not in the interface: {', '.join(sorted(brought - known))}")
+    for function in functions:
+        _PROVIDED[capacity, function.__name__] = function
+
+
+def require(capacity: Any, group: tuple[Function, ...], purpose: str) -> None:
+    """Raise a `UsageError` that says what is missing if a capacity does not bring a group of functions."""
+    kind = type(capacity)
+    missing = [f.__name__ for f in group if (kind, f.__name__) not in _PROVIDED]
+    if missing:
+        raise UsageError(f"{kind.__name__} does not support {purpose}: it lacks {', '.join(missing)}")
+
+
+def is_asked(capacity: Any) -> bool:
+    """Return whether this kind of capacity has its jobs placed by Python."""
+    return (type(capacity), asks.__name__) in _PROVIDED
+
+
+def cells_of(capacity: Any) -> int:
+    """Return how many `cells` a row of this capacity has, to Python."""
+    return int(_PROVIDED[type(capacity), cells.__name__](capacity))
+
+
+def _dispatch(declared: Function) -> None:
+    """Make numba choose a function's body by the type of its first argument."""
+    name = declared.__name__
+
+    def choose(*arguments: Any) -> Function | None:
+        kind = getattr(arguments[0], "instance_class", None)  # numba's type of a named tuple knows its class
+        if kind is None or (kind, BASIC[0].__name__) not in _PROVIDED:
+            return None
+        return _PROVIDED.get((kind, name)) or _DEFAULTS.get(name) or _REFUSED.get(name)
+
+    choose.__signature__ = inspect.signature(declared)  # type: ignore[attr-defined]  # numba compares argument names
+    overload(declared, strict=False)(choose)
+
+
+for _declared in _INTERFACE:
+    _dispatch(_declared)
+
+
+# ---- from Python -----------------------------------------------------------------------------------------------------
+
+
+class MachineModel(Protocol):
+    """How a kind of capacity is made for the jobs of a simulation; `tracekit.simulate` and environments take one."""
+
+    name: str
+
+    def most_running(self, jobs: int, units: int) -> int:
+        """Return how many of ``jobs`` jobs can run at once, at most, on a machine of ``units``."""
+        ...
+
+    def allocate(self, lanes: int, jobs: int) -> Any:
+        """Return a capacity whose arrays have a leading axis of ``lanes`` and room for ``jobs``."""
+        ...
+
+    def twin(self, capacity: Any) -> Any:
+        """Return a second capacity that shares demands and places but not what is free: for reservations."""
+        ...
+
+    def load(self, capacity: Any, lane: int, ready: Prepared) -> None:
+        """Write jobs, and an idle machine, into a lane."""
+        ...
+
+    def place(self, capacity: Any, at_shadow: Any | None, job: int) -> None:
+        """Write where a job is to go into one lane's capacity; asked before `take` where the capacity `asks`.
+
+        With ``at_shadow`` the job must leave the reservation its room, as in `take_beside`.
+        """
+        ...
+
+    def hosts(self, capacity: Any) -> list[str] | None:
+        """Return where each job of one lane's capacity ran, or None where places have no names."""
+        ...

@@ -1,0 +1,100 @@
+"""The running jobs, in two orders: by true end (the events to come) and by estimated end (what the scheduler knows)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.sim.compile import jit_internal
+from tracekit.sim.engine.heap import ENTRY, Heap, pop, remove, sift_up
+
+Floats = NDArray[np.float64]
+
+LIMIT = np.dtype([("time", np.float64), ("job", np.int64)], align=True)
+TALLY = np.dtype([("running", np.int64), ("started", np.int64)])  # how many run; how many have ever started
+
+
+class Running(NamedTuple):
+    """Room for every job that can run at once; the first ``tally[0].running`` entries are in use."""
+
+    ends: Heap  # (most,) true ends in seconds; ties by the order in which the jobs started
+    limits: NDArray[Any]  # (most,) LIMIT, estimated ends, descending: the next one is last, where changes are cheap
+    tally: NDArray[Any]  # (1,) TALLY
+
+
+def no_jobs_running(most: int, *lanes: int) -> Running:
+    """Return an empty set with room for ``most`` jobs (in each of ``lanes``, where given)."""
+    return Running(np.zeros((*lanes, most), ENTRY), np.zeros((*lanes, most), LIMIT), np.zeros((*lanes, 1), TALLY))
+
+
+@jit_internal
+def add(running: Running, job: int, end: float, limit: float) -> None:
+    """Enter a job that has just started."""
+    tally, limits = running.tally[0], running.limits
+    place = tally.running
+    sift_up(running.ends, place, end, tally.started, job)
+    tally.running += 1
+    tally.started += 1
+    while place > 0 and limits[place - 1].time < limit:
+        limits[place].time = limits[place - 1].time
+        limits[place].job = limits[place - 1].job
+        place -= 1
+    limits[place].time = limit
+    limits[place].job = job
+
+
+@jit_internal
+def pop_ended(running: Running, start: Floats, estimate: Floats) -> int:
+    """Remove the job that ends first (of equals the one that started first) and return it."""
+    job = pop(running.ends, running.tally[0].running)
+    _forget_limit(running, job, start[job] + estimate[job])
+    return job
+
+
+@jit_internal
+def remove_last_started(running: Running, start: Floats, estimate: Floats) -> int:
+    """Remove the job that started last, before its end, and return it."""
+    count, latest = running.tally[0].running, 0
+    for i in range(1, count):
+        if running.ends[i].tie > running.ends[latest].tie:
+            latest = i
+    job = running.ends[latest].item
+    remove(running.ends, count, latest)
+    _forget_limit(running, job, start[job] + estimate[job])
+    return int(job)
+
+
+@jit_internal
+def _forget_limit(running: Running, job: int, limit: float) -> None:
+    """Remove a job from the estimated ends, and count it out; ``limit`` is what it was added with."""
+    limits = running.limits
+    last = running.tally[0].running - 1
+    running.tally[0].running = last
+    low, high = 0, last + 1
+    while low < high:  # the first entry that is not above `limit`
+        middle = (low + high) >> 1
+        if limits[middle].time > limit:
+            low = middle + 1
+        else:
+            high = middle
+    while limits[low].job != job:
+        low += 1
+    while low < last:
+        limits[low].time = limits[low + 1].time
+        limits[low].job = limits[low + 1].job
+        low += 1
+
+
+@jit_internal
+def raise_limit(running: Running, place: int, limit: float) -> None:
+    """Give the entry at ``place`` of the estimated ends a later one; it moves towards the front."""
+    limits = running.limits
+    job = limits[place].job
+    while place > 0 and limits[place - 1].time < limit:
+        limits[place].time = limits[place - 1].time
+        limits[place].job = limits[place - 1].job
+        place -= 1
+    limits[place].time = limit
+    limits[place].job = job

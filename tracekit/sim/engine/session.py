@@ -1,0 +1,285 @@
+"""One simulation in progress: the engine's arrays, and three ways of driving them.
+
+`ranked` is the fast loop for static orders, `run` the compiled loop for everything else, `step_through` the same loop
+driven from Python, for policies and hooks written in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import TracekitError, UsageError
+from tracekit.sim.compile import log_first_compilation
+from tracekit.sim.engine import capacity, events, loop
+from tracekit.sim.engine.dependencies import followers_in, no_followers
+from tracekit.sim.engine.outages import MODES, outages_of
+from tracekit.sim.engine.predictions import PREDICTION
+from tracekit.sim.engine.processors import ProcessorPool
+from tracekit.sim.engine.profile import Profile, empty_profile
+from tracekit.sim.engine.rank_tree import empty_tree
+from tracekit.sim.engine.ranked import Ranks, run_ranked
+from tracekit.sim.engine.running import no_jobs_running
+from tracekit.sim.engine.state import (
+    BACKFILL_CODES,
+    CONSERVATIVE,
+    EASY_SJF,
+    RLSCHEDULER,
+    STOPPED,
+    Dynamics,
+    Jobs,
+    Rules,
+    Simulation,
+    empty_queue,
+    initial_state,
+)
+from tracekit.sim.jobs import NO_JOB
+from tracekit.sim.policies.formulas import MULTIFACTOR
+from tracekit.sim.policies.protocol import Policy, State
+from tracekit.sim.policies.usage import UserAccounts, no_accounts, open_accounts
+from tracekit.sim.setup import Setup
+from tracekit.sim.switches import MULTIFACTOR_DEFAULTS, Switches, estimate_of
+
+Floats = NDArray[np.float64]
+Values = Callable[[NDArray[np.int64], float], Floats]
+Hook = Callable[[float, float, float], None]
+
+
+def rules_for(switches: Switches, backfill: str, scale: int = 1) -> Rules:
+    """Return the (resolved) switches as compiled code knows them."""
+    return Rules(
+        BACKFILL_CODES[backfill],
+        switches.commit,
+        switches.ties == "arrivals",
+        float(switches.interval),
+        float(scale),
+        MODES[switches.outage_mode],
+        estimate_of(switches.estimates)[0] == "last-two",
+    )
+
+
+class Session:
+    """The state of one simulation, ``sim``, and what drives it.
+
+    Afterwards ``jobs.start`` holds the starts. With dependencies ``jobs.submit`` holds the submit times as they came
+    about, with outages ``jobs.run`` is shorter for jobs that one killed, and `notes` counts the jobs concerned.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        ready, switches = setup.ready, setup.switches
+        self.ready, self.switches = ready, switches
+        self.machine = setup.machine or ProcessorPool()
+        rules = rules_for(switches, setup.backfill, ready.scale)
+        count = len(ready.table)
+        batch = self.machine.allocate(1, count)
+        self.machine.load(batch, 0, ready)
+        room, at_shadow = (type(batch)(*(array[0] for array in b)) for b in (batch, self.machine.twin(batch)))
+        self._refuse(room, rules)
+        most_running = self.machine.most_running(count, ready.total)
+        state = initial_state()
+        state["now"] = setup.clock
+        self.sim = Simulation(
+            rules,
+            state,
+            self._jobs(setup),
+            room,
+            at_shadow,
+            no_jobs_running(most_running),
+            empty_queue(count),
+            self._profile(room, rules, most_running + 2 * count + 2 * len(switches.outages) + 4),
+            no_accounts(),
+        )
+        self._dependent: dict[str, int] = {}
+        self.dynamics: Any = self._dynamics(count) if switches.dynamic else ()
+        if rules.last_two or switches.predict is not None:
+            self._open_accounts()
+        if setup.begun is not None:
+            order = np.argsort(setup.begun, kind="stable")
+            events.resume_from_python(self.sim, order[: np.count_nonzero(~np.isnan(setup.begun))])
+
+    @property
+    def jobs(self) -> Jobs:
+        """The jobs; ``start`` is what the engine fills in."""
+        return self.sim.jobs
+
+    def _jobs(self, setup: Setup) -> Jobs:
+        """Return the jobs' arrays; what a simulation may change is copied."""
+        ready, switches = setup.ready, setup.switches
+        start = np.full(len(ready.table), np.nan) if setup.begun is None else setup.begun.astype(np.float64)
+        submit, run, estimate = ready.table.submit, ready.run, ready.estimate
+        if estimate_of(switches.estimates)[0] == "last-two":
+            estimate = estimate.copy()
+        asked = estimate  # policies see what the scheduler believes at submit …
+        if switches.dependencies:
+            submit = submit.copy()
+        if switches.outages:
+            run = run.copy()
+        if switches.predict is not None:
+            estimate = estimate.copy()  # … while backfilling goes by predictions that are corrected
+        return Jobs(submit, run, estimate, asked, ready.units, start)
+
+    def _dynamics(self, jobs: int) -> Dynamics:
+        """Return what changes on the way."""
+        switches, ready = self.switches, self.ready
+        followers = no_followers()
+        if switches.dependencies:
+            followers, self._dependent = followers_in(ready)
+        return Dynamics(
+            followers,
+            outages_of(switches.outages, ready.total, ready.scale, announced=switches.outages_announced),
+            np.zeros(jobs if switches.predict is not None else 0, PREDICTION),
+            np.zeros(jobs, STOPPED),
+        )
+
+    def _refuse(self, room: Any, rules: Rules) -> None:
+        """Raise an error that names what this kind of capacity does not offer."""
+        if rules.backfill == CONSERVATIVE:
+            capacity.require(room, capacity.PLANNING, "conservative backfilling")
+        if self.switches.outages:
+            capacity.require(room, capacity.OUTAGES, "outages")
+            if capacity.is_asked(room):
+                raise UsageError(f"{type(room).__name__} places jobs from Python, which does not go with outages")
+
+    def _profile(self, room: Any, rules: Rules, steps: int) -> Profile:
+        """Return a profile; only conservative backfilling and outages need room in it."""
+        if rules.backfill != CONSERVATIVE and not self.switches.outages:
+            return empty_profile(1)
+        return empty_profile(steps, capacity.cells_of(room))
+
+    def _open_accounts(self) -> UserAccounts:
+        """Keep accounts of users: for ``multifactor`` and for predictions; all others do without."""
+        if not len(self.sim.accounts.user):
+            table = self.ready.table
+            options = MULTIFACTOR_DEFAULTS | dict(self.switches.options)
+            accounts = open_accounts(table.user, table.users, table.queue, self.ready.total, options)
+            self.sim = self.sim._replace(accounts=accounts)
+        return self.sim.accounts
+
+    # ---- compiled from end to end ------------------------------------------------------------------------------------
+
+    @property
+    def can_rank(self) -> bool:
+        """Whether a static order can take the fast loop: nothing changes on the way, and Python is not asked."""
+        rules = self.sim.rules
+        plain = not (self.switches.dynamic or rules.last_two or rules.backfill == CONSERVATIVE)
+        return plain and not capacity.is_asked(self.sim.capacity)
+
+    def ranked(self, given: Floats | None) -> None:
+        """Run a static order: one value per job, smallest first; None = as submitted."""
+        log_first_compilation("run_ranked")
+        jobs, rule = len(self.jobs.submit), self.sim.rules.backfill
+        order = None if given is None else np.argsort(given, kind="stable")
+        queue = gaps = empty_tree(order, jobs)
+        if rule == EASY_SJF:
+            gaps = empty_tree(np.argsort(self.jobs.estimate, kind="stable"), jobs)
+        elif rule == RLSCHEDULER and given is not None:
+            gaps = empty_tree(None, jobs)
+        run_ranked(self.sim, Ranks(queue, gaps, gaps is not queue))
+
+    def run(self, code: int, given: Floats | None) -> None:
+        """Run a formula whose values are worked out at every pass, or given values (None: as submitted)."""
+        log_first_compilation("run")
+        if code == MULTIFACTOR:
+            self._open_accounts()
+        while loop.run(self.sim, self.dynamics, code, self.jobs.submit if given is None else given) != NO_JOB:
+            self._place()
+
+    def _place(self) -> None:
+        """Let the machine model place the job that the pass has stopped at."""
+        state = self.sim.state[0]
+        self.machine.place(self.sim.capacity, self.sim.at_shadow if state["beside"] else None, int(state["placing"]))
+        state["placed"] = state["placing"]
+
+    # ---- one event at a time, from Python: slow, for policies and hooks written in Python ---------------------------
+
+    def step_through(self, values: Values, on_interval: Hook | None = None) -> None:
+        """Run with ``values(queue, now)`` asked at every pass; the same loop and passes, driven from Python."""
+        log_first_compilation("schedule_from_python")
+        sim, queue, state, running = self.sim, self.sim.queue, self.sim.state, self.sim.running
+        before = -np.inf
+        while True:
+            held = self.held()
+            found = loop.step_from_python(sim, self.dynamics)
+            now = float(state["now"][0])
+            if on_interval is not None and found != loop.OVER:
+                if now > before > -np.inf:
+                    on_interval(before, now, held / self.ready.scale)
+                before = now
+            if found == loop.OVER:
+                break
+            if found == loop.PASS:
+                waiting = queue.job[: queue.length[0]]
+                queue.value[: len(waiting)] = values(waiting, now)
+                while loop.schedule_from_python(sim, self.dynamics) != NO_JOB:
+                    self._place()
+        while on_interval is not None and running.tally["running"][0]:  # all have started; the hook sees them end
+            held, now = self.held(), float(loop.last_ends_from_python(sim, self.dynamics))
+            if now > before:
+                on_interval(before, now, held / self.ready.scale)
+            before = now
+
+    def held(self) -> float:
+        """Return the units that running jobs hold now."""
+        running = self.sim.running
+        return float(self.jobs.size[running.ends["item"][: running.tally["running"][0]]].sum())
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What happened to jobs because of dependencies and outages; only what was asked for."""
+        found: dict[str, Any] = {}
+        if self.switches.dependencies:
+            found["dependencies"] = self._dependent
+        if self.switches.outages:
+            stopped = self.dynamics.stopped
+            found["outages"] = {
+                "killed": int(stopped["killed"].sum()),
+                "requeued": int((stopped["restarts"] > 0).sum()),
+                "restarts": int(stopped["restarts"].sum()),
+                "lost_processor_seconds": float(self.sim.state["lost"][0]) / self.ready.scale,
+            }
+        return found
+
+
+def formula_values(session: Session, code: int, given: Floats | None) -> Values:
+    """Return a built-in policy in the form that `Session.step_through` asks for."""
+    if code == MULTIFACTOR:
+        session._open_accounts()
+    chosen = session.jobs.submit if given is None else given
+
+    def values(waiting: NDArray[np.int64], now: float) -> Floats:
+        loop.evaluate_from_python(session.sim, code, chosen)
+        return session.sim.queue.value[: len(waiting)]
+
+    return values
+
+
+def policy_values(session: Session, policy: Policy) -> Values:
+    """Return a user's policy in the form that `Session.step_through` asks for; bad answers are errors that name it."""
+    ready, jobs = session.ready, session.jobs
+    kept, scale = ready.table, ready.scale
+
+    def values(waiting: NDArray[np.int64], now: float) -> Floats:
+        state = State(
+            now,
+            jobs.submit,
+            jobs.asked,
+            kept.procs,
+            kept.user,
+            jobs.start,
+            kept.position,
+            (ready.total - session.held()) / scale,
+            float(kept.total),
+        )
+        answer = np.asarray(policy.priority(waiting.copy(), state), dtype=np.float64)
+        if answer.shape != waiting.shape:
+            raise TracekitError(
+                f"policy {policy.name}: {len(waiting)} jobs wait, but its values have shape {answer.shape}"
+            )
+        if np.isnan(answer).any():
+            raise TracekitError(f"policy {policy.name}: priority() returned NaN (at time {now:g})")
+        return answer
+
+    return values

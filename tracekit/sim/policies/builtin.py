@@ -1,0 +1,82 @@
+"""The built-in policies: which waiting job comes first. Names, meanings and papers; `formulas` has the compiled code.
+
+s = submit time as in the trace, w = wait so far, r = estimate (seconds), n = processors; the smallest value starts
+first, ties go to the earlier submit, then to the earlier row. s or r of zero or less counts as 0.1.
+
+Your own policy is any object with a ``name`` and a ``priority`` method (`tracekit.sim.policies.protocol.Policy`); pass
+it to `tracekit.simulate`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tracekit.errors import UsageError
+from tracekit.registry import Registry
+from tracekit.sim.policies.protocol import BuiltIn, Policy
+
+_SURVEY = "Feitelson et al., Theory and practice in parallel job scheduling, JSSPP 1997"
+_TANG = "Tang et al., Fault-aware, utility-based job scheduling on Blue Gene/P systems, CLUSTER 2009"
+_CARASTAN = (
+    "Carastan-Santos & de Camargo, Obtaining dynamic scheduling policies with simulation and machine learning, SC 2017"
+)
+_LELONG = "Lelong, Reis & Trystram, Tuning EASY-backfilling queues, JSSPP 2017"
+
+FCFS = BuiltIn("fcfs", "s", "first come, first served", _SURVEY)
+LCFS = BuiltIn("lcfs", "−s", "last come, first served", _LELONG)
+SJF = BuiltIn("sjf", "r", "shortest estimate first", _SURVEY)
+LJF = BuiltIn("ljf", "−r", "longest estimate first", _LELONG)
+SMALLEST = BuiltIn("smallest", "n", "fewest processors first", _SURVEY)
+LARGEST = BuiltIn("largest", "−n", "most processors first", _LELONG)
+SAF = BuiltIn("saf", "r·n", "smallest estimated area first", _LELONG)
+LAF = BuiltIn("laf", "−r·n", "largest estimated area first", _LELONG)
+SEXP = BuiltIn("sexp", "(w+r)/n", "smallest expansion first", _LELONG)
+LEXP = BuiltIn("lexp", "−(w+r)/n", "largest expansion first", _LELONG)
+SRF = BuiltIn("srf", "r/n", "smallest ratio of estimate to processors first", _LELONG)
+LRF = BuiltIn("lrf", "−r/n", "largest ratio of estimate to processors first", _LELONG)
+WFP3 = BuiltIn("wfp3", "−(w/r)³·n", "favours long waits and large jobs", _TANG)
+UNICEP = BuiltIn("unicep", "−w/(max(log2 n, 1e−9)·r)", "favours long waits, small and short jobs", _TANG)
+F1 = BuiltIn("f1", "log10(r)·n + 870·log10(s)", "learnt by regression", _CARASTAN)
+F2 = BuiltIn("f2", "√r·n + 25600·log10(s)", "learnt by regression", _CARASTAN)
+F3 = BuiltIn("f3", "r·n + 6860000·log10(s)", "learnt by regression", _CARASTAN)
+F4 = BuiltIn("f4", "r·√n + 530000·log10(s)", "learnt by regression", _CARASTAN)
+MULTIFACTOR = BuiltIn(
+    "multifactor",
+    "−(Wage·min(w/age_max, 1) + Wsize·n/N + Wfair·2^(−usage/share) + Wqueue·q)",
+    "age, size, fair share with a half-life, and queue, weighted",
+    "Slurm's priority/multifactor",
+)
+RANDOM = BuiltIn("random", "seeded", "a random order, fixed by the seed")
+REPLAY = BuiltIn("replay", "submit_time + wait_time", "the starts that the trace itself recorded; nothing is decided")
+
+_OURS = (
+    *(FCFS, LCFS, SJF, LJF, SMALLEST, LARGEST, SAF, LAF, SEXP, LEXP, SRF, LRF, WFP3, UNICEP, F1, F2, F3, F4),
+    *(MULTIFACTOR, RANDOM, REPLAY),
+)
+#: Every policy by name; other packages add theirs by the entry point group ``tracekit.policies``.
+POLICIES: Registry[Any] = Registry(
+    "policy",
+    {policy.name: f"{__name__}:{policy.name.upper()}" for policy in _OURS},
+    group="tracekit.policies",
+)
+#: Policies that are made from an argument, such as ``agent:DIR``: a class, called with what follows the colon.
+SCHEMES: Registry[Any] = Registry("kind of policy", {"agent": "tracekit.sim.agents.policy:AgentPolicy"})
+
+
+def find(policy: str | Policy) -> BuiltIn | Policy:
+    """Return the policy of a name; an object with ``name`` and ``priority`` is one already."""
+    if not isinstance(policy, str):
+        if isinstance(policy, (BuiltIn, Policy)):
+            return policy
+        raise UsageError(f"{policy!r} is no policy: it needs a name and a method priority(queue, state)")
+    scheme, _, argument = policy.partition(":")
+    if scheme in SCHEMES:
+        if not argument:
+            raise UsageError("which agent? write agent:default for the packaged one, or agent:DIR")
+        made: BuiltIn | Policy = SCHEMES.get(scheme)(argument)
+        return made
+    found = POLICIES.get(policy)
+    made = found() if isinstance(found, type) else found
+    if not isinstance(made, (BuiltIn, Policy)):
+        raise UsageError(f"policy '{policy}' is registered as {found!r}, which has no name and priority(queue, state)")
+    return made

@@ -1,0 +1,116 @@
+"""The priority formulas, compiled; `tracekit.sim.policies.builtin` names, explains and cites each.
+
+s = submit time, w = wait so far, r = estimate (all seconds), n = processors. The smallest value starts first.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.sim.compile import jit
+from tracekit.sim.jobs import Prepared
+from tracekit.sim.switches import Switches, estimate_of
+
+Floats = NDArray[np.float64]
+
+#: Position in this tuple = the number by which compiled code knows the formula.
+NAMES = (
+    *("fcfs", "lcfs", "sjf", "ljf", "smallest", "largest", "saf", "laf", "srf", "lrf", "f1", "f2", "f3", "f4"),
+    *("sexp", "lexp", "wfp3", "unicep", "multifactor"),
+)
+CODES = {name: code for code, name in enumerate(NAMES)}
+FCFS, LCFS, SJF, LJF = (CODES[name] for name in ("fcfs", "lcfs", "sjf", "ljf"))
+SMALLEST, LARGEST, SAF, LAF = (CODES[name] for name in ("smallest", "largest", "saf", "laf"))
+SRF, LRF, SEXP, LEXP = (CODES[name] for name in ("srf", "lrf", "sexp", "lexp"))
+F1, F2, F3, F4 = (CODES[name] for name in ("f1", "f2", "f3", "f4"))
+WFP3, UNICEP, MULTIFACTOR = (CODES[name] for name in ("wfp3", "unicep", "multifactor"))
+#: From this code on the value changes while a job waits; before it, the order of two jobs is settled at submit.
+FIRST_DYNAMIC = SEXP
+#: The value is given from outside: an order, random numbers, a user's policy.
+GIVEN = -1
+
+_ALMOST_ZERO = 0.1  # what a submit time or an estimate of zero or less counts as
+
+
+@jit
+def formula(code: int, s: float, w: float, r: float, n: float) -> float:
+    """Return the value of formula ``code`` for one job."""
+    if code == FCFS:
+        return s
+    if code == LCFS:
+        return -s
+    if s <= 0:
+        s = _ALMOST_ZERO
+    if r <= 0:
+        r = _ALMOST_ZERO
+    if code == SJF:
+        return r
+    if code == LJF:
+        return -r
+    if code == SMALLEST:
+        return n
+    if code == LARGEST:
+        return -n
+    if code == SAF:
+        return r * n
+    if code == LAF:
+        return -r * n
+    if code == SRF:
+        return r / n
+    if code == LRF:
+        return -r / n
+    if code == F1:
+        return math.log10(r) * n + 870.0 * math.log10(s)
+    if code == F2:
+        return math.sqrt(r) * n + 25600.0 * math.log10(s)
+    if code == F3:
+        return r * n + 6860000.0 * math.log10(s)
+    if code == F4:
+        return r * math.sqrt(n) + 530000.0 * math.log10(s)
+    if code == SEXP:
+        return (w + r) / n
+    if code == LEXP:
+        return -(w + r) / n
+    if code == WFP3:
+        ratio = w / r
+        return -(ratio * ratio * ratio) * n
+    if code == UNICEP:
+        return -w / (max(math.log2(n), 1e-9) * r)
+    return math.nan
+
+
+@jit
+def values_at_submit(
+    code: int,
+    submit: Floats,
+    wait: Floats,
+    estimate: Floats,
+    size: Floats,
+    values: Floats,
+) -> None:
+    """Write a formula's value for every job, with the given waits, into ``values``; all (jobs,)."""
+    for job in range(len(submit)):
+        values[job] = formula(code, submit[job], wait[job], estimate[job], size[job])
+
+
+def values_for(name: str, ready: Prepared, switches: Switches) -> tuple[int, Floats | None]:
+    """Return a formula's number where values change, else `GIVEN` and one value per job (None: by submit)."""
+    submit, jobs = ready.table.submit, len(ready.table)
+    if name == "random":
+        return GIVEN, np.random.default_rng(switches.seed).permutation(jobs).astype(np.float64)
+    code = CODES[name]
+    if switches.dynamic:  # submit times may change: values are worked out from what is known at a pass
+        return code, None
+    as_coded = switches.compat == "rlscheduler" and code in (WFP3, UNICEP)
+    predicting = estimate_of(switches.estimates)[0] == "last-two"
+    if code == FCFS:
+        return GIVEN, None
+    if (code >= FIRST_DYNAMIC and not as_coded) or (predicting and code not in (LCFS, SMALLEST, LARGEST)):
+        return code, None
+    wait = -1.0 - submit if as_coded else np.zeros(jobs)  # in RLScheduler the start of a waiting job is −1
+    values = np.empty(jobs)
+    values_at_submit(code, submit, wait, ready.estimate, ready.table.procs, values)
+    return GIVEN, values

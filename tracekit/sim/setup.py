@@ -1,0 +1,40 @@
+"""One simulation to be made: prepared jobs, the rules, the machine, and where it begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.sim.jobs import Prepared
+from tracekit.sim.switches import Switches
+
+if TYPE_CHECKING:
+    from tracekit.sim.engine.capacity import MachineModel
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What a simulation is made of; it begins on an empty machine, or where things stand at ``clock``."""
+
+    ready: Prepared
+    backfill: str
+    switches: Switches  # resolved
+    machine: MachineModel | None = None  # None = a pool of processors
+    begun: Floats | None = None  # (jobs,) starts of jobs that have started before `clock`, NaN for all others
+    clock: float = -np.inf  # what has been submitted by then and not started waits
+
+
+@runtime_checkable
+class Scheduler(Protocol):
+    """A policy that schedules by itself, job by job, such as an agent."""
+
+    name: str
+
+    def schedule(self, setup: Setup, /) -> Floats:
+        """Return the start of every job, (jobs,)."""
+        ...

@@ -1,0 +1,6 @@
+"""Tasks: what an agent decides, and what it sees. A new task is a new folder.
+
+base        what a task is                  episodes      windows of a trace, ready to be played
+objectives  what is to be made small        gym           environments for Gymnasium
+pick_job/   which waiting job comes next
+"""

@@ -1,0 +1,195 @@
+"""From a trace to episodes (windows ready to be played), and what a heuristic makes of them on the same engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import TracekitError, UsageError
+from tracekit.sim.engine.capacity import MachineModel
+from tracekit.sim.jobs import Prepared, extract_jobs, prepare
+from tracekit.sim.policies.builtin import find
+from tracekit.sim.policies.protocol import BuiltIn, Policy
+from tracekit.sim.setup import Setup
+from tracekit.sim.simulate import outcome
+from tracekit.sim.switches import estimate_of
+from tracekit.sim.tasks.base import Task
+from tracekit.sim.tasks.objectives import Schedule
+from tracekit.sim.windows import Window
+from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """One window: its jobs by submit time (with a warm start, those before it that still run or wait among them)."""
+
+    window: Window
+    ready: Prepared
+    begun: Floats  # (jobs,) starts before the window begins; NaN for all that are still to start
+    opening: float  # when it begins; −inf = at the first submit
+    columns: Any  # what the task shows of the jobs
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """Which jobs count in the score: those that had not started when the window began."""
+        return np.isnan(self.begun)
+
+
+class EpisodeSource:
+    """Cuts episodes out of a trace for a task, and scores schedules of them. They are kept, so a second time is free.
+
+    Positions are rows of ``table``: the trace's own rows, less what the compatibility mode drops. ``machine`` takes the
+    place of the pool of processors.
+    """
+
+    def __init__(self, trace: Trace, task: Task, *, machine: MachineModel | None = None, keep: int = 4096) -> None:
+        switches = task.switches.resolved()
+        self.table = extract_jobs(trace, switches)
+        self.machine = machine
+        whole = prepare(self.table, switches)
+        plain = whole.table is self.table and whole.scale == 1 and estimate_of(switches.estimates)[0] != "noisy"
+        self._whole = whole if plain else None  # then an episode is a slice: nothing to sort, reject or draw
+        self._view = task.view(trace, self.table, self._whole)
+        self.task: Any = self._view.task  # with the constants of the trace, if it had none
+        self._switches, self._keep = switches, keep
+        self._episodes: dict[Window, Episode] = {}
+        self._costs: dict[tuple[Window, str], float] = {}
+        self.rejected = whole.rejected  # reason -> jobs of the whole trace that no window can hold
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    # ---- cutting -----------------------------------------------------------------------------------------------------
+
+    def episode(self, window: Window) -> Episode:
+        """Return the episode of a window; `TracekitError` if none of its jobs can be simulated."""
+        window = (int(window[0]), int(window[1]))
+        found = self._episodes.get(window)
+        if found is None:
+            while len(self._episodes) >= self._keep:
+                self._episodes.pop(next(iter(self._episodes)))
+            found = self._episodes[window] = self._make(window)
+        return found
+
+    def _prepared(self, start: int, count: int) -> Prepared:
+        jobs = self.table.window(start, count)
+        if self._whole is None:
+            return prepare(jobs, self._switches)
+        whole, rows = self._whole, slice(start, start + count)
+        return Prepared(jobs, whole.run[rows], whole.estimate[rows], whole.units[rows], 1)
+
+    def _make(self, window: Window) -> Episode:
+        start, count = window
+        warm = min(self.task.warm, start)
+        ready = self._prepared(start - warm, count + warm)
+        ours = ready.table.position >= self.table.position[start]
+        if not ours.any():
+            raise TracekitError(
+                f"window {start}:{count} holds no job that can be simulated ({_reasons(ready)}); choose another"
+            )
+        begun, opening = np.full(len(ready.table), np.nan), -np.inf
+        rows: slice | None = slice(start, start + count) if self._whole is not None else None
+        if warm:
+            opening = float(ready.table.submit[ours].min())
+            before = rows_of(ready, ready.table.submit < opening)
+            setup = Setup(before, self.task.backfill, self._switches, self.machine)
+            early = outcome(setup, find(self.task.base)).start
+            begun[ready.table.submit < opening] = np.where(early < opening, early, np.nan)
+            stays = ~(begun + ready.run <= opening)  # what has ended by then is history
+            ready, begun, rows = rows_of(ready, stays), begun[stays], None
+        return Episode(window, ready, begun, opening, self._view.columns(ready, rows))
+
+    # ---- what heuristics make of them --------------------------------------------------------------------------------
+
+    def schedule(self, window: Window, policy: str | Policy) -> Floats:
+        """Return the starts, (jobs,), that a heuristic gives the window's jobs, by the engine itself."""
+        episode = self.episode(window)
+        found = find(policy)
+        if isinstance(found, BuiltIn) and found.name == "replay":
+            raise UsageError("replay decides nothing; it cannot be compared on windows")
+        begun = episode.begun if np.isfinite(episode.opening) else None
+        setup = Setup(episode.ready, self.task.backfill, self._switches, self.machine, begun, episode.opening)
+        return outcome(setup, found).start
+
+    def cost(self, window: Window, start: Floats) -> float:
+        """Return what a schedule of a window costs by the task's objective; smaller is better."""
+        episode = self.episode(window)
+        rows = episode.counted if np.isfinite(episode.opening) else slice(None)
+        jobs = episode.ready.table
+        cost: float = self.task.objectives.cost(
+            Schedule(
+                jobs.submit[rows],
+                start[rows],
+                episode.ready.run[rows],
+                jobs.procs[rows],
+                jobs.user[rows],
+                jobs.total,
+                self._switches.bound,
+                self._switches.utilization_to == "start",
+            )
+        )
+        return cost
+
+    def policy_cost(self, window: Window, policy: str | Policy) -> float:
+        """Return the cost of a heuristic's schedule of a window; kept for policies given by name."""
+        if not isinstance(policy, str):
+            return self.cost(window, self.schedule(window, policy))
+        key = ((int(window[0]), int(window[1])), policy)
+        if key not in self._costs:
+            if len(self._costs) >= 64 * self._keep:
+                self._costs.clear()
+            self._costs[key] = self.cost(window, self.schedule(window, policy))
+        return self._costs[key]
+
+    def policy_costs(
+        self, windows: Sequence[Window], policies: Sequence[str | Policy], *, threads: int | None = None
+    ) -> Floats:
+        """Return the costs of heuristics on the same windows, (windows, policies), on all cores."""
+        for window in windows:
+            self.episode(window)  # alone: the threads below only read
+        pairs = [(window, policy) for window in windows for policy in policies]
+        threads = min(threads or os.cpu_count() or 1, len(pairs))
+        if threads <= 1:
+            costs = [self.policy_cost(*pair) for pair in pairs]
+        else:
+            first = self.policy_cost(*pairs[0])  # alone: compiles, and reports a mistake before threads are started
+            with ThreadPoolExecutor(threads) as pool:
+                costs = [first, *pool.map(lambda pair: self.policy_cost(*pair), pairs[1:])]
+        return np.array(costs, dtype=np.float64).reshape(len(windows), len(policies))
+
+    def keep_between(
+        self, windows: Sequence[Window], low: float, high: float, policy: str | None = None
+    ) -> list[Window]:
+        """Return the windows on which a heuristic (the task's base) costs more than ``low`` and less than ``high``.
+
+        RLScheduler's trajectory filter: sjf and 10 … 150. Windows where nothing is to be gained teach nothing, and
+        extreme ones drown the rest. Use it for training only: a filtered test says nothing about the trace.
+        """
+        costs = self.policy_costs(windows, [policy or self.task.base])[:, 0]
+        return [window for window, cost in zip(windows, costs, strict=True) if low < cost < high]
+
+
+def rows_of(ready: Prepared, rows: NDArray[np.bool_]) -> Prepared:
+    """Return some of the prepared jobs."""
+    if rows.all():
+        return ready
+    return dataclasses.replace(
+        ready,
+        table=ready.table.take(np.flatnonzero(rows)),
+        run=ready.run[rows],
+        estimate=ready.estimate[rows],
+        units=ready.units[rows],
+    )
+
+
+def _reasons(ready: Prepared) -> str:
+    return ", ".join(f"{reason}: {count}" for reason, count in ready.rejected.items()) or "it is empty"

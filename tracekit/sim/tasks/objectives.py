@@ -1,0 +1,167 @@
+"""What an agent is to make small: objectives by name, alone or weighted, such as ``bsld`` or ``bsld:0.7,wait:0.3``.
+
+Every objective is a cost: smaller is better, a reward is its negative. Utilisation therefore counts negative, as in
+RLScheduler (Zhang et al., SC 2020). The definitions are those of `tracekit.sim.metrics`; what those leave open
+(NaN, infinity) is settled here, because a learner cannot use it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import UnknownName, UsageError
+from tracekit.sim import metrics
+from tracekit.sim.compile import jit_internal
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """A finished window: what objectives look at. Times in seconds, arrays of shape (jobs,)."""
+
+    submit: Floats
+    start: Floats
+    run: Floats
+    procs: Floats
+    user: NDArray[np.int64]  # −1 = unknown; all jobs of unknown user count as one user's
+    total: float  # processors of the machine
+    bound: float = 10.0  # seconds, of the bounded slowdown
+    to_last_start: bool = False  # end of the utilisation: last start, or last end
+
+    @cached_property
+    def wait(self) -> Floats:
+        """Seconds from submit to start."""
+        return metrics.wait(self.submit, self.start)
+
+    @cached_property
+    def bsld(self) -> Floats:
+        """Bounded slowdown."""
+        return metrics.bounded_slowdown(self.wait, self.run, self.bound)
+
+
+def bsld(schedule: Schedule) -> float:
+    """Mean bounded slowdown."""
+    return float(schedule.bsld.mean())
+
+
+def slowdown(schedule: Schedule) -> float:
+    """Mean slowdown; a job shorter than a second counts as one of a second, else its slowdown would be infinite."""
+    return float(metrics.slowdown(schedule.wait, np.maximum(schedule.run, 1.0)).mean())
+
+
+def wait(schedule: Schedule) -> float:
+    """Mean wait, seconds."""
+    return float(schedule.wait.mean())
+
+
+def response(schedule: Schedule) -> float:
+    """Mean time from submit to end, seconds."""
+    return float((schedule.wait + schedule.run).mean())
+
+
+def utilization(schedule: Schedule) -> float:
+    """Used share of the machine, negative; 0 for a window without length."""
+    share = metrics.utilization(
+        schedule.submit,
+        schedule.start,
+        schedule.run,
+        schedule.procs,
+        schedule.total,
+        to_last_start=schedule.to_last_start,
+    )
+    return -share if math.isfinite(share) else 0.0
+
+
+def _users(schedule: Schedule) -> Floats:
+    return metrics.per_user(schedule.bsld, schedule.user - schedule.user.min(initial=0))
+
+
+def fair_mean(schedule: Schedule) -> float:
+    """Mean over users of each user's mean bounded slowdown."""
+    return float(_users(schedule).mean())
+
+
+def fair_max(schedule: Schedule) -> float:
+    """Largest over users of each user's mean bounded slowdown."""
+    return float(_users(schedule).max())
+
+
+#: Every objective by name. Add your own: a function of a `Schedule` that returns a finite number, smaller is better.
+OBJECTIVES: dict[str, Callable[[Schedule], float]] = {
+    "bsld": bsld,
+    "slowdown": slowdown,
+    "wait": wait,
+    "response": response,
+    "utilization": utilization,
+    "fair-mean": fair_mean,
+    "fair-max": fair_max,
+}
+#: Objectives that are a mean over jobs, each known when it starts; their order is known to `job_cost`.
+ADDITIVE = ("bsld", "slowdown", "wait", "response")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A weighted sum of named objectives."""
+
+    terms: tuple[tuple[str, float], ...]
+
+    def cost(self, schedule: Schedule) -> float:
+        """Return the cost of a finished window; smaller is better."""
+        return sum(weight * OBJECTIVES[name](schedule) for name, weight in self.terms)
+
+    @property
+    def additive(self) -> bool:
+        """Whether the cost is a mean over jobs, so that it can be told job by job."""
+        return all(name in ADDITIVE for name, _ in self.terms)
+
+    def weights(self) -> Floats:
+        """Return one weight for each of `ADDITIVE`, (4,); what is not additive is left out."""
+        found = np.zeros(len(ADDITIVE))
+        for name, weight in self.terms:
+            if name in ADDITIVE:
+                found[ADDITIVE.index(name)] += weight
+        return found
+
+
+def objective(text: str) -> Objective:
+    """Read ``bsld``, or names with weights: ``bsld:0.7,wait:0.3``.
+
+    >>> objective("bsld:0.7,wait:0.3").terms
+    (('bsld', 0.7), ('wait', 0.3))
+    """
+    terms = []
+    for part in text.split(","):
+        name, colon, number = part.strip().partition(":")
+        if name not in OBJECTIVES:
+            raise UnknownName("objective", name, OBJECTIVES)
+        try:
+            weight = float(number) if colon else 1.0
+        except ValueError:
+            raise UsageError(f"objective '{text}': '{number}' is no weight; write bsld:0.7,wait:0.3") from None
+        if not math.isfinite(weight):
+            raise UsageError(f"objective '{text}': a weight must be a finite number")
+        terms.append((name, weight))
+    return Objective(tuple(terms))
+
+
+@jit_internal
+def job_cost(weights: NDArray[np.float64], bound: float, wait: float, run: float) -> float:
+    """Return what one job adds to the additive objectives, weighted: the sum over jobs / their number is the cost."""
+    cost = 0.0
+    if weights[0] != 0.0:
+        cost += weights[0] * max(1.0, (wait + run) / max(run, bound))
+    if weights[1] != 0.0:
+        cost += weights[1] * (wait + max(run, 1.0)) / max(run, 1.0)
+    if weights[2] != 0.0:
+        cost += weights[2] * wait
+    if weights[3] != 0.0:
+        cost += weights[3] * (wait + run)
+    return cost

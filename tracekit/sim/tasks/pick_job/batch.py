@@ -1,0 +1,196 @@
+"""Many episodes of pick-job played at once, in compiled code.
+
+>>> import numpy as np, tracekit
+>>> trace = tracekit.sample()
+>>> task = PickJob(objective="bsld", backfill="easy")
+>>> batch = Batch(trace, task, lanes=4)
+>>> batch.reset(range(4), [(0, 64), (100, 64), (200, 64), (300, 64)])   # (first job, number of jobs) of each window
+>>> batch.features.shape, batch.mask.shape                              # (lanes, slots, features), (lanes, slots)
+((4, 128, 16), (4, 128))
+>>> request = task.feature_names.index("request")
+>>> done = batch.done
+>>> while not done.all():                                               # shortest job first, as an agent
+...     shown = np.where(batch.mask, batch.features[:, :, request], np.inf)
+...     reward, done = batch.step(shown.argmin(axis=1))                 # finished lanes are left as they are
+>>> bool(np.allclose(batch.score, batch.source.policy_costs(batch.windows, ["sjf"])[:, 0]))
+True
+>>> float(reward[done][0]) <= 0                                         # minus the cost, when a window ends
+True
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import UsageError
+from tracekit.sim.compile import log_first_compilation
+from tracekit.sim.engine.capacity import ENVIRONMENT, MachineModel, is_asked, require
+from tracekit.sim.engine.processors import ProcessorPool
+from tracekit.sim.jobs import FRACTIONS, NO_JOB
+from tracekit.sim.tasks.episodes import EpisodeSource
+from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, allocate, load_episode, rules_of
+from tracekit.sim.tasks.pick_job.lanes import begin_lanes, go_on, step_lanes
+from tracekit.sim.tasks.pick_job.task import PickJob
+from tracekit.sim.windows import Window
+from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
+
+
+class Batch:
+    """Independent windows of one trace, one per lane, stepped in one compiled call on every core.
+
+    The arrays below are allocated once and written in place; copy what is to outlive the next call. The valid slots
+    of a lane are always the first ``count[lane]``, the others are zeros. While a gap is filled under a reservation,
+    only those that may fill it are shown. Every window asks at least once. What a lane does depends on its window
+    and its actions alone, never on the number of lanes or threads.
+    """
+
+    features: NDArray[np.float32]  # (lanes, slots, features)
+    count: NDArray[np.int64]  # (lanes,) valid slots
+    mask: NDArray[np.bool_]  # (lanes, actions)
+    done: NDArray[np.bool_]  # (lanes,) the window is over (or the lane has never had one)
+    score: Floats  # (lanes,) cost of the finished window by the task's objective, smaller is better; NaN before
+    base_score: Floats  # (lanes,) cost of the base policy on it; NaN unless the reward is relative, see `baseline`
+
+    def __init__(
+        self,
+        trace: Trace | EpisodeSource,
+        task: PickJob | None = None,
+        *,
+        lanes: int,
+        threads: int | None = None,
+        machine: MachineModel | None = None,
+    ) -> None:
+        if lanes < 1:
+            raise UsageError(f"a batch needs at least one lane, not {lanes}")
+        if not isinstance(trace, EpisodeSource):
+            trace = EpisodeSource(trace, task or PickJob(), machine=machine)
+        self.source = trace
+        self.task: PickJob = self.source.task  # with the constants of the trace, if it had none
+        self.machine = self.source.machine or ProcessorPool()
+        self.lanes = lanes
+        self.threads = max(threads or os.cpu_count() or 1, 1)
+        self.windows: list[Window] = [(0, 0)] * lanes
+        self.decisions = np.zeros(lanes, np.int64)  # (lanes,) steps made in the episode so far
+        self._pool: ThreadPoolExecutor | None = None
+        self.rules = rules_of(self.task)
+        self.score, self.base_score = np.full(lanes, np.nan), np.full(lanes, np.nan)
+        self.arrays = self._allocate(1)
+        require(self.arrays.capacity, ENVIRONMENT, "environments and agents")
+        self.features, self.count, self.mask, self.done = (
+            self.arrays.features,
+            self.arrays.count,
+            self.arrays.mask,
+            self.arrays.done,
+        )
+
+    def _allocate(self, jobs: int, before: LaneArrays | None = None) -> LaneArrays:
+        units = self.source.table.total * FRACTIONS
+        return allocate(self.task, self.machine, self.lanes, jobs=jobs, units=units, before=before)
+
+    # ---- playing -----------------------------------------------------------------------------------------------------
+
+    def reset(self, lanes: Iterable[int], windows: Iterable[Window]) -> None:
+        """Begin windows, (first job, number of jobs), in some lanes and run each to its first choice."""
+        log_first_compilation("begin_lanes")
+        chosen = np.array(list(lanes), dtype=np.int64)
+        episodes = [self.source.episode(window) for window in windows]
+        if len(episodes) != len(chosen):
+            raise UsageError(f"{len(chosen)} lanes cannot begin {len(episodes)} windows")
+        most = max((len(episode.ready.table) for episode in episodes), default=0)
+        if most > self.arrays.jobs.submit.shape[1]:
+            self.arrays = self._allocate(most, self.arrays)
+        for lane, episode in zip(chosen, episodes, strict=True):
+            load_episode(self.arrays, self.machine, int(lane), episode)
+            self.windows[lane] = episode.window
+        self.score[chosen], self.base_score[chosen], self.decisions[chosen] = np.nan, np.nan, 0
+        begin_lanes(self.arrays, self.rules, chosen)
+        self.place_jobs(chosen)
+
+    def step(self, actions: NDArray[np.int64] | Sequence[int]) -> tuple[Floats, NDArray[np.bool_]]:
+        """Make one choice in every lane that is not done; return rewards (0 where done before), and who is done now."""
+        actions = np.ascontiguousarray(actions, dtype=np.int64)
+        if actions.shape != (self.lanes,):
+            raise UsageError(f"{self.lanes} lanes need as many actions, not an array of shape {actions.shape}")
+        active = ~self.done
+        skips = (actions == self.task.slots) & self.arrays.question["may_skip"]
+        wrong = active & ~skips & ((actions < 0) | (actions >= self.count))
+        if wrong.any():
+            lane = int(np.flatnonzero(wrong)[0])
+            raise UsageError(f"lane {lane}: action {actions[lane]} is not on offer, only {self.count[lane]} jobs are")
+        self._in_parts(actions)
+        self.place_jobs(range(self.lanes))
+        self.decisions += active
+        reward = np.zeros(self.lanes)
+        ended = np.flatnonzero(active & self.done)
+        for lane in map(int, ended):
+            self.score[lane] = self.source.cost(self.windows[lane], self.starts(lane))
+        if self.task.reward == "dense":
+            reward[active] = -self.arrays.question["cost"][active]
+        elif self.task.reward == "final":
+            reward[ended] = -self.score[ended]
+        else:
+            for lane in map(int, ended):
+                self.base_score[lane] = self.source.policy_cost(self.windows[lane], self.task.base)
+            reward[ended] = relative(self.score[ended], self.base_score[ended])
+        return reward, self.done.copy()
+
+    def _in_parts(self, actions: NDArray[np.int64]) -> None:
+        """Step all lanes, in as many threads as pay: a thread wants some thirty decisions to be worth its start."""
+        parts = min(self.threads, self.lanes // 32)
+        if parts <= 1:
+            step_lanes(self.arrays, self.rules, actions, 0, self.lanes)
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.threads - 1)
+        edges = [self.lanes * i // parts for i in range(parts + 1)]
+        others = [
+            self._pool.submit(step_lanes, self.arrays, self.rules, actions, edges[i], edges[i + 1])
+            for i in range(1, parts)
+        ]
+        step_lanes(self.arrays, self.rules, actions, 0, edges[1])
+        for other in others:
+            other.result()
+
+    def place_jobs(self, lanes: Iterable[int]) -> None:
+        """Let the machine model place the jobs that some lanes have stopped at, and go on there."""
+        if not is_asked(self.arrays.capacity):
+            return
+        state, kind = self.arrays.state, type(self.arrays.capacity)
+        for lane in lanes:
+            capacity, shadow = (kind(*(a[lane] for a in b)) for b in (self.arrays.capacity, self.arrays.at_shadow))
+            while (job := int(state["placing"][lane])) != NO_JOB:
+                self.machine.place(capacity, shadow if state["beside"][lane] else None, job)
+                state["placed"][lane] = job
+                go_on(self.arrays, self.rules, lane)
+
+    # ---- looking -----------------------------------------------------------------------------------------------------
+
+    def starts(self, lane: int) -> Floats:
+        """Return the starts of a lane's jobs, (jobs,) in the order of ``source.episode(window).ready``; NaN = waits."""
+        return self.arrays.jobs.start[lane, : self.arrays.length[lane]].copy()
+
+    def shown(self, lane: int) -> NDArray[np.int64]:
+        """Return the jobs in a lane's valid slots, as numbers in ``source.episode(window).ready``, (count,)."""
+        return self.arrays.visible[lane, : self.count[lane]].copy()
+
+    def baseline(self, lanes: Sequence[int] | None = None, policy: str | None = None) -> Floats:
+        """Return what a heuristic (the task's base) costs on the windows of some lanes (all)."""
+        chosen = range(self.lanes) if lanes is None else lanes
+        return self.source.policy_costs([self.windows[lane] for lane in chosen], [policy or self.task.base])[:, 0]
+
+    def questions(self, lane: int) -> int:
+        """Return how many choices a lane has been asked for in its window, the present one included."""
+        return int(self.arrays.question["asked"][lane])
+
+
+def relative(cost: Floats, base: Floats) -> Floats:
+    """Return (base − cost) / max(|base|, |cost|): 0 as good as the base policy, towards 1 better, towards −1 worse."""
+    scale = np.maximum(np.abs(base), np.abs(cost))
+    return np.divide(base - cost, scale, out=np.zeros_like(cost), where=scale > 0)

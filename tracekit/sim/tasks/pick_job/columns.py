@@ -1,0 +1,72 @@
+"""What the task pick-job shows of the jobs of an episode: features that do not change, and who is visible first."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.sim.jobs import Prepared, Table
+from tracekit.sim.policies.formulas import values_for
+from tracekit.sim.tasks.pick_job import features
+from tracekit.sim.tasks.pick_job.features import Facts
+from tracekit.trace import Trace
+
+
+class JobColumns(NamedTuple):
+    """What is known of an episode's jobs beforehand."""
+
+    fixed: NDArray[np.float32]  # (jobs, features) those that do not change
+    order: NDArray[np.int64]  # (1 or 2, jobs) jobs by the rule(s) of visibility
+    user: NDArray[np.int64]  # (jobs,) numbered from 0 within the episode, where a feature needs it
+
+
+class JobView:
+    """What a `PickJob` task shows of the jobs of one trace."""
+
+    def __init__(self, task: Any, trace: Trace, table: Table, whole: Prepared | None) -> None:
+        self.facts = features.facts_of(trace)
+        requests = np.where(table.limit > 0, table.limit, table.run)
+        constants = features.constants_of(self.facts, requests, table.total) | dict(task.constants)
+        self.task = dataclasses.replace(task, constants=constants)
+        self._fixed = None if whole is None else self._fixed_of(whole)
+        self._ranks = None if whole is None else np.argsort(visible_orders(whole, self.task), axis=1)
+
+    def _fixed_of(self, ready: Prepared) -> NDArray[np.float32]:
+        return features.fixed_columns(self.task.feature_names, ready, self.facts, self.task.constants)
+
+    def columns(self, ready: Prepared, rows: slice | None) -> JobColumns:
+        """Return what is shown of an episode's jobs; a slice of the whole trace needs no working out."""
+        if rows is None or self._fixed is None or self._ranks is None:
+            return job_columns(self.task, ready, self.facts)
+        count = rows.stop - rows.start
+        order = np.zeros((len(self._ranks), count), np.int64)
+        if count > self.task.slots:
+            order = np.argsort(self._ranks[:, rows], axis=1)
+        return JobColumns(self._fixed[rows], order, _users(ready, self.task))
+
+
+def job_columns(task: Any, ready: Prepared, facts: Facts) -> JobColumns:
+    """Work out what is shown of prepared jobs."""
+    fixed = features.fixed_columns(task.feature_names, ready, facts, task.constants)
+    return JobColumns(fixed, visible_orders(ready, task), _users(ready, task))
+
+
+def visible_orders(ready: Prepared, task: Any) -> NDArray[np.int64]:
+    """Return the jobs by each order of the rule of visibility; it matters only where more can wait than slots."""
+    jobs = len(ready.table)
+    found = np.zeros((len(task.orders), jobs), np.int64)
+    if jobs > task.slots:
+        for i, name in enumerate(task.orders):
+            given = values_for(name, ready, task.switches.resolved())[1]  # static, or PickJob would not take it
+            found[i] = np.arange(jobs) if given is None else np.argsort(given, kind="stable")
+    return found
+
+
+def _users(ready: Prepared, task: Any) -> NDArray[np.int64]:
+    user = ready.table.user
+    if "user-average" in task.feature_names:
+        user = np.unique(user, return_inverse=True)[1].astype(np.int64)
+    return user

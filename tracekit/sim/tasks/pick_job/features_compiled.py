@@ -1,0 +1,146 @@
+"""What an agent sees at this moment: the features that change, compiled. `features` defines them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracekit.sim.compile import jit_internal, jit_merged
+from tracekit.sim.engine.capacity import earliest_start, fits, free_units, lane_of, stairs, total_units
+from tracekit.sim.engine.state import FILLING, Simulation
+from tracekit.sim.tasks.pick_job.features import ALMOST_ONE, ALMOST_ZERO, CODES
+from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, PickRules, simulation_of
+
+_WAIT = CODES["wait"]
+_LONG_WAIT = CODES["long-wait"]
+_STRETCH = CODES["stretch"]
+_STARTS_NOW = CODES["starts-now"]
+_FILL = CODES["fill"]
+_DELAY = CODES["delay"]
+_FREE = CODES["free"]
+_QUEUE = CODES["queue"]
+_BACKLOG = CODES["backlog"]
+_FILLING = CODES["filling"]
+_SPARE = CODES["spare"]
+_SHADOW = CODES["shadow"]
+_IN_TIME = CODES["ends-in-time"]
+_NEXT_END = CODES["next-end"]
+_USER_AVERAGE = CODES["user-average"]
+_WAIT_SHARE = CODES["wait-share"]
+_CAN_START = CODES["can-start"]
+
+
+@jit_internal
+def observe_lane(lanes: LaneArrays, rules: PickRules, lane: int) -> None:
+    """Write features and mask of the choices on offer in a lane; a finished lane has none."""
+    count, question = lanes.count[lane], lanes.question[lane]
+    out, mask, visible, fixed = lanes.features[lane], lanes.mask[lane], lanes.visible[lane], lanes.fixed[lane]
+    width = out.shape[1]
+    for i in range(count):
+        mask[i] = True
+        for f in range(width):
+            out[i, f] = fixed[visible[i], f]
+    for i in range(count, question.filled):
+        mask[i] = False
+        for f in range(width):
+            out[i, f] = 0.0
+    if rules.skip:
+        mask[rules.slots] = question.may_skip
+    question.filled = count
+    if count > 0:
+        _write_changing(lanes, rules, lane, simulation_of(lanes, rules, lane))
+
+
+@jit_merged
+def _write_changing(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation) -> None:
+    """Write the features that change; one loop over the slots for each, all in one function: calls would cost more."""
+    count, out, visible, waits = lanes.count[lane], lanes.features[lane], lanes.visible[lane], lanes.waits[lane]
+    state, jobs, capacity, constant = sim.state[0], sim.jobs, sim.capacity, lanes.constants[0]
+    submit, size, estimate, now = jobs.submit, jobs.size, jobs.estimate, state.now
+    short, long, longest = constant.short_s, constant.long_s, constant.wait_s
+    filling = state.phase == FILLING
+    for i in range(count):
+        waits[i] = now - submit[visible[i]]
+    for f in range(out.shape[1]):
+        code = lanes.codes[f]
+        if code == 0:
+            continue
+        if code == _WAIT:
+            for i in range(count):
+                out[i, f] = waits[i] / (waits[i] + short)
+        elif code == _LONG_WAIT:
+            for i in range(count):
+                out[i, f] = waits[i] / (waits[i] + long)
+        elif code == _STRETCH:
+            for i in range(count):
+                out[i, f] = waits[i] / (waits[i] + max(estimate[visible[i]], rules.bound))
+        elif code == _WAIT_SHARE:
+            for i in range(count):
+                out[i, f] = min(waits[i] / longest, ALMOST_ONE)
+        elif code == _STARTS_NOW:
+            for i in range(count):
+                out[i, f] = 1.0 if fits(capacity, visible[i]) else 0.0
+        elif code == _CAN_START:
+            for i in range(count):
+                out[i, f] = ALMOST_ONE if fits(capacity, visible[i]) else ALMOST_ZERO
+        elif code == _FILL:
+            free = free_units(capacity)
+            for i in range(count):
+                out[i, f] = size[visible[i]] / free if fits(capacity, visible[i]) else 1.0
+        elif code == _DELAY:
+            scratch, stair = lane_of(lanes.scratch, lane), lanes.stair[lane]
+            stairs(capacity, sim.running, stair)
+            for i in range(count):
+                ahead = 0.0
+                if not fits(capacity, visible[i]):
+                    ahead = max(earliest_start(capacity, scratch, now, visible[i], sim.running, stair) - now, 0.0)
+                out[i, f] = ahead / (ahead + short) if ahead < np.inf else 1.0
+        elif code == _IN_TIME:
+            for i in range(count):
+                out[i, f] = 1.0 if filling and now + estimate[visible[i]] <= state.shadow else 0.0
+        elif code == _USER_AVERAGE:
+            _write_user_averages(lanes, lane, f)
+        else:
+            value = _of_the_machine(code, sim, short, long, constant.queue_jobs)
+            for i in range(count):
+                out[i, f] = value
+
+
+@jit_merged
+def _of_the_machine(code: int, sim: Simulation, short: float, long: float, many: float) -> float:
+    """Return a feature that is the same for every job."""
+    state, queue, running = sim.state[0], sim.queue, sim.running.tally[0].running
+    total = total_units(sim.capacity)
+    if code == _FREE:
+        return float(free_units(sim.capacity) / total)
+    if code == _QUEUE:
+        return float(queue.length[0] / (queue.length[0] + many))
+    if code == _BACKLOG:
+        work = 0.0
+        for i in range(queue.length[0]):
+            work += sim.jobs.estimate[queue.job[i]] * sim.jobs.size[queue.job[i]]
+        return float(work / (work + long * total))
+    if code == _NEXT_END:
+        if running == 0:
+            return 1.0
+        ahead = max(sim.running.limits[running - 1].time - state.now, 0.0)
+        return float(ahead / (ahead + short))
+    if state.phase == FILLING and code == _FILLING:
+        return 1.0
+    if state.phase == FILLING and code == _SPARE:
+        return float(free_units(sim.at_shadow) / total)
+    if state.phase == FILLING and code == _SHADOW:
+        ahead = max(state.shadow - state.now, 0.0)
+        return float(ahead / (ahead + short))
+    return 0.0
+
+
+@jit_internal
+def _write_user_averages(lanes: LaneArrays, lane: int, f: int) -> None:
+    by_user, user, out, visible = lanes.by_user[lane], lanes.user[lane], lanes.features[lane], lanes.visible[lane]
+    largest = 0.0
+    for each in range(len(by_user)):
+        if by_user[each, 1] > 0:
+            largest = max(largest, by_user[each, 0] / by_user[each, 1])
+    for i in range(lanes.count[lane]):
+        each = user[visible[i]]
+        out[i, f] = by_user[each, 0] / by_user[each, 1] / largest if by_user[each, 1] > 0 else 0.0

@@ -1,0 +1,214 @@
+"""The arrays of an environment's lanes: made once, grown when a longer episode comes, filled with an episode's jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.sim.compile import jit_merged
+from tracekit.sim.engine.capacity import MachineModel, lane_of
+from tracekit.sim.engine.profile import Profile, empty_profile
+from tracekit.sim.engine.running import Running, no_jobs_running
+from tracekit.sim.engine.session import rules_for
+from tracekit.sim.engine.state import Jobs, Queue, Rules, Simulation, empty_queue, initial_state
+from tracekit.sim.policies.usage import UserAccounts, no_accounts
+from tracekit.sim.tasks.pick_job import features
+
+if TYPE_CHECKING:
+    from tracekit.sim.tasks.episodes import Episode
+    from tracekit.sim.tasks.pick_job.task import PickJob
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: What is asked in a lane, and what has come of it.
+QUESTION = np.dtype(
+    [
+        ("asked", np.int64),  # choices asked for so far
+        ("filled", np.int64),  # slots that the features of the last choice filled
+        ("may_skip", np.bool_),  # whether doing nothing is on offer
+        ("drawn", np.int64),  # how often the rule of visibility was needed
+        ("cost", np.float64),  # cost of the jobs started since the last choice, by additive objectives
+        ("counted", np.float64),  # jobs that count in the cost
+    ],
+    align=True,
+)
+
+
+class PickRules(NamedTuple):
+    """The task in numbers."""
+
+    engine: Rules
+    slots: int
+    skip: bool  # may the agent do nothing?
+    ask_forced: bool  # ask also where there is only one choice
+    orders: int  # orders that the visible jobs are drawn from in turn, 1 or 2
+    bound: float  # seconds, of the bounded slowdown
+
+
+class LaneArrays(NamedTuple):
+    """Arrays of every lane: L lanes with room for J jobs, M running ones, S slots and F features.
+
+    The engine's own tuples have a leading axis of lanes here; `simulation_of` takes one lane out.
+    """
+
+    # the simulations
+    length: Ints  # (L,) jobs in use
+    units: Ints  # (L,) of the machine
+    state: NDArray[Any]  # (L,) STATE
+    jobs: Jobs  # (L, J) each
+    capacity: Any  # (L, …) each
+    at_shadow: Any  # (L, …) each
+    scratch: Any  # (L, …) each, a third capacity for what an observer tries out
+    running: Running  # (L, M) each
+    queue: Queue  # (L, J) each
+    profile: Profile  # of no use here: no conservative backfilling
+    accounts: UserAccounts  # of no use here: no policy
+    # how each episode begins
+    opening: Floats  # (L,) when; −inf = at the first submit
+    begun: Ints  # (L, J) jobs that run by then, by start …
+    begun_count: Ints  # (L,) … and how many
+    # what the observer needs
+    fixed: NDArray[np.float32]  # (L, J, F) features that do not change
+    order: Ints  # (L, 2, J) jobs by the rule(s) that decide who is visible
+    mark: Ints  # (L, J) scratch
+    stair: Ints  # (L, M + 1) scratch
+    waits: Floats  # (L, S) scratch: of the slots
+    user: Ints  # (L, J) numbered from 0 within the episode
+    by_user: Floats  # (L, U, 2) sum of bounded slowdowns and number of started jobs of each user; U = 1 if unused
+    weights: Floats  # (4,) of the additive objectives
+    codes: Ints  # (F,) which feature, see `tracekit.sim.tasks.pick_job.features.CODES`
+    constants: NDArray[Any]  # (1,) what features are divided by, by name
+    # the question
+    question: NDArray[Any]  # (L,) QUESTION
+    visible: Ints  # (L, S) job of each slot
+    count: Ints  # type: ignore[assignment]  # (L,) valid slots: the first ones; hides tuple.count, which is not needed
+    mask: NDArray[np.bool_]  # (L, S) or (L, S + 1) with skip
+    features: NDArray[np.float32]  # (L, S, F)
+    done: NDArray[np.bool_]  # (L,)
+
+
+@jit_merged
+def simulation_of(lanes: LaneArrays, rules: PickRules, lane: int) -> Simulation:
+    """Return the simulation of a lane. Views only, so this costs next to nothing."""
+    n, jobs, running, queue = lanes.length[lane], lanes.jobs, lanes.running, lanes.queue
+    return Simulation(
+        rules.engine,
+        lanes.state[lane : lane + 1],
+        Jobs(
+            jobs.submit[lane][:n],
+            jobs.run[lane][:n],
+            jobs.estimate[lane][:n],
+            jobs.asked[lane][:n],
+            jobs.size[lane][:n],
+            jobs.start[lane][:n],
+        ),
+        lane_of(lanes.capacity, lane),
+        lane_of(lanes.at_shadow, lane),
+        Running(running.ends[lane], running.limits[lane], running.tally[lane]),
+        Queue(queue.job[lane], queue.value[lane], queue.heap[lane], queue.length[lane]),
+        lanes.profile,
+        lanes.accounts,
+    )
+
+
+# ---- made and filled from Python -------------------------------------------------------------------------------------
+
+
+def rules_of(task: PickJob) -> PickRules:
+    """Return the task in numbers, for compiled code."""
+    switches = task.switches.resolved()
+    engine = rules_for(switches, task.backfill)._replace(commit=task.commit)
+    return PickRules(engine, task.slots, task.skip, task.ask_forced, len(task.orders), float(switches.bound))
+
+
+def allocate(
+    task: PickJob, machine: MachineModel, lanes: int, *, jobs: int, units: int, before: LaneArrays | None = None
+) -> LaneArrays:
+    """Make the arrays of all lanes with room for ``jobs`` on machines of ``units``.
+
+    With ``before``, go on with what its lanes hold.
+    """
+    names = task.feature_names
+    most, width = machine.most_running(jobs, units), len(names)
+    users = jobs + 1 if "user-average" in names else 1
+
+    def whole(*shape: int) -> Ints:
+        return np.zeros((lanes, *shape), np.int64)
+
+    def real(*shape: int) -> Floats:
+        return np.zeros((lanes, *shape))
+
+    constants = np.zeros(1, [(name, np.float64) for name in features.CONSTANTS])
+    for name in features.CONSTANTS:
+        constants[name] = task.constants[name]
+    capacity = machine.allocate(lanes, jobs)
+    made = LaneArrays(
+        length=whole(),
+        units=whole(),
+        state=initial_state(lanes),
+        jobs=Jobs(real(jobs), real(jobs), real(jobs), real(jobs), whole(jobs), real(jobs)),
+        capacity=capacity,
+        at_shadow=machine.twin(capacity),
+        scratch=machine.twin(capacity),
+        running=no_jobs_running(most, lanes),
+        queue=empty_queue(jobs, lanes)._replace(value=real(0)),  # no policy, no values
+        profile=empty_profile(1),
+        accounts=no_accounts(),
+        opening=real(),
+        begun=whole(jobs),
+        begun_count=whole(),
+        fixed=np.zeros((lanes, jobs, width), np.float32),
+        order=whole(2, jobs),
+        mark=whole(jobs),
+        stair=whole(most + 1),
+        waits=real(task.slots),
+        user=whole(jobs),
+        by_user=real(users, 2),
+        weights=task.objectives.weights(),
+        codes=features.codes_of(names),
+        constants=constants,
+        question=np.zeros(lanes, QUESTION),
+        visible=whole(task.slots),
+        count=whole(),
+        mask=np.zeros((lanes, task.actions), np.bool_),
+        features=np.zeros((lanes, task.slots, width), np.float32),
+        done=np.ones(lanes, np.bool_),
+    )
+    return made if before is None else _grown(before, made)
+
+
+def _grown(before: Any, made: Any) -> Any:
+    """Return the new arrays with what the old ones held; an array of the same shape stays where it is."""
+    if isinstance(made, tuple):
+        return type(made)(*(_grown(old, new) for old, new in zip(before, made, strict=True)))
+    if not isinstance(made, np.ndarray) or before.shape == made.shape:
+        return before
+    made[tuple(slice(0, length) for length in before.shape)] = before
+    return made
+
+
+def load_episode(lanes: LaneArrays, machine: MachineModel, lane: int, episode: Episode) -> None:
+    """Write an episode's jobs into the rows of a lane."""
+    ready, columns = episode.ready, episode.columns
+    count = len(ready.table)
+    lanes.length[lane], lanes.units[lane] = count, ready.total
+    given = (ready.table.submit, ready.run, ready.estimate, ready.estimate, ready.units, episode.begun)
+    for rows, values in zip(lanes.jobs, given, strict=True):
+        rows[lane, :count] = values
+    machine.load(lanes.capacity, lane, ready)
+    lanes.user[lane, :count] = columns.user
+    lanes.order[lane, : len(columns.order), :count] = columns.order
+    lanes.fixed[lane, :count] = columns.fixed
+    counted = count
+    lanes.begun_count[lane] = 0
+    if np.isfinite(episode.opening):
+        running = np.flatnonzero(~episode.counted)
+        running = running[np.argsort(episode.begun[running], kind="stable")]
+        lanes.begun[lane, : len(running)] = running
+        lanes.begun_count[lane] = len(running)
+        counted -= len(running)
+    lanes.question["counted"][lane] = counted
+    lanes.opening[lane] = episode.opening

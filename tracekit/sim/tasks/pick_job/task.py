@@ -1,0 +1,135 @@
+"""The settings of the task pick-job: which waiting job comes next.
+
+An agent is shown up to 128 waiting jobs and picks one. By default the machine decides anew at every event with EASY
+backfilling: a picked job that fits starts, and the agent is asked again at the same instant; one that does not fit
+gets the reservation, and the agent is asked which of the jobs that are not in its way shall fill the gap, until none
+is left. With ``commit`` a pick blocks until it starts, as in RLScheduler (Zhang et al., SC 2020). An agent that picks
+what a heuristic would pick makes the schedule that `tracekit.simulate` makes with the heuristic, start by start.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from tracekit.errors import UnknownName, UsageError
+from tracekit.sim.jobs import Prepared, Table
+from tracekit.sim.policies import formulas
+from tracekit.sim.policies.builtin import find
+from tracekit.sim.switches import Switches, backfill_for, estimate_of, parse_cut
+from tracekit.sim.tasks.objectives import Objective, objective
+from tracekit.sim.tasks.pick_job import features
+from tracekit.sim.tasks.pick_job.columns import JobView
+from tracekit.trace import Trace
+
+#: conservative plans all jobs at once, which leaves nothing to pick one by one.
+BACKFILLS = ("none", "easy", "easy-sjf", "rlscheduler")
+REWARDS = ("final", "relative", "dense")
+#: Rules of visibility that draw from two orders in turn; any policy whose order is settled at submit is one as well.
+ALTERNATING = {"sjf-smallest": ("sjf", "smallest")}
+
+
+@dataclass(frozen=True)
+class PickJob:
+    """The task, in plain values: `to_dict` and `from_dict` carry it into saved agents and results."""
+
+    name: ClassVar[str] = "pick-job"
+
+    slots: int = 128  # jobs that can be shown
+    observer: str = "default"  # what is shown of each: a name of `features.OBSERVERS`, or features with commas
+    visible: str = "fcfs"  # who is shown when more wait: a policy settled at submit, or sjf-smallest (RLScheduler)
+    backfill: str = "easy"  # none, easy, easy-sjf or rlscheduler; in compatibility mode easy means rlscheduler
+    commit: bool = False  # a pick blocks until it starts; else decide anew at every event
+    skip: bool = False  # one more action, the last: do nothing until the next event
+    ask_forced: bool = False  # ask also where there is only one choice
+    objective: str = "bsld"  # a name of `objectives.OBJECTIVES`, or several with weights: bsld:0.7,wait:0.3
+    reward: str = "final"  # final: −cost at the end; relative: to `base`; dense: −cost of each job when it starts
+    base: str = "sjf"  # policy that relative rewards are measured against, and that warms the machine up
+    warm: int = 0  # jobs before the window that the machine is warmed up with; 0 = it begins empty
+    switches: Switches = field(default_factory=Switches)  # of the simulation
+    constants: Mapping[str, float] = field(default_factory=dict)  # that features are divided by; else from the trace
+
+    def __post_init__(self) -> None:
+        resolved = self.switches.resolved()
+        object.__setattr__(self, "commit", self.commit or resolved.commit)
+        object.__setattr__(self, "switches", dataclasses.replace(self.switches, commit=self.commit))
+        object.__setattr__(self, "backfill", backfill_for(self.backfill, self.switches))
+        if self.backfill not in BACKFILLS:
+            raise UsageError(f"PickJob knows no backfilling '{self.backfill}'; take {', '.join(BACKFILLS)}")
+        if self.switches.dynamic:
+            raise UsageError("PickJob knows no dependencies, outages or predictions; leave these switches out")
+        if any(parse_cut(cut) != (0.0, 0.0) for cut in (self.switches.warmup, self.switches.cooldown)):
+            raise UsageError("PickJob scores every job of a window: no warmup, no cooldown ('warm' fills the machine)")
+        if estimate_of(self.switches.estimates)[0] == "last-two":
+            raise UsageError("PickJob knows no estimates 'last-two'; take requested, actual, factor:F or noisy:SIGMA")
+        if self.slots < 1:
+            raise UsageError(f"an agent must be shown at least one job, not {self.slots}")
+        if self.warm < 0:
+            raise UsageError(f"the jobs of a warm start cannot be {self.warm}")
+        if self.reward not in REWARDS:
+            raise UnknownName("reward", self.reward, REWARDS)
+        features.features_of(self.observer)
+        if not self.objectives.additive and self.reward == "dense":
+            raise UsageError(
+                f"objective '{self.objective}' is known only at the end; reward 'dense' needs a mean over jobs"
+            )
+        find(self.base)
+        for name in self.orders:
+            if name not in formulas.CODES or formulas.CODES[name] >= formulas.FIRST_DYNAMIC:
+                known = [*formulas.NAMES[: formulas.FIRST_DYNAMIC], *ALTERNATING]
+                raise UnknownName("rule of visibility", self.visible, known)
+        for name in self.constants:
+            if name not in features.CONSTANTS:
+                raise UnknownName("constant", name, features.CONSTANTS)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features of each slot, in order."""
+        return features.features_of(self.observer)
+
+    @property
+    def objectives(self) -> Objective:
+        """What is to be made small."""
+        return objective(self.objective)
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """The one or two orders that visible jobs are drawn from."""
+        return ALTERNATING.get(self.visible, (self.visible,))
+
+    @property
+    def actions(self) -> int:
+        """How many actions there are: the slots, and skip if there is one."""
+        return self.slots + int(self.skip)
+
+    def view(self, trace: Trace, table: Table, whole: Prepared | None) -> JobView:
+        """Return what an agent sees of the jobs of a trace."""
+        return JobView(self, trace, table, whole)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> PickJob:
+        """Read what `to_dict` returned; unknown names are errors."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        for name in values:
+            if name not in known:
+                raise UnknownName("setting of PickJob", name, known)
+        switches = values.get("switches", {})
+        made = switches if isinstance(switches, Switches) else Switches(**switches)
+        return cls(**{**values, "switches": made})
+
+    @classmethod
+    def rlscheduler(cls, **changes: Any) -> PickJob:
+        """Return RLScheduler's own task: committed picks, its features, its visible jobs; ``backfill`` none or easy."""
+        chosen: dict[str, Any] = {
+            "observer": "rlscheduler",
+            "visible": "sjf-smallest",
+            "backfill": "none",
+            "switches": Switches(compat="rlscheduler"),
+        }
+        return cls(**(chosen | changes))
