@@ -49,24 +49,31 @@ def both(table, policy, backfill, switches: Switches):
     ours = starts(ready, find(policy), backfill, switches)
     wrong = violations(kept.job_id, kept.submit, ours, ours + ready.run, kept.procs, kept.total)
     assert not wrong, wrong
+    return ours, np.array(by_reference(ready, policy, backfill, switches).start)
+
+
+def by_reference(ready, policy, backfill, switches: Switches, **followers):
+    """Return the reference's schedule of prepared jobs; ``followers`` are lists previous and think."""
+    kept = ready.table
     jobs = {
         "submit": kept.submit.tolist(),
         "run": ready.run.tolist(),
         "estimate": ready.estimate.tolist(),
         "procs": ready.units.tolist(),
         "user": kept.user.tolist(),
-        "total": kept.total,
         "random": np.random.default_rng(switches.seed).permutation(len(kept)).tolist(),
-        "options": MULTIFACTOR_DEFAULTS | dict(switches.options),
-        "compat": switches.compat is not None,
     }
-    theirs = reference.simulate(
-        jobs,
-        policy,
-        backfill,
+    rules = reference.Rules(
+        total=kept.total,
         commit=switches.commit,
         arrivals_first=switches.ties == "arrivals",
-        last_two=switches.estimates == "last-two",
         interval=switches.interval,
+        last_two=switches.estimates == "last-two",
+        predict=switches.predict is not None,
+        outages=switches.outages,
+        announced=switches.outages_announced,
+        outage_mode=switches.outage_mode,
+        compat=switches.compat is not None,
+        options=MULTIFACTOR_DEFAULTS | dict(switches.options),
     )
-    return ours, np.array(theirs)
+    return reference.simulate(jobs | followers, policy, backfill, rules)

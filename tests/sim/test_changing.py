@@ -7,23 +7,23 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tracekit.sim.extras import ChangingSession
 
 import tracekit
 from tracekit.errors import FormatError, UsageError
 from tracekit.sim.analysis.check import check_result, over_allocation
+from tracekit.sim.extras import ChangingSession
 from tracekit.sim.jobs import prepare
-from tracekit.sim.policies.builtin import find
+from tracekit.sim.switches import read_outages
+from tracekit.sim.policies import find
 from tracekit.sim.simulate import outcome, starts
-from tracekit.sim.switches import MULTIFACTOR_DEFAULTS, Switches, outage_steps, read_outages
+from tracekit.sim.switches import Switches, outage_steps
 
-from . import reference_changing
-from .helpers import trace_of
+from .helpers import by_reference, trace_of
 from .test_reference import tables
 
 EXAMPLES = int(os.environ.get("TRACEKIT_EXAMPLES", "22"))
 POLICIES = ["fcfs", "sjf", "wfp3", "multifactor", "random"]
-BACKFILLS = ["none", "easy", "easy-sjf", "conservative"]
+BACKFILLS = ["none", "easy", "easy-sjf", "conservative", "rlscheduler"]
 SETTINGS = settings(
     max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None
 )
@@ -68,44 +68,23 @@ def worlds(draw):
 @given(world=worlds())
 def test_the_engine_agrees_with_the_reference_and_nothing_impossible_happens(policy, backfill, world):
     table, switches = world
+    if backfill == "rlscheduler":  # knows nothing of outages
+        switches = dataclasses.replace(switches, outages=())
     ready = prepare(table, switches)
-    kept, count = ready.table, len(ready.table)
+    kept = ready.table
     session = ChangingSession(ready, backfill, switches)
     made = outcome(ready, find(policy), backfill, dataclasses.replace(switches, dependencies=True))
     previous, think = session.previous, session.followers.think
-    submit, start, run, pieces = reference_changing.simulate(
-        {
-            "submit": kept.submit.tolist(),
-            "run": ready.run.tolist(),
-            "estimate": ready.estimate.tolist(),
-            "procs": ready.units.tolist(),
-            "user": kept.user.tolist(),
-            "total": kept.total,
-            "random": np.random.default_rng(switches.seed).permutation(count).tolist(),
-            "options": dict(MULTIFACTOR_DEFAULTS),
-            "compat": False,
-        },
-        policy,
-        backfill,
-        previous=previous.tolist(),
-        think=think.tolist(),
-        outages=switches.outages,
-        mode=switches.outage_mode,
-        announced=switches.outages_announced,
-        predict=switches.predict is not None,
-        last_two=switches.estimates == "last-two",
-        commit=switches.commit,
-        interval=switches.interval,
-    )
-    np.testing.assert_array_equal(made.start, start)
-    np.testing.assert_array_equal(made.submit, submit)
-    np.testing.assert_array_equal(made.run, run)
+    slow = by_reference(ready, policy, backfill, switches, previous=previous.tolist(), think=think.tolist())
+    np.testing.assert_array_equal(made.start, slow.start)
+    np.testing.assert_array_equal(made.submit, slow.submit)
+    np.testing.assert_array_equal(made.run, slow.run)
     # invariants, also of what the reference itself does
     end = made.start + made.run
     assert (made.start >= made.submit).all()
     followers = previous >= 0
     assert (made.submit[followers] == end[previous[followers]] + think[followers]).all()
-    jobs, begin, until = (np.array(column) for column in zip(*pieces, strict=True))
+    jobs, begin, until = (np.array(column) for column in zip(*slow.pieces, strict=True))
     if switches.outages and switches.outage_mode != "drain":
         times, away = outage_steps(switches.outages, kept.total)
         begin, until = np.append(begin, times[:-1]), np.append(until, times[1:])
@@ -126,8 +105,8 @@ def test_nothing_changes_where_nothing_changes(policy, backfill, table, manner):
     plain = starts(ready, find(policy), backfill, switches)
     for extra in ({"dependencies": True}, {"outages": ((-9.0, -8.0, 1.0),)}):
         changed = dataclasses.replace(switches, **extra)
-        if changed.interval and changed.outages:
-            continue  # ticks are counted from the first event, which would be the outage
+        if changed.outages and (changed.interval or backfill == "rlscheduler"):
+            continue  # ticks are counted from the first event, which would be the outage; rlscheduler knows none
         np.testing.assert_array_equal(starts(ready, find(policy), backfill, changed), plain)
 
 
