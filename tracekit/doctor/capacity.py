@@ -10,7 +10,7 @@ from tracekit import stats
 from tracekit.doctor.finding import DAY, WEEK, CannotLook, Finding, submits, when
 from tracekit.plots.recorded import Recorded
 from tracekit.plots.style import NothingToDraw
-from tracekit.sim.metrics import steps
+from tracekit.stats import steps
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace

@@ -14,7 +14,7 @@ from tracekit.doctor.header import header_times, is_cleaned
 from tracekit.doctor.silence import FEW_JOBS, find_silences
 from tracekit.plots.recorded import Recorded
 from tracekit.plots.style import NothingToDraw
-from tracekit.sim.metrics import steps
+from tracekit.stats import steps
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace

@@ -10,6 +10,7 @@ import pandas as pd
 
 from tracekit import stats
 from tracekit.doctor.finding import DAY, LAST_DATE, CannotLook, Finding, Severity, counted, submits
+from tracekit.stats import steps
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace
@@ -141,7 +142,6 @@ def most_in_use(trace: Trace) -> float:
     """Return what the recorded starts and ends had in use for all but a thousandth of the time; 0 where unknown."""
     from tracekit.plots.recorded import Recorded
     from tracekit.plots.style import NothingToDraw
-    from tracekit.sim.metrics import steps
 
     try:
         seen = Recorded.of(trace)

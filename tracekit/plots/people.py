@@ -20,8 +20,7 @@ from tracekit.plots.style import (
     new_figure,
     seconds_axis,
 )
-from tracekit.sim.metrics import steps
-from tracekit.stats import work
+from tracekit.stats import steps, work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -22,7 +22,8 @@ from tracekit.plots.style import (
     time_unit,
     top_of,
 )
-from tracekit.sim.metrics import bounded_slowdown, steps
+from tracekit.sim.metrics import bounded_slowdown
+from tracekit.stats import steps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
