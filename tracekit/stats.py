@@ -81,6 +81,14 @@ def hour_of_week(trace: Trace) -> NDArray[np.int64]:
     return (stamps.dayofweek * 24 + stamps.hour).to_numpy().astype(np.int64)
 
 
+def kinds(trace: Trace) -> NDArray[np.int64]:
+    """Return each job's kind as a code: same size and same limit (same run time to a factor 1.1 where limits lack)."""
+    limit, run = trace.column("req_time"), trace.column("run_time")
+    length = limit if np.isfinite(limit).mean() > 0.5 else np.round(np.log(np.maximum(run, 1.0)) / np.log(1.1))
+    table = pd.DataFrame({"size": np.nan_to_num(trace.sizes(), nan=-1), "length": np.nan_to_num(length, nan=-1)})
+    return np.asarray(table.groupby(["size", "length"], sort=False).ngroup().to_numpy(), dtype=np.int64)
+
+
 def steps(begin: Floats, end: Floats, amount: Floats | None = None) -> tuple[Floats, Floats]:
     """Return a sum of overlapping intervals as steps: (times, level from each time to the next).
 

@@ -13,7 +13,7 @@ from tracekit.stats import steps
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from tracekit.plots.recorded import Recorded
+    from tracekit.recorded import Recorded
     from tracekit.sim.simulate import SimResult
 
 
