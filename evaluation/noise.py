@@ -23,6 +23,28 @@ FEWEST_JOBS = 5  # in each half, below which there is no noise floor
 
 
 @dataclass(frozen=True)
+class Scoring:
+    """How scores are made: the metrics, their setting, what runs one of them, and what is called after each step."""
+
+    metrics: Sequence[Metric]
+    setting: Setting
+    run: Run
+    tick: Tick
+
+    @property
+    def cheap(self) -> list[Metric]:
+        """The metrics that are worked out anew for every draw."""
+        return [metric for metric in self.metrics if metric.resampled]
+
+    def merged(self, metrics: Iterable[Metric], real: View, synth: View) -> dict[str, Score]:
+        """Return the scores of some metrics in one table."""
+        found: dict[str, Score] = {}
+        for metric in metrics:
+            found.update(self.run(metric, real, synth, self.setting))
+        return found
+
+
+@dataclass(frozen=True)
 class Floor:
     """What one key comes to between halves of the real trace."""
 
@@ -40,13 +62,6 @@ class Floor:
         if score.better == "higher":
             return score.value >= self.low
         return self.low <= score.value <= self.high
-
-
-def _merged(metrics: Iterable[Metric], real: View, synth: View, setting: Setting, run: Run) -> dict[str, Score]:
-    found: dict[str, Score] = {}
-    for metric in metrics:
-        found.update(run(metric, real, synth, setting))
-    return found
 
 
 def _spreads(draws: Iterable[Mapping[str, Score]]) -> dict[str, float]:
@@ -74,10 +89,8 @@ def _own_range(score: Score, whole: float, spread: float) -> tuple[float, float]
     return (min(known), max(known)) if np.isfinite(spread) else (NAN, NAN)
 
 
-def noise_floor(
-    metrics: Sequence[Metric], real: View, setting: Setting, times: int, rng: np.random.Generator, run: Run, tick: Tick
-) -> tuple[dict[str, Floor], str]:
-    """Score real odd weeks against real even weeks and say how it was cut; `tick`: once a metric and once a draw."""
+def noise_floor(scoring: Scoring, real: View, times: int, rng: np.random.Generator) -> tuple[dict[str, Floor], str]:
+    """Score real odd weeks against real even weeks and say how it was cut; a step is a metric, or one of the draws."""
     blocks, odd, even, how = halves(real)
     sizes = np.diff(blocks.edges)
     if min(sizes[odd].sum(), sizes[even].sum()) < FEWEST_JOBS:
@@ -85,25 +98,25 @@ def noise_floor(
     first, second = blocks.lay(odd), blocks.lay(even)
     floors: dict[str, Floor] = {}
     scores: dict[str, Score] = {}
-    cheap = [metric for metric in metrics if metric.resampled]
-    for metric in metrics:
+    cheap = scoring.cheap
+    for metric in scoring.metrics:
         if metric.family == "privacy":
-            found = _stranger(metric, real, setting, run)
+            found = _stranger(metric, real, scoring)
         else:
-            found = dict(run(metric, first, second, setting))
+            found = dict(scoring.run(metric, first, second, scoring.setting))
         if metric.resampled:
             scores.update(found)
         else:
             for key, s in found.items():
                 low, high = (min(s.low, s.real), max(s.high, s.real)) if s.better == "real" else (s.low, s.high)
                 floors[key] = Floor(s.value, low, high, s.note or how)
-        tick()
+        scoring.tick()
     draws = []
     for a, b in zip(resampled(blocks, odd, rng, times), resampled(blocks, even, rng, times), strict=True):
-        draws.append(_merged(cheap, a, b, setting, run))
-        tick()
+        draws.append(scoring.merged(cheap, a, b))
+        scoring.tick()
     spreads = _spreads(draws)
-    whole = _merged([m for m in cheap if isinstance(m, Quantity)], real, real, setting, run)
+    whole = scoring.merged([m for m in cheap if isinstance(m, Quantity)], real, real)
     for key, score in scores.items():
         spread = spreads.get(key, NAN)
         ends = (
@@ -115,35 +128,32 @@ def noise_floor(
     return floors, how
 
 
-def _stranger(metric: Metric, real: View, setting: Setting, run: Run) -> dict[str, Score]:
+def _stranger(metric: Metric, real: View, scoring: Scoring) -> dict[str, Score]:
     """Score one half of the hold-out as if it were synthetic, the other half being the hold-out: no copies there."""
-    if setting.holdout is None:
+    holdout = scoring.setting.holdout
+    if holdout is None:
         return {}
-    blocks, odd, even, _ = halves(setting.holdout)
-    found = run(metric, real, blocks.lay(even), replace(setting, holdout=blocks.lay(odd)))
+    blocks, odd, even, _ = halves(holdout)
+    found = scoring.run(metric, real, blocks.lay(even), replace(scoring.setting, holdout=blocks.lay(odd)))
     return {key: replace(score, note="one half of the hold-out against the other") for key, score in found.items()}
 
 
 def with_intervals(
-    metrics: Sequence[Metric],
+    scoring: Scoring,
     real: View,
     synth: View,
     scores: Mapping[str, Score],
-    setting: Setting,
     times: int,
     rng: np.random.Generator,
-    run: Run,
-    tick: Tick,
 ) -> dict[str, Score]:
     """Return the scores with intervals from drawing the synthetic trace's weeks (or tenths, when it is short) anew."""
     if times < 5 or len(synth) < 100 or not synth.span > 0:
         return dict(scores)
-    cheap = [metric for metric in metrics if metric.resampled]
     blocks = Blocks.cut(synth, WEEK if synth.span >= 10 * WEEK else synth.span / 10 * (1 - 1e-9))
     draws = []
     for view in resampled(blocks, np.arange(len(blocks)), rng, times):
-        draws.append(_merged(cheap, real, view, setting, run))
-        tick()
+        draws.append(scoring.merged(scoring.cheap, real, view))
+        scoring.tick()
     spreads = _spreads(draws)
     return {
         key: score.with_interval(*_interval(score, spreads[key]))

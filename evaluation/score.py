@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.base import FAMILIES, METRICS, NAN, Metric, Score, Setting, absent
-from evaluation.noise import Floor, noise_floor, with_intervals
+from evaluation.noise import Floor, Scoring, noise_floor, with_intervals
 from evaluation.view import View, prepare
 from tracekit.errors import TracekitError, UnknownName, UsageError
 from tracekit.trace import Trace, check_trace
@@ -225,6 +225,7 @@ def score(
     def run(metric: Metric, a: View, b: View, how: Setting) -> dict[str, Score]:
         return metric(a, b, setting=how, rng=np.random.default_rng([seed, zlib.crc32(metric.name.encode())]))
 
+    scoring = Scoring(metrics, setting, run, steps)
     family: dict[str, str] = {}
     scored: list[Scored] = []
     for view in theirs:
@@ -238,11 +239,11 @@ def score(
         if len(scored) < len(traces):
             steps.doing(f"{view.name}: intervals")
             rng = np.random.default_rng([seed, 1])
-            found = with_intervals(metrics, ours, view, found, setting, draws[1], rng, run, steps)
+            found = with_intervals(scoring, ours, view, found, draws[1], rng)
         scored.append(Scored(view.name, len(view) + view.dropped, found))
     steps.doing("noise floor")
     rng = np.random.default_rng([seed, 2])
-    floors, how = noise_floor(metrics, ours, setting, draws[0], rng, run, steps) if floor else ({}, "not asked for")
+    floors, how = noise_floor(scoring, ours, draws[0], rng) if floor else ({}, "not asked for")
     for one in scored:  # what only another trace has is missing here, and says so
         for key in family:
             one.scores.setdefault(key, absent("cannot be computed for this trace"))

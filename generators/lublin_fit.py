@@ -11,13 +11,22 @@ from numpy.typing import NDArray
 from scipy import optimize, special
 
 from generators.common import check_jobs
-from generators.lublin import BUCKET, BUCKETS, DAY, JobType, Limits, State, day_weights, first_gamma_share, to_busy
+from generators.lublin_model import (
+    BUCKET,
+    BUCKETS,
+    DAY,
+    Floats,
+    JobType,
+    Limits,
+    State,
+    day_weights,
+    first_gamma_share,
+    to_busy,
+)
 from tracekit import stats
 from tracekit.errors import TracekitError
 from tracekit.schema import SIZE_COLUMNS, STATUSES
 from tracekit.trace import Trace
-
-Floats = NDArray[np.float64]
 
 #: A limit counts as reached from this many seconds below it on: schedulers look only once in a while.
 REACHED_WITHIN = 60.0

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from generators import lublin, tsafrir
+from generators import lublin_model, tsafrir
 from tracekit.machine import Machine
 from tracekit.schema import STATUSES, status_codes
 from tracekit.trace import Trace
@@ -76,9 +76,9 @@ class Templates:
     """An endless supply of templates: Lublin's sizes and run times, each under one of Tsafrir's modal limits."""
 
     def __init__(self, rng: np.random.Generator, *, supply: int = 4000) -> None:
-        kind = replace(lublin.one_type(PROCS), longest=float(np.log(LONGEST_LIMIT)))
-        self.procs = lublin.sample_sizes(kind, supply, rng)
-        self.log_run = lublin.sample_log_runs(kind, self.procs, rng)
+        kind = replace(lublin_model.one_type(PROCS), longest=float(np.log(LONGEST_LIMIT)))
+        self.procs = lublin_model.sample_sizes(kind, supply, rng)
+        self.log_run = lublin_model.sample_log_runs(kind, self.procs, rng)
         fair = self.procs * np.exp(self.log_run) <= MOST_WORK
         self.procs, self.log_run = self.procs[fair], self.log_run[fair]
         # Users ask for more than their jobs usually need; some ask for too little, and meet their limit often.
@@ -164,10 +164,10 @@ def _submits(session: NDArray[np.intp], since: Floats, span: float, rng: np.rand
 
     ``session`` and ``since`` say to which session each job belongs and how long after its start it is submitted.
     """
-    day = lublin.day_weights(lublin.one_type(PROCS))
+    day = lublin_model.day_weights(lublin_model.one_type(PROCS))
     week = np.concatenate([weight * day for weight in WEEK])  # 336 half-hours from Monday 0:00
-    edges = np.concatenate([[0.0], np.cumsum(week / week.mean())]) * lublin.BUCKET
-    clock, length = np.arange(len(edges)) * lublin.BUCKET, edges[-1]
+    edges = np.concatenate([[0.0], np.cumsum(week / week.mean())]) * lublin_model.BUCKET
+    clock, length = np.arange(len(edges)) * lublin_model.BUCKET, edges[-1]
     place = np.sort(rng.random(session.max() + 1))
 
     def submits(busy_span: float) -> Floats:

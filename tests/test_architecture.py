@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
 from shared_data import ROOT
+
+from tracekit.registry import imported
 
 ROOMS = ("tracekit", "swf", "generators", "evaluation")
 CORE = {"trace", "machine", "schema", "errors", "registry", "files", "stats", "validation", "transform", "cleaning"}
@@ -16,6 +20,26 @@ PICTURES = ("tracekit/plots/", "evaluation/figures/")
 #: The experiment looks models up by name, and the processes that do its tasks fit them.
 EXPERIMENTS = ("evaluation/experiment/study.py", "evaluation/experiment/steps.py")
 LEARNING = ("tracekit/sim/env.py", "tracekit/sim/agents/", "generators/")
+#: The order inside tracekit, lowest first: a module imports its own layer and lower ones only. An entry stands for a
+#: module, or for a package and all that is in it; where two entries fit, the longer one counts.
+LAYERS = (
+    ("errors",),
+    ("registry", "schema", "files", "catalog"),
+    ("machine", "download"),
+    ("trace",),
+    ("stats", "validation", "anonymize"),
+    ("recorded", "transform"),
+    ("doctor",),
+    ("cleaning",),
+    ("sim",),
+    ("plots", "service", "environment"),
+    ("api", "demo"),
+    ("cli", "__main__"),
+)
+#: Packages that count as one module: cycles within them are not looked for, cycles through them are.
+ONE_PIECE = ("tracekit.sim",)
+#: Where an import stands, by importing and by imported module.
+Arrows = dict[str, dict[str, str]]
 
 
 def sources() -> list[Path]:
@@ -43,10 +67,7 @@ def test_imports_follow_the_arrows(path: Path) -> None:
     rooms = {room for room in ROOMS for name in names if inside(name, room)}
     ours = {name for name in names if inside(name, "tracekit") and name != "tracekit"}
     if place.startswith("tracekit/") and not place.startswith(DOORS):
-        outside = rooms - {"tracekit"}
-        if place == "tracekit/trace.py":  # load and save go through `import tracekit`, the front door
-            assert not outside
-        assert not outside, f"{place} imports {outside}"
+        assert rooms <= {"tracekit"}, f"{place} imports {rooms - {'tracekit'}}"
     if place.startswith("swf/"):
         assert rooms <= {"tracekit", "swf"}
         assert {name.split(".")[1] for name in ours} <= CORE
@@ -62,6 +83,148 @@ def test_imports_follow_the_arrows(path: Path) -> None:
         assert not any(inside(name, package) for name in names for package in ("matplotlib", "seaborn")), place
     if not place.startswith(LEARNING):
         assert not any(inside(name, package) for name in names for package in ("torch", "gymnasium")), place
+
+
+# ---- no cycles, and layers inside tracekit ---------------------------------------------------------------------------
+
+
+def modules(root: Path, rooms: Sequence[str]) -> dict[str, Path]:
+    """Return the files of all modules by dotted name; a package is its ``__init__.py``."""
+    paths = sorted(path for room in rooms for path in (root / room).rglob("*.py"))
+    dotted = {path: ".".join(path.relative_to(root).with_suffix("").parts) for path in paths}
+    return {name.removesuffix(".__init__"): path for path, name in dotted.items()}
+
+
+def targets(node: ast.stmt, package: str) -> list[tuple[str, ...]]:
+    """Return for each name of an import what it may mean, as dotted names; the first one that is a module counts."""
+    if isinstance(node, ast.Import):
+        return [(alias.name,) for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    base = node.module or ""
+    if node.level:
+        above = package.rsplit(".", node.level - 1)[0]
+        base = f"{above}.{base}" if base else above
+    return [(f"{base}.{alias.name}", base) for alias in node.names]
+
+
+@cache
+def arrows(root: Path = ROOT, rooms: tuple[str, ...] = ROOMS) -> Arrows:
+    """Return who imports whom, lazily or for types alone as well.
+
+    ``from package import module`` leads to the module. What is taken from tracekit itself, the lazy front door, is no
+    arrow, and neither is a name that is looked up (`tracekit.registry`).
+    """
+    known = modules(root, rooms)
+    found: Arrows = {name: {} for name in known}
+    for name, path in known.items():
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        for node in ast.walk(ast.parse(path.read_text())):
+            for options in targets(node, package) if isinstance(node, ast.stmt) else ():
+                other = next((option for option in options if option in known), None)
+                if other not in (None, "tracekit", name):
+                    found[name].setdefault(str(other), f"{path.relative_to(root).as_posix()}:{node.lineno}")
+    return found
+
+
+def joined(graph: Arrows, packages: Sequence[str]) -> Arrows:
+    """Return the arrows with each of these packages as one module."""
+
+    def owner(name: str) -> str:
+        return next((package for package in packages if inside(name, package)), name)
+
+    found: Arrows = {owner(name): {} for name in graph}
+    for name, others in graph.items():
+        for other, place in others.items():
+            if owner(name) != owner(other):
+                found[owner(name)].setdefault(owner(other), place)
+    return found
+
+
+def cycles(graph: Arrows) -> Iterator[list[str]]:
+    """Yield cycles until every module that is part of one was named: the shortest way back for the first of each."""
+    seen: set[str] = set()
+    for start in sorted(graph):
+        before = {start: ""}  # each module that the start leads to, and the one from which it is reached
+        queue = [start] if start not in seen else []
+        for name in queue:
+            if start in graph[name]:
+                way = [name]
+                while way[-1] != start:
+                    way.append(before[way[-1]])
+                seen |= set(way)
+                yield way[::-1]
+                break
+            new = [other for other in sorted(graph[name]) if other not in before]
+            before |= dict.fromkeys(new, name)
+            queue += new
+
+
+def told(graph: Arrows, way: list[str]) -> str:
+    steps = zip(way, [*way[1:], way[0]], strict=True)
+    return "\n".join(f"  {name} imports {other}  ({graph[name][other]})" for name, other in steps)
+
+
+def test_no_modules_import_each_other() -> None:
+    graph = joined(arrows(), ONE_PIECE)
+    found = [told(graph, way) for way in cycles(graph)]
+    assert not found, "import cycles:\n" + "\n\n".join(found)
+
+
+def layer(name: str) -> int:
+    """Return the layer of a module of tracekit, from 0."""
+    places = {f"tracekit.{entry}": k for k, entries in enumerate(LAYERS) for entry in entries}
+    fits = [entry for entry in places if inside(name, entry)]
+    assert fits, f"{name} stands in no layer"
+    return places[max(fits, key=len)]
+
+
+def test_layers_of_tracekit_import_downwards() -> None:
+    wrong = [
+        f"{name} imports {other}, which is above it  ({place})"
+        for name, others in arrows().items()
+        for other, place in others.items()
+        if name.startswith("tracekit.") and other.startswith("tracekit.") and layer(other) > layer(name)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_module_of_tracekit_stands_in_a_layer_and_every_layer_is_there() -> None:
+    ours = [name for name in arrows() if name.startswith("tracekit.")]
+    assert all(layer(name) >= 0 for name in ours)
+    for entry in (f"tracekit.{entry}" for entries in LAYERS for entry in entries):
+        assert any(inside(name, entry) for name in ours), f"{entry} is no module"
+
+
+def test_cycles_are_found(tmp_path: Path) -> None:
+    texts = {
+        "a/__init__.py": "",
+        "a/top.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a.b import C\n",
+        "a/b/__init__.py": "from .c import C\n",
+        "a/b/c.py": "def late():\n    from .. import top\n",
+        "a/d.py": "import a\nfrom a import b, top\n",
+    }
+    for place, text in texts.items():
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text(text)
+    graph = arrows(tmp_path, ("a",))
+    assert set(graph["a.d"]) == {"a", "a.b", "a.top"}
+    assert list(cycles(graph)) == [["a.b", "a.b.c", "a.top"]]
+    assert "a.b.c imports a.top  (a/b/c.py:2)" in told(graph, ["a.b", "a.b.c", "a.top"])
+    assert list(cycles(joined(graph, ["a.b"]))) == [["a.b", "a.top"]]
+    assert not list(cycles(graph | {"a.top": {}}))
+
+
+def test_what_is_looked_up_by_name_is_there() -> None:
+    found = 0
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+                name = getattr(node.args[0], "value", None)
+                if isinstance(name, str) and node.func.id in ("imported", "picture"):
+                    found += 1
+                    assert callable(imported(name if ":" in name else f"tracekit.plots.evidence:{name}")), path
+    assert found
 
 
 def test_sdv_is_imported_by_its_adapter_only() -> None:

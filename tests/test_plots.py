@@ -14,8 +14,9 @@ from tracekit import Machine, Trace, plots
 from tracekit.errors import UnknownName
 from tracekit.plots.outcomes import by_length, by_size
 from tracekit.plots.people import _run_lengths, _top_shares, queue_met
-from tracekit.plots.recorded import Recorded, load_experienced
+from tracekit.plots.recorded import load_experienced
 from tracekit.plots.style import thinned, top_of
+from tracekit.recorded import Recorded
 
 Run = Callable[..., tuple[int, str, str]]
 

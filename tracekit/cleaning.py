@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tracekit.doctor import mending
 from tracekit.errors import FormatError, UnknownName, UsageError
 from tracekit.files import read_toml
 from tracekit.schema import SIZE_COLUMNS
@@ -73,18 +74,6 @@ def _round_counts(trace: Trace) -> tuple[Trace, int]:
     return (trace.assign(rounded), int(found.sum())) if found.any() else (trace, 0)
 
 
-def _mending(name: str) -> Callable[..., tuple[Trace, int]]:
-    """Return a function of `tracekit.doctor.mending`, imported when it is first used."""
-
-    def apply(trace: Trace, *arguments: str) -> tuple[Trace, int]:
-        from tracekit.doctor import mending
-
-        changed: tuple[Trace, int] = getattr(mending, name)(trace, *arguments)
-        return changed
-
-    return apply
-
-
 _RULES = (
     Rule("sort-by-submit", "put the jobs into order of submit time, ties as they stand in the file", _sort),
     _drop("missing-submit-time"),
@@ -108,38 +97,38 @@ _RULES = (
     Rule(
         "drop-jobs",
         "remove the jobs that a filter describes: drop-jobs:user=374 and job>14968 and job<28553",
-        _mending("drop_jobs"),
+        mending.drop_jobs,
         "drop-jobs:user=374 and job>14968 and job<28553",
     ),
-    Rule("drop-flurries", "remove bursts of single users that dominate the log for a while", _mending("drop_flurries")),
+    Rule("drop-flurries", "remove bursts of single users that dominate the log for a while", mending.drop_flurries),
     Rule(
         "drop-duplicated-blocks",
         "remove the second copy of blocks of records that stand twice",
-        _mending("drop_duplicated_blocks"),
+        mending.drop_duplicated_blocks,
     ),
-    Rule("mend-jumps", "set the clock right where submit times jump back, and sort", _mending("mend_jumps")),
+    Rule("mend-jumps", "set the clock right where submit times jump back, and sort", mending.mend_jumps),
     Rule(
         "shift-submits",
         "move submit times by some seconds: shift-submits:-3600 where submit>=1000, and sort",
-        _mending("shift_submits"),
+        mending.shift_submits,
         "shift-submits:-3600 where submit>=1000",
     ),
     Rule(
         "cut-outages",
         "close outages of a day and more: later submits move earlier by whole weeks, or days",
-        _mending("cut_outages"),
+        mending.cut_outages,
     ),
     Rule(
         "set-machine",
         "correct the machine, not the jobs: set-machine:procs=128; also nodes, gpus, epoch",
-        _mending("set_machine"),
+        mending.set_machine,
         "set-machine:procs=128",
     ),
-    Rule("recount-header", "write the true number of jobs into MaxJobs and MaxRecords", _mending("recount_header")),
+    Rule("recount-header", "write the true number of jobs into MaxJobs and MaxRecords", mending.recount_header),
     Rule(
         "convert-units",
         "convert a column from another unit: convert-units:run_time=minutes, req_mem=bytes, procs=nodes",
-        _mending("convert_units"),
+        mending.convert_units,
         "convert-units:run_time=minutes",
     ),
 )

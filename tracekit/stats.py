@@ -1,4 +1,7 @@
-"""Numbers about one trace: load, utilisation, sizes, users, quantiles. Pure functions; NaN is what cannot be known."""
+"""Numbers about one trace: load, utilisation, sizes, users, quantiles, use over time.
+
+Pure functions; NaN is what cannot be known.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from numpy.typing import NDArray
 
 from tracekit.schema import COLUMNS
 from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
 
 #: A calendar before 1980 means that the epoch is a placeholder (``UnixStartTime: 0``), not a date.
 _OLDEST_LOG = 315_532_800.0
@@ -24,7 +29,7 @@ def span(trace: Trace) -> float:
     return float(submit.max() - submit.min()) if len(submit) else float("nan")
 
 
-def work(trace: Trace) -> NDArray[np.float64]:
+def work(trace: Trace) -> Floats:
     """Return each job's size × run time in unit-seconds; a job with either unknown or negative counts as 0."""
     size, run = trace.sizes(), trace.column("run_time")
     return np.where((size > 0) & (run > 0), size * run, 0.0)
@@ -76,7 +81,27 @@ def hour_of_week(trace: Trace) -> NDArray[np.int64]:
     return (stamps.dayofweek * 24 + stamps.hour).to_numpy().astype(np.int64)
 
 
-def describe(values: NDArray[np.float64]) -> dict[str, float] | None:
+def kinds(trace: Trace) -> NDArray[np.int64]:
+    """Return each job's kind as a code: same size and same limit (same run time to a factor 1.1 where limits lack)."""
+    limit, run = trace.column("req_time"), trace.column("run_time")
+    length = limit if np.isfinite(limit).mean() > 0.5 else np.round(np.log(np.maximum(run, 1.0)) / np.log(1.1))
+    table = pd.DataFrame({"size": np.nan_to_num(trace.sizes(), nan=-1), "length": np.nan_to_num(length, nan=-1)})
+    return np.asarray(table.groupby(["size", "length"], sort=False).ngroup().to_numpy(), dtype=np.int64)
+
+
+def steps(begin: Floats, end: Floats, amount: Floats | None = None) -> tuple[Floats, Floats]:
+    """Return a sum of overlapping intervals as steps: (times, level from each time to the next).
+
+    With start, end and processors that is the machine's usage, which power and energy are integrals of; with submit
+    and start, the length of the queue. Between two times nothing changes; the last level is 0.
+    """
+    amount = np.ones(len(begin)) if amount is None else amount.astype(np.float64)
+    times, where = np.unique(np.concatenate((begin, end)), return_inverse=True)
+    change = np.bincount(where, weights=np.concatenate((amount, -amount)), minlength=len(times))
+    return times, np.cumsum(change)
+
+
+def describe(values: Floats) -> dict[str, float] | None:
     """Return mean, median, p90, p99 and maximum of the known values, or None if there are none."""
     known = values[np.isfinite(values)]
     if not len(known):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
 from tracekit.machine import Machine, Unit
+from tracekit.registry import imported
 from tracekit.schema import BY_NAME, COLUMNS, conform
-
-if TYPE_CHECKING:
-    from tracekit.validation import Problem
 
 SizeFrom = Literal["requested", "allocated", "max"]
 Array = NDArray[Any]
@@ -30,7 +28,8 @@ class Trace:
     """Jobs of one machine. Columns and units are those of `tracekit.schema.COLUMNS`.
 
     ``history`` lists what was done since the jobs were read or made; it travels with the trace into every format
-    that can hold a remark. Methods return new traces; none changes this one.
+    that can hold a remark. Methods return new traces; none changes this one. Those that are short for a function of
+    another module name it as ``module:function``: these modules know the Trace, so it looks them up when asked.
     """
 
     jobs: pd.DataFrame  # one row per job, in the source's order
@@ -117,21 +116,18 @@ class Trace:
 
     def offered_load(self) -> float:
         """Return demand over capacity while jobs were arriving; NaN when the machine's size is unknown."""
-        from tracekit import stats
-
-        return stats.offered_load(self)
+        load: float = imported("tracekit.stats:offered_load")(self)
+        return load
 
     def summary(self) -> dict[str, Any]:
         """Return what `tracekit info` shows, as plain values."""
-        from tracekit import stats
-
-        return stats.summary(self)
+        facts: dict[str, Any] = imported("tracekit.stats:summary")(self)
+        return facts
 
     def validate(self) -> list[Problem]:
         """List every kind of problem with its count, first rows and the cleaning rule that would mend it."""
-        from tracekit import validation
-
-        return validation.validate(self)
+        problems: list[Problem] = imported("tracekit.validation:validate")(self)
+        return problems
 
     def equals(self, other: Trace) -> bool:
         """Tell whether two traces hold the same jobs on the same machine, whatever their history."""
@@ -141,9 +137,8 @@ class Trace:
 
     def clean(self, rules: Sequence[str]) -> Trace:
         """Apply named cleaning rules in order; each one's count goes into the history."""
-        from tracekit import cleaning
-
-        return cleaning.clean(self, rules)[0]
+        cleaned: Trace = imported("tracekit.cleaning:clean")(self, rules)[0]
+        return cleaned
 
     def replace(
         self, *, jobs: pd.DataFrame | None = None, machine: Machine | None = None, step: str | None = None
@@ -180,6 +175,27 @@ class Trace:
             self.take(early, step=f"earliest {fraction:g} of the jobs"),
             self.take(late, step=f"jobs after the earliest {fraction:g}"),
         )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A check of `tracekit.validation` that found rows. ``first_rows`` are positions in ``trace.jobs``, from 0."""
+
+    rule: str
+    count: int
+    first_rows: list[int]
+    fix: str
+    meaning: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that JSON can hold."""
+        return {
+            "rule": self.rule,
+            "count": self.count,
+            "first_rows": self.first_rows,
+            "fix": self.fix,
+            "meaning": self.meaning,
+        }
 
 
 def check_trace(*values: object) -> None:

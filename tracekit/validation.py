@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.schema import BY_NAME, SIZE_COLUMNS
+from tracekit.trace import Problem as Problem
 from tracekit.trace import Trace
 
 #: Sizes of which nobody can have a part; GPUs are shared on some clusters.
@@ -26,27 +26,6 @@ class Check:
     find: Callable[[Trace], Mask]
     fix: str
     harmless: bool = False  # the row can be scheduled all the same
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A check that found rows. ``first_rows`` are positions in ``trace.jobs``, from 0."""
-
-    rule: str
-    count: int
-    first_rows: list[int]
-    fix: str
-    meaning: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return {
-            "rule": self.rule,
-            "count": self.count,
-            "first_rows": self.first_rows,
-            "fix": self.fix,
-            "meaning": self.meaning,
-        }
 
 
 def _unsorted(trace: Trace) -> Mask:

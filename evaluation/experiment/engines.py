@@ -14,11 +14,12 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from evaluation.experiment.tasks import Result, Store, Task
-from tracekit.errors import MissingExtra, TracekitError, UnknownName
+from tracekit.errors import MissingExtra, TracekitError, UnknownName, UsageError
 
 ENGINES = ("local", "ray")
 #: One thread a task: as many tasks as cores run side by side, and sums come out the same everywhere.
@@ -31,6 +32,27 @@ ONE_THREAD = {
 }
 #: How long a process that has stopped answering may take to end by itself, in seconds.
 _LAST_WORDS = 10.0
+
+
+@dataclass(frozen=True)
+class Where:
+    """Which engine runs the tasks and, for Ray, the address of the cluster (default: one of this machine)."""
+
+    engine: str = "local"
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise UnknownName("engine", self.engine, ENGINES)
+        if self.address is not None and self.engine != "ray":
+            raise UsageError("--address is for --engine ray")
+
+    def open(self, store: Store) -> Engine:
+        """Return the engine, ready to take tasks of a store."""
+        return Ray(store, self.address) if self.engine == "ray" else Local(store)
+
+
+LOCAL = Where()
 
 
 class Engine(Protocol):
@@ -312,12 +334,3 @@ def _unpack(files: dict[str, bytes], folder: Path) -> None:
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
-
-
-def engine_named(name: str, store: Store, *, address: str | None = None) -> Engine:
-    """Return the engine of a name."""
-    if name == "local":
-        return Local(store)
-    if name == "ray":
-        return Ray(store, address)
-    raise UnknownName("engine", name, ENGINES)

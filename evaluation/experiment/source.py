@@ -1,7 +1,8 @@
 """Which source files a piece of work depends on, so that a result is used again only while its code is the same.
 
-Imports are followed from module to module within our own rooms, lazy ones too. The front doors (`import tracekit`, the
-command line) lead everywhere and compute nothing, so they are left out.
+Imports are followed from module to module within our own rooms, lazy ones too, and so are the modules that are looked
+up by name with `tracekit.registry.imported`. The front doors (`import tracekit`, the command line) lead everywhere and
+compute nothing, so they are left out.
 """
 
 from __future__ import annotations
@@ -70,4 +71,7 @@ def _imports(path: Path) -> tuple[str, ...]:
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "imported":
+            targets = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+            names += [str(target).partition(":")[0] for target in targets]
     return tuple(names)

@@ -27,7 +27,7 @@ from typing import Any
 from evaluation.base import METRICS
 from evaluation.experiment import results as tidy
 from evaluation.experiment.build import ARMS, Code, Grid, Maker, build
-from evaluation.experiment.engines import engine_named
+from evaluation.experiment.engines import LOCAL, Where
 from evaluation.experiment.grid import Plan, Source
 from evaluation.experiment.heldout import check_load, schedulable, starts
 from evaluation.experiment.judging import verdicts
@@ -259,8 +259,7 @@ def run(
     folder: str | Path,
     real: Trace | None = None,
     *,
-    engine: str = "local",
-    address: str | None = None,
+    where: Where = LOCAL,
     force: bool = False,
     progress: Progress | None = None,
     command: str = "",
@@ -279,8 +278,8 @@ def run(
         _check_same(study, folder, force=force)
         study.store.folder.mkdir(exist_ok=True)
         study.store.sweep()
-        write_text(folder / ABOUT, _text(about(study, engine, {}, command)), force=True)
-        place = engine_named(engine, study.store, address=address)
+        write_text(folder / ABOUT, _text(about(study, where.engine, {}, command)), force=True)
+        place = where.open(study.store)
         try:
             results = Runner(study.store, place, plan.limits, progress).run(study.grid.tasks())
         finally:
@@ -289,7 +288,7 @@ def run(
         if progress is not None:
             failed = sum(not result.ok for result in results.values())
             progress(Status(len(results), len(results), failed, 0.0, ["the report"] if report else []))
-        return conclude(study, results, engine, command, report=report)
+        return conclude(study, results, where.engine, command, report=report)
 
 
 def check_folder(folder: Path, *, force: bool) -> None:

@@ -14,8 +14,8 @@ from evaluation.scheduling import POLICIES, Job, run_windows
 from evaluation.view import View
 from tracekit.plots import binned, lanes
 from tracekit.plots.style import HEAT, PALETTE, NothingToDraw, duration, time_unit
-from tracekit.sim.metrics import steps
 from tracekit.sim.simulate import SimResult, simulate
+from tracekit.stats import steps
 
 GANTT_JOBS = 250  # one after the other, from the middle of each trace
 QUEUE_JOBS = 50_000  # from the start of each trace

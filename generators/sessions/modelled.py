@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numba
 import numpy as np
@@ -69,6 +69,13 @@ class Piles:
             return np.zeros(len(key)), np.zeros(len(key), dtype=bool)
         value = self.value[low] + (place - np.floor(place)) * (self.value[high] - self.value[low])
         return value, size >= LEAST
+
+
+class Steps(NamedTuple):
+    """Dates from the end of a working day to the next, in piles one after another; a tuple, as compiled code takes."""
+
+    first: Ints  # (piles + 1,)
+    dates: Ints
 
 
 @dataclass(frozen=True)
@@ -237,8 +244,8 @@ class Habits:
         pile = np.repeat(np.arange(len(self.step_first) - 1), np.diff(self.step_first))
         steps = self.steps[np.lexsort((rng.random(len(pile)), pile))]  # each pile in a new order
         lasts = self.later[self.first[days] + self.size[days] - 1]
-        own, everybody = (self.step_first, steps), (self.all_step_first, self.all_steps)
-        since = _stepped(first, lasts, self.pool[owner], self.start_weekday[owner], *own, *everybody, rng)
+        own, everybody = Steps(self.step_first, steps), Steps(self.all_step_first, self.all_steps)
+        since = _stepped(first, lasts, self.pool[owner], self.start_weekday[owner], own, everybody, rng)
         return np.asarray(since)
 
     def _begins(self, days: Ints, who: Ints, drawn: Ints, date: Ints, rng: np.random.Generator) -> Floats:
@@ -317,10 +324,11 @@ def _ranges(first: Ints, size: Ints) -> Ints:
 
 
 @numba.njit(cache=True, nogil=True)
-def _stepped(first, lasts, pool, weekday, own_first, own, all_first, everybody, rng):  # type: ignore[no-untyped-def]
+def _stepped(first, lasts, pool, weekday, own, everybody, rng):  # type: ignore[no-untyped-def]
     """Return each working day's date in days since its user's first one, stepping on as is usual on that weekday.
 
-    ``lasts``: dates that a working day goes on for after its first. Users go through their own steps in turn.
+    ``lasts``: dates that a working day goes on for after its first. Users go through their own steps in turn: ``own``
+    has a pile for each pool and day of the week, ``everybody`` one for each day of the week.
     """
     since = np.zeros(len(lasts), np.int64)
     for u in range(len(first)):
@@ -329,13 +337,12 @@ def _stepped(first, lasts, pool, weekday, own_first, own, all_first, everybody, 
         for i in range(first[u] + 1, end):
             over = since[i - 1] + lasts[i - 1]
             day = (weekday[u] + over) % 7
-            low, high = own_first[pool[u] * 7 + day], own_first[pool[u] * 7 + day + 1]
+            low, high = own.first[pool[u] * 7 + day], own.first[pool[u] * 7 + day + 1]
             if high - low > 1:  # a single step would bring back the user's own calendar
-                step = own[low + used[day] % (high - low)]
+                step = own.dates[low + used[day] % (high - low)]
                 used[day] += 1
-            elif all_first[day + 1] > all_first[day]:
-                step = everybody[all_first[day] + int(rng.random() * (all_first[day + 1] - all_first[day]))]
             else:
-                step = 1
+                low, high = everybody.first[day], everybody.first[day + 1]
+                step = everybody.dates[low + int(rng.random() * (high - low))] if high > low else 1
             since[i] = over + max(step, 0)
     return since

@@ -12,6 +12,7 @@ from test_experiment import plan
 import tracekit
 from evaluation.experiment import study
 from evaluation.experiment.compare import compare
+from evaluation.experiment.engines import Where
 from evaluation.experiment.tasks import Store
 from tracekit.errors import TracekitError
 
@@ -35,7 +36,7 @@ def test_ray_gives_the_same_numbers_although_a_worker_is_killed(mark: Path, tmp_
         score={"families": ["marginal"]},
     )
     try:
-        found = study.run(chosen, tmp_path / "ray", real, engine="ray", report=False)
+        found = study.run(chosen, tmp_path / "ray", real, where=Where("ray"), report=False)
     finally:
         ray.shutdown()
     assert mark.exists(), "no worker was killed"

@@ -8,8 +8,9 @@ import pytest
 from scipy import stats as st
 
 import tracekit
-from generators import MODELS, lublin, lublin_fit, tsafrir
-from generators.lublin import JobType, Lublin
+from generators import MODELS, lublin_fit, lublin_model, tsafrir
+from generators.lublin import Lublin
+from generators.lublin_model import JobType
 from tracekit.errors import FormatError, NotFitted, TracekitError, UnknownName, UsageError
 from tracekit.schema import STATUSES
 from tracekit.trace import Trace
@@ -25,7 +26,7 @@ def is_power(size):
 
 
 def test_sizes_of_the_published_model():
-    size = lublin.sample_sizes(lublin.one_type(128), MANY, np.random.default_rng(0))
+    size = lublin_model.sample_sizes(lublin_model.one_type(128), MANY, np.random.default_rng(0))
     assert (size == 1).mean() == pytest.approx(0.244, abs=0.003)
     assert is_power(size).mean() >= 0.820
     assert size.min() == 1
@@ -34,49 +35,49 @@ def test_sizes_of_the_published_model():
 
 def test_two_stage_uniform_has_its_mean():
     # E log2(size) = (prob·low + med + (1 − prob)·high) / 2 for jobs that are not rounded (Lublin & Feitelson, §3.1).
-    kind = dataclasses.replace(lublin.one_type(2**20), serial=0.0, power2=0.0, low=10.0)
-    size = lublin.sample_sizes(kind, MANY, np.random.default_rng(0))
+    kind = dataclasses.replace(lublin_model.one_type(2**20), serial=0.0, power2=0.0, low=10.0)
+    size = lublin_model.sample_sizes(kind, MANY, np.random.default_rng(0))
     expected = (kind.prob * kind.low + kind.med + (1 - kind.prob) * kind.high) / 2
     assert np.log2(size).mean() == pytest.approx(expected, abs=0.03)
 
 
 def test_run_times_of_the_published_model():
-    kind = lublin.one_type(256)
+    kind = lublin_model.one_type(256)
     assert kind.a1 * kind.b1 == pytest.approx(3.948)
     assert kind.a2 * kind.b2 == pytest.approx(9.36)
     rng = np.random.default_rng(0)
     for p, mean in ((1.0, 3.948), (0.0, 9.36)):
         only = dataclasses.replace(kind, pa=0.0, pb=p, longest=np.inf)
-        assert lublin.sample_log_runs(only, np.ones(MANY), rng).mean() == pytest.approx(mean, abs=0.02)
+        assert lublin_model.sample_log_runs(only, np.ones(MANY), rng).mean() == pytest.approx(mean, abs=0.02)
 
 
 def test_first_gamma_becomes_rarer_with_size_and_stays_a_probability():
-    share = lublin.first_gamma_share(JobType(), np.array([1, 100, 1000]))
+    share = lublin_model.first_gamma_share(JobType(), np.array([1, 100, 1000]))
     assert share == pytest.approx([0.7746, 0.24, 0.0])
 
 
 def test_too_long_runs_are_drawn_again():
     kind = dataclasses.replace(JobType(), longest=5.0)
-    log_run = lublin.sample_log_runs(kind, np.ones(MANY), np.random.default_rng(0))
+    log_run = lublin_model.sample_log_runs(kind, np.ones(MANY), np.random.default_rng(0))
     assert log_run.max() <= 5.0
     cut = st.gamma(4.2, scale=0.94)
     assert np.mean(log_run < 2) == pytest.approx(cut.cdf(2) / cut.cdf(5), abs=0.005)  # not piled up at the cut
 
 
 def test_arrivals_of_the_published_model():
-    kind = lublin.one_type(256)
+    kind = lublin_model.one_type(256)
     assert kind.gap_a * kind.gap_b == pytest.approx(5.095, abs=5e-4)
-    log_gap = lublin.sample_log_gaps(kind, MANY, np.random.default_rng(0))
+    log_gap = lublin_model.sample_log_gaps(kind, MANY, np.random.default_rng(0))
     assert log_gap.mean() == pytest.approx(5.095, abs=0.01)
     assert log_gap.max() <= 13
-    submit = lublin.sample_arrivals(kind, MANY, np.random.default_rng(0))
+    submit = lublin_model.sample_arrivals(kind, MANY, np.random.default_rng(0))
     assert (np.diff(submit) > 0).all()
     share = np.bincount(((submit % 86_400) // 1800).astype(int), minlength=48) / MANY * 48
-    assert np.corrcoef(share, lublin.day_weights(kind))[0, 1] > 0.95
+    assert np.corrcoef(share, lublin_model.day_weights(kind))[0, 1] > 0.95
 
 
 def test_day_weights_are_the_gamma_moved_to_its_place():
-    weights = lublin.day_weights(JobType())
+    weights = lublin_model.day_weights(JobType())
     gamma = st.gamma(8.1737, scale=3.9631)
     assert weights.mean() == pytest.approx(1.0)
     # Bucket 11 (from 1) is the first of the gamma's day, bucket 10 its 48th, at 58.
@@ -87,9 +88,9 @@ def test_day_weights_are_the_gamma_moved_to_its_place():
 
 def test_points_paid_bucket_by_bucket_give_the_same_times():
     """The reference program walks through the half-hours; the vectorised clock must agree with such a walk."""
-    kind = lublin.one_type(256)
-    weights = lublin.day_weights(kind)
-    gaps = np.exp(lublin.sample_log_gaps(kind, 300, np.random.default_rng(3)))
+    kind = lublin_model.one_type(256)
+    weights = lublin_model.day_weights(kind)
+    gaps = np.exp(lublin_model.sample_log_gaps(kind, 300, np.random.default_rng(3)))
     bucket, points, passed, slow = 0, 0.0, 0.0, []
     for gap in gaps:
         points += gap / 1800
@@ -98,14 +99,14 @@ def test_points_paid_bucket_by_bucket_give_the_same_times():
             bucket = (bucket + 1) % 48
             passed += 1800
         slow.append(passed + 1800 * points / weights[bucket])
-    fast = lublin.to_clock(np.cumsum(gaps), weights)
+    fast = lublin_model.to_clock(np.cumsum(gaps), weights)
     assert fast == pytest.approx(np.array(slow), abs=1e-3)
-    assert lublin.to_busy(fast, weights) == pytest.approx(np.cumsum(gaps), abs=1e-3)
+    assert lublin_model.to_busy(fast, weights) == pytest.approx(np.cumsum(gaps), abs=1e-3)
 
 
 def test_published_parameters_of_the_two_types():
-    assert (lublin.batch(128).med, lublin.batch(128).high) == (5, 7)
-    assert (lublin.interactive(128).med, lublin.interactive(128).high) == (3, 5.5)
+    assert (lublin_model.batch(128).med, lublin_model.batch(128).high) == (5, 7)
+    assert (lublin_model.interactive(128).med, lublin_model.interactive(128).high) == (3, 5.5)
     made = Lublin.published(128, two_types=True).sample(50_000, seed=1)
     batch = (made.jobs["queue"] == "batch").to_numpy()
     size = made.sizes()
@@ -207,7 +208,7 @@ def test_limits_too_short_for_the_jobs_give_way_to_longer_ones():
 
 
 def test_a_fit_finds_the_parameters_that_made_the_jobs():
-    true = lublin.one_type(256)
+    true = lublin_model.one_type(256)
     made = Lublin.published(256, limits=False).sample(60_000, seed=3)
     made = made.replace(machine=made.machine.replace(epoch=1_704_067_200.0, timezone="UTC"))
     found = Lublin().fit(made, seed=0).state.types[0]
@@ -222,7 +223,7 @@ def test_a_fit_finds_the_parameters_that_made_the_jobs():
     assert found.pa == pytest.approx(-0.0054, abs=0.001)
     assert found.pb == pytest.approx(0.78, abs=0.02)
     assert found.gap_a * found.gap_b == pytest.approx(5.095, abs=0.1)
-    assert np.corrcoef(lublin.day_weights(found), lublin.day_weights(true))[0, 1] > 0.98
+    assert np.corrcoef(lublin_model.day_weights(found), lublin_model.day_weights(true))[0, 1] > 0.98
 
 
 def test_fitted_to_the_toy(toy):
@@ -437,10 +438,10 @@ def test_gamma_fit_is_the_likeliest():
 
 
 def test_expected_run_time_and_gap_agree_with_draws():
-    kind = lublin.one_type(128)
-    log_run = lublin.sample_log_runs(kind, np.full(MANY, 16), np.random.default_rng(0))
+    kind = lublin_model.one_type(128)
+    log_run = lublin_model.sample_log_runs(kind, np.full(MANY, 16), np.random.default_rng(0))
     assert lublin_fit.mean_run(kind, np.array([16.0]))[0] == pytest.approx(np.exp(log_run).mean(), rel=0.02)
-    gaps = np.exp(lublin.sample_log_gaps(kind, 10 * MANY, np.random.default_rng(0)))
+    gaps = np.exp(lublin_model.sample_log_gaps(kind, 10 * MANY, np.random.default_rng(0)))
     assert lublin_fit.mean_gap(kind) == pytest.approx(gaps.mean(), rel=0.03)
 
 

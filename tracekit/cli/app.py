@@ -53,6 +53,13 @@ def say(message: str) -> None:
         sys.stderr.write(message + "\n")
 
 
+def tell(path: str, history: Iterable[str]) -> None:
+    """Say what was left out of a trace, and which times of day could be read in two ways."""
+    for step in history:
+        if step.startswith("skipped") or "the clock" in step:
+            say(f"{path}: {step}")
+
+
 def print_json(data: Any) -> None:
     """Print one JSON object on stdout."""
     sys.stdout.write(json_text(data))

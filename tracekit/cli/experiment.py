@@ -12,7 +12,7 @@ import typer
 
 from tracekit.cli.app import Force, Json, Settings, app, console, print_json, say, table
 from tracekit.cli.traces import From, Procs
-from tracekit.errors import TracekitError, UnknownName, UsageError
+from tracekit.errors import TracekitError, UsageError
 
 if TYPE_CHECKING:
     from evaluation.experiment.grid import Plan
@@ -55,12 +55,9 @@ def experiment(
     Example: `tracekit experiment sample.swf --models lublin,user-resample --learner pick-heuristic -o run`
     """
     from evaluation.experiment import study as library
-    from evaluation.experiment.engines import ENGINES, cores
+    from evaluation.experiment.engines import Where, cores
 
-    if engine not in ENGINES:
-        raise UnknownName("engine", engine, ENGINES)
-    if address is not None and engine != "ray":
-        raise UsageError("--address is for --engine ray")
+    where = Where(engine, address)
     if not out:
         raise UsageError("where to? name a folder: -o RUN")
     if not dry_run:
@@ -79,9 +76,7 @@ def experiment(
     command = shlex.join(["tracekit", *sys.argv[1:]]) if Path(sys.argv[0]).name == "tracekit" else ""
     with _Display() as display:
         try:
-            found = library.run(
-                plan, out, engine=engine, address=address, force=force, progress=display, command=command
-            )
+            found = library.run(plan, out, where=where, force=force, progress=display, command=command)
         except KeyboardInterrupt:
             say(f"{out}: the same command goes on from here")
             raise

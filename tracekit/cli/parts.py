@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracekit.cli.app import Settings, console, say
-from tracekit.cli.traces import tell
+from tracekit.cli.app import Settings, console, say, tell
 
 
 def convert_in_parts(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.cli.app import Force, Json, Settings, app, console, print_json, say, table
+from tracekit.cli.app import Force, Json, Settings, app, console, print_json, say, table, tell
+from tracekit.cli.parts import convert_in_parts
 from tracekit.errors import TracekitError, UsageError
 
 if TYPE_CHECKING:
@@ -62,13 +62,6 @@ def read_options(*, timezone: str | None, on_error: str, map_: str | None, epoch
 
         options["map"] = parse_map(map_)
     return options
-
-
-def tell(path: str, history: Iterable[str]) -> None:
-    """Say what was left out of a trace, and which times of day could be read in two ways."""
-    for step in history:
-        if step.startswith("skipped") or "the clock" in step:
-            say(f"{path}: {step}")
 
 
 def keep_map(path: str, format: str, map_: str | None, timezone: str | None) -> None:
@@ -143,8 +136,6 @@ def convert(
 
     chosen = prepare(source, target, format=to, force=force)
     if chosen == "parquet" and (is_large(source) if parts is None else parts):
-        from tracekit.cli.parts import convert_in_parts
-
         options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch)
         found = convert_in_parts(source, target, from_, procs=procs, machine=machine, force=force, options=options)
         if found:

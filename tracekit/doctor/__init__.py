@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tracekit.doctor import bursts, capacity, clock, copies, edges, header, silence, units
-from tracekit.doctor.finding import SEVERITIES, CannotLook, Finding, counted
+from tracekit.doctor.finding import SEVERITIES, CannotLook, Finding, counted, picture
 from tracekit.trace import Trace
 from tracekit.validation import BY_CHECK, CHECKS
 
@@ -23,8 +22,6 @@ __all__ = ["DETECTORS", "CannotLook", "Finding", "Report", "examine", "recipe"]
 
 def records(trace: Trace) -> list[Finding]:
     """Report the problems of single records that `validate` lists."""
-    from tracekit.plots.evidence import some_over_time
-
     found = []
     for check in CHECKS:
         rows = np.flatnonzero(check.find(trace))
@@ -40,7 +37,7 @@ def records(trace: Trace) -> list[Finding]:
                 {"jobs": len(rows), "share": round(share, 6)},
                 rows,
                 check.fix,
-                draw=partial(some_over_time, rows=rows, label=check.meaning),
+                draw=picture("some_over_time", rows=rows, label=check.meaning),
             )
         )
     return found

@@ -11,13 +11,24 @@ bursts hide weaker ones and make every week look busy, so the rest of the log is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.doctor.finding import DAY, CannotLook, Finding, Floats, Severity, days, submits, weekly_jobs, when
+from tracekit.doctor.finding import (
+    DAY,
+    CannotLook,
+    Finding,
+    Floats,
+    Severity,
+    days,
+    picture,
+    submits,
+    weekly_jobs,
+    when,
+)
+from tracekit.stats import kinds
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace
@@ -65,7 +76,7 @@ class Burst:
 def find_bursts(trace: Trace) -> list[Burst]:
     """Return the surges of single users, largest first; none where users are unknown or fewer than three."""
     submit, rows = submits(trace)
-    kind = _kinds(trace)
+    kind = kinds(trace)
     found: list[Burst] = []
     while new := _bursts(trace, submit, rows, kind, aside=bool(found)):
         if found:  # with others taken away somebody always dominates the rest
@@ -151,19 +162,10 @@ def _stretches(places: NDArray[np.intp], least: int, share: float = SHARE) -> li
     return sorted(found)
 
 
-def _kinds(trace: Trace) -> NDArray[np.int64]:
-    """Return each job's kind: same size and limit, or run time to 10 % where limits are unknown."""
-    from tracekit.plots.people import kinds
-
-    return kinds(trace)
-
-
 def flurries(trace: Trace) -> list[Finding]:
     """Report bursts of single users, and users who dominate the log all along."""
     if not trace.has("user"):
         raise CannotLook("users are unknown")
-    from tracekit.plots.evidence import user_over_time
-
     found = []
     for burst in find_bursts(trace):
         if not burst.short and burst.share < DOMINANT:
@@ -196,7 +198,7 @@ def flurries(trace: Trace) -> list[Finding]:
                 burst.rows,
                 burst.rule,
                 "leave it out of evaluations, or see whether results change without it",
-                partial(user_over_time, user=burst.user, start=burst.start, end=burst.end),
+                picture("user_over_time", user=burst.user, start=burst.start, end=burst.end),
             )
         )
     return found

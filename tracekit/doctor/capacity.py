@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tracekit import stats
-from tracekit.doctor.finding import DAY, WEEK, CannotLook, Finding, submits, when
-from tracekit.plots.recorded import Recorded
-from tracekit.plots.style import NothingToDraw
-from tracekit.sim.metrics import steps
+from tracekit.doctor.finding import DAY, WEEK, CannotLook, Finding, picture, submits, when
+from tracekit.recorded import NothingRan, Recorded
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace
@@ -38,8 +36,6 @@ def weekly_demand(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
 
 def demand(trace: Trace) -> list[Finding]:
     """Report a log that asks for more than its machine has, overall or for four weeks, or for next to nothing."""
-    from tracekit.plots.evidence import demand_over_time
-
     begins, weekly = weekly_demand(trace)
     if len(trace) < FEWEST:
         raise CannotLook(f"fewer than {FEWEST} jobs: a load means nothing yet")
@@ -62,7 +58,7 @@ def demand(trace: Trace) -> list[Finding]:
                 f"the jobs ask for {load:.0%} of {size:,} {unit}: no schedule can serve that, waits only grow; {worst}",
                 evidence,
                 advice="check the machine's size (--procs) and the units; tracekit scale --load 0.9 thins it out",
-                draw=demand_over_time,
+                draw=picture("demand_over_time"),
             )
         ]
     found = []
@@ -79,7 +75,7 @@ def demand(trace: Trace) -> list[Finding]:
                     f"machine, {load:.0%} over the whole log",
                     evidence | {"worst_four_weeks": round(float(four.max()), 4)},
                     advice="waits of that time say more of the overload than of the scheduler",
-                    draw=demand_over_time,
+                    draw=picture("demand_over_time"),
                 )
             )
     if load < TOO_LITTLE:
@@ -90,7 +86,7 @@ def demand(trace: Trace) -> list[Finding]:
                 f"the jobs ask for {load:.2%} of {size:,} {unit} only: nobody ever has to wait on such a machine",
                 evidence,
                 advice="check the machine's size and the units, or whether only a part of the jobs was recorded",
-                draw=demand_over_time,
+                draw=picture("demand_over_time"),
             )
         )
     return found
@@ -98,18 +94,16 @@ def demand(trace: Trace) -> list[Finding]:
 
 def usage(trace: Trace) -> list[Finding]:
     """Report recorded starts and ends that put more in use than the machine has."""
-    from tracekit.plots.recorded import usage as usage_picture
-
     size = trace.machine.size()
     if not size:
         raise CannotLook("the machine's size is unknown")
     try:
         seen = Recorded.of(trace)
-    except NothingToDraw as reason:
+    except NothingRan as reason:
         raise CannotLook(str(reason)) from None
     if not seen.waits_known:
         raise CannotLook("waits are unknown, so nobody knows when jobs started")
-    times, level = steps(seen.start, seen.end, seen.procs)
+    times, level = stats.steps(seen.start, seen.end, seen.procs)
     length, level = np.diff(times), level[:-1]
     share = float(length[level > _SLACK * size].sum() / max(length.sum(), 1e-9))
     if share < OVER_TIME[0]:
@@ -122,6 +116,6 @@ def usage(trace: Trace) -> list[Finding]:
             f"of the time, {level.max():,.0f} at the peak",
             {"share_of_time": round(share, 5), "peak": float(level.max()), "machine_size": int(size)},
             advice="the size, the waits or the run times are not those of this machine, or jobs shared processors",
-            draw=usage_picture,
+            draw=picture("usage"),
         )
     ]

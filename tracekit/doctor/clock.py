@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from tracekit import stats
 from tracekit.doctor.copies import twins
-from tracekit.doctor.finding import LAST_DATE, CannotLook, Finding, Floats, counted, days, submits, when
+from tracekit.doctor.finding import LAST_DATE, CannotLook, Finding, Floats, counted, days, picture, submits, when
 from tracekit.doctor.rhythm import Rhythm
 
 if TYPE_CHECKING:
@@ -147,8 +146,6 @@ def _whole(offset: float) -> float:
 
 def jumps(trace: Trace) -> list[Finding]:
     """Report jumps of the clock; steps back of up to an hour at a change of daylight saving are called that."""
-    from tracekit.plots.evidence import record_times
-
     found = []
     for jump in find_jumps(trace):
         saving = jump.size <= HOUR + 300 and _near_saving(trace, jump.at)
@@ -164,7 +161,7 @@ def jumps(trace: Trace) -> list[Finding]:
                 jump.rows,
                 "mend-jumps",
                 "gaps, hours of day and waits across the jump are wrong",
-                partial(record_times, rows=jump.rows),
+                picture("record_times", rows=jump.rows),
             )
         )
     return found
@@ -172,8 +169,6 @@ def jumps(trace: Trace) -> list[Finding]:
 
 def other_hours(trace: Trace) -> list[Finding]:
     """Report a jump that no step back shows: from some moment on everybody keeps other hours than before."""
-    from tracekit.plots.evidence import hours_before_and_after
-
     if find_jumps(trace):
         return []  # these are mended first
     submits(trace)  # not for logs of centuries
@@ -201,7 +196,7 @@ def other_hours(trace: Trace) -> list[Finding]:
             order[record:],
             f"shift-submits:{-later:.0f} where submit>={np.floor(first):.0f}",
             "hours of day are not the same before and after",
-            partial(hours_before_and_after, second=first),
+            picture("hours_before_and_after", second=first),
         )
     ]
 
@@ -223,8 +218,6 @@ def daylight_saving(trace: Trace) -> list[Finding]:
     log was written in another time than it says, or with a fixed offset. Weekdays only; sessions, not jobs; the lag
     must be the same in 19 of 20 resamples of the weeks.
     """
-    from tracekit.plots.evidence import hours_by_season
-
     if not stats.has_calendar(trace):
         raise CannotLook("the trace has no calendar")
     if not trace.machine.timezone:
@@ -246,7 +239,7 @@ def daylight_saving(trace: Trace) -> list[Finding]:
             "log's times do not follow daylight saving as its header says",
             {"lag_hours": lag, "agreement": round(agreement, 4), "summer_days": int(summer.sum())},
             advice="check the time zone (--timezone); hours of day are off by that much for half of the year",
-            draw=partial(hours_by_season),
+            draw=picture("hours_by_season"),
         )
     ]
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tracekit.doctor.finding import CannotLook, Finding, Floats
+from tracekit.doctor.finding import CannotLook, Finding, Floats, picture
 from tracekit.schema import BY_NAME
 
 if TYPE_CHECKING:
@@ -113,8 +112,6 @@ def duplicates(trace: Trace) -> list[Finding]:
     """Report blocks of records that stand twice."""
     if len(trace) < 2 * SHORTEST:
         raise CannotLook(f"fewer than {2 * SHORTEST} jobs")
-    from tracekit.plots.evidence import submits_over_time
-
     marked = twins(trace)
     rows = np.flatnonzero(marked)
     if not len(rows):
@@ -133,6 +130,6 @@ def duplicates(trace: Trace) -> list[Finding]:
             rows,
             "drop-duplicated-blocks",
             "two files were joined with an overlap, or one was read twice",
-            partial(submits_over_time, spans=spans, label="repeated"),
+            picture("submits_over_time", spans=spans, label="repeated"),
         )
     ]

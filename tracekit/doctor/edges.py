@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tracekit import stats
-from tracekit.doctor.finding import DAY, WEEK, CannotLook, Finding, counted, days, submits, when
+from tracekit.doctor.finding import DAY, WEEK, CannotLook, Finding, counted, days, picture, submits, when
 from tracekit.doctor.header import header_times, is_cleaned
 from tracekit.doctor.silence import FEW_JOBS, find_silences
-from tracekit.plots.recorded import Recorded
-from tracekit.plots.style import NothingToDraw
-from tracekit.sim.metrics import steps
+from tracekit.recorded import NothingRan, Recorded
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace
@@ -27,8 +24,6 @@ WARM = 0.75  # of the usual use of the machine: with less, jobs at the start wai
 
 def strays(trace: Trace) -> list[Finding]:
     """Report a few jobs at either end that a long silence parts from all others."""
-    from tracekit.plots.evidence import submits_over_time
-
     submit, rows = submits(trace)
     if len(submit) < 200:
         raise CannotLook("fewer than 200 jobs")
@@ -48,7 +43,7 @@ def strays(trace: Trace) -> list[Finding]:
                 rows[: last.before],
                 f"drop-jobs:submit<{last.end:.0f}",
                 "they stretch the span, and so lower every rate and load",
-                partial(submits_over_time, spans=[(float(submit[0]), last.end)], label="stray"),
+                picture("submits_over_time", spans=[(float(submit[0]), last.end)], label="stray"),
             )
         )
     if late:
@@ -65,7 +60,7 @@ def strays(trace: Trace) -> list[Finding]:
                 rows[-first.after :],
                 f"drop-jobs:submit>={np.floor(first.end):.0f}",
                 "they stretch the span, and so lower every rate and load",
-                partial(submits_over_time, spans=[(first.start, float(submit[-1]))], label="stray"),
+                picture("submits_over_time", spans=[(first.start, float(submit[-1]))], label="stray"),
             )
         )
     return found
@@ -78,8 +73,6 @@ def future(trace: Trace, now: float | None = None) -> list[Finding]:
     """
     if not stats.has_calendar(trace):
         raise CannotLook("the trace has no calendar")
-    from tracekit.plots.evidence import submits_over_time
-
     submit = trace.column("submit_time")
     epoch = trace.machine.epoch or 0.0
     today = time.time() if now is None else now
@@ -103,7 +96,7 @@ def future(trace: Trace, now: float | None = None) -> list[Finding]:
                 rows,
                 f"drop-jobs:submit>{second:.0f}" if few else "",
                 "a wrong clock, a wrong UnixStartTime, or times in another unit",
-                partial(submits_over_time, spans=[(second, float(np.nanmax(submit)))], label="in the future"),
+                picture("submits_over_time", spans=[(second, float(np.nanmax(submit)))], label="in the future"),
             )
         ]
     return []
@@ -111,8 +104,6 @@ def future(trace: Trace, now: float | None = None) -> list[Finding]:
 
 def stated_span(trace: Trace) -> list[Finding]:
     """Report a log that starts later or ends earlier than its header says."""
-    from tracekit.plots.evidence import submits_over_time
-
     start, end = header_times(trace)
     submit, _ = submits(trace)
     epoch = trace.machine.epoch
@@ -135,7 +126,7 @@ def stated_span(trace: Trace) -> list[Finding]:
                     f"span{excuse}",
                     {"missing_days": round(missing / DAY, 2), "share_of_span": round(missing / span, 4)},
                     advice="this is a part of the log: compare it with numbers of that part only",
-                    draw=partial(submits_over_time, spans=[], label=""),
+                    draw=picture("submits_over_time", spans=[], label=""),
                 )
             )
     return found
@@ -143,15 +134,13 @@ def stated_span(trace: Trace) -> list[Finding]:
 
 def cold_start(trace: Trace) -> list[Finding]:
     """Report jobs of the first day that waited although the machine looks empty: what was before them is missing."""
-    from tracekit.plots.recorded import usage
-
     try:
         seen = Recorded.of(trace)
-    except NothingToDraw as reason:
+    except NothingRan as reason:
         raise CannotLook(str(reason)) from None
     if not seen.waits_known or not seen.size_known:
         raise CannotLook("waits or the machine's size are unknown")
-    times, level = steps(seen.start, seen.end, seen.procs)
+    times, level = stats.steps(seen.start, seen.end, seen.procs)
     area = np.concatenate(([0.0], np.cumsum(level[:-1] * np.diff(times))))
     used = np.interp(seen.start, times, area) - np.interp(seen.submit, times, area)
     met = used / np.maximum(seen.wait, 1.0) / seen.total  # mean share in use while a job waited
@@ -171,7 +160,7 @@ def cold_start(trace: Trace) -> list[Finding]:
             f"was in use by the log ({usual:.0%} usually): what ran and waited before them is not in it",
             {"jobs": int(early.sum()), "in_use": round(first, 4), "usually": round(usual, 4)},
             advice="leave out the first days as warm-up when you compare waits",
-            draw=usage,
+            draw=picture("usage"),
         )
     ]
 
@@ -181,8 +170,6 @@ def censored_end(trace: Trace) -> list[Finding]:
 
     From the jobs of earlier weeks follows how many of the last ones should still be in the system at the last submit.
     """
-    from tracekit.plots.evidence import last_days
-
     submit, rows = submits(trace)
     wait, run = trace.column("wait_time")[rows], trace.column("run_time")[rows]
     if not np.isfinite(wait).any():
@@ -212,6 +199,6 @@ def censored_end(trace: Trace) -> list[Finding]:
             rows[late],
             f"drop-jobs:submit>{submit[-1] - np.quantile(usual, 0.99):.0f}",
             "leave out the end of the log when you model run times or waits",
-            partial(last_days),
+            picture("last_days"),
         )
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from tracekit import stats
 from tracekit.errors import TracekitError
+from tracekit.registry import imported
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace
@@ -42,7 +44,7 @@ class Finding:
     rows: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     fix: str = ""  # the cleaning rule that mends it, as a recipe holds it; empty = no rule can
     advice: str = ""  # what a person can do
-    draw: Callable[[Trace], Any] | None = field(default=None, repr=False)  # makes a matplotlib Figure
+    draw: Callable[[Trace], Any] | None = field(default=None, repr=False)  # makes a matplotlib Figure, see `picture`
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
@@ -56,6 +58,19 @@ class Finding:
             "fix": self.fix or None,
             "advice": self.advice or None,
         }
+
+
+def picture(name: str, **arguments: Any) -> Callable[[Trace], Any]:
+    """Return what draws a finding: the function ``name`` of `tracekit.plots.evidence`, for a trace.
+
+    These pictures show what detectors work with, so they import the doctor. The doctor only names them; they are
+    imported when one is drawn.
+    """
+    return partial(_draw, name, arguments)
+
+
+def _draw(name: str, arguments: Mapping[str, Any], trace: Trace) -> Any:
+    return imported(f"tracekit.plots.evidence:{name}")(trace, **arguments)
 
 
 def when(trace: Trace, second: float) -> str:

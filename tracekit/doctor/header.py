@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from tracekit import stats
-from tracekit.doctor.finding import DAY, LAST_DATE, CannotLook, Finding, Severity, counted, submits
+from tracekit.doctor.finding import DAY, LAST_DATE, CannotLook, Finding, Severity, counted, picture, submits
+from tracekit.recorded import NothingRan, Recorded
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace
@@ -69,11 +70,9 @@ def header(trace: Trace) -> list[Finding]:
 
 def _finding(severity: Severity, message: str, advice: str = "", rows: np.ndarray | None = None, fix: str = "",
              **evidence: float | str) -> Finding:  # fmt: skip
-    from tracekit.plots.evidence import usage_or_submits
-
     none = np.zeros(0, dtype=np.intp)
     return Finding("header-mismatch", severity, message, evidence, none if rows is None else rows, fix, advice,
-                   usage_or_submits)  # fmt: skip
+                   picture("usage_or_submits"))  # fmt: skip
 
 
 def _counts(trace: Trace) -> list[Finding]:
@@ -139,17 +138,13 @@ def _sizes(trace: Trace) -> list[Finding]:
 
 def most_in_use(trace: Trace) -> float:
     """Return what the recorded starts and ends had in use for all but a thousandth of the time; 0 where unknown."""
-    from tracekit.plots.recorded import Recorded
-    from tracekit.plots.style import NothingToDraw
-    from tracekit.sim.metrics import steps
-
     try:
         seen = Recorded.of(trace)
-    except NothingToDraw:
+    except NothingRan:
         return 0.0
     if not seen.waits_known:
         return 0.0
-    times, level = steps(seen.start, seen.end, seen.procs)
+    times, level = stats.steps(seen.start, seen.end, seen.procs)
     length, level = np.diff(times), level[:-1]
     order = np.argsort(level)
     until = np.searchsorted(np.cumsum(length[order]), 0.999 * length.sum())

@@ -12,7 +12,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.doctor.bursts import find_bursts
+from tracekit.doctor.clock import find_jumps
+from tracekit.doctor.copies import twins
 from tracekit.doctor.finding import DAY, WEEK, CannotLook
+from tracekit.doctor.silence import LONG, find_silences
+from tracekit.doctor.units import MEMORY_UNITS, TIME_UNITS
 from tracekit.errors import UnknownName, UsageError
 from tracekit.machine import UNITS
 from tracekit.schema import BY_NAME
@@ -82,8 +87,6 @@ def drop_jobs(trace: Trace, text: str) -> Changed:
 
 def drop_flurries(trace: Trace) -> Changed:
     """Remove every flurry that the doctor finds; users who dominate the whole log stay."""
-    from tracekit.doctor.bursts import find_bursts
-
     found = np.zeros(len(trace), dtype=bool)
     for burst in _or_none(find_bursts, trace):
         if burst.short:
@@ -93,16 +96,12 @@ def drop_flurries(trace: Trace) -> Changed:
 
 def drop_duplicated_blocks(trace: Trace) -> Changed:
     """Remove the second copy of every block of records that stands twice."""
-    from tracekit.doctor.copies import twins
-
     found = twins(trace)
     return (trace.take(~found), int(found.sum())) if found.any() else (trace, 0)
 
 
 def mend_jumps(trace: Trace) -> Changed:
     """Move the records of every clock jump by the jump's size, and sort the jobs by submit time."""
-    from tracekit.doctor.clock import find_jumps
-
     jumps = _or_none(find_jumps, trace)
     submit = trace.column("submit_time").copy()
     moved = np.zeros(len(trace), dtype=bool)
@@ -138,8 +137,6 @@ def cut_outages(trace: Trace) -> Changed:
     Hours of day stay right. Days of the week do where whole weeks are cut, which is done where they leave less than two
     days open. Dates after an outage do not.
     """
-    from tracekit.doctor.silence import LONG, find_silences
-
     submit = trace.column("submit_time").copy()
     original = submit.copy()
     for silence in _or_none(find_silences, trace):
@@ -181,8 +178,6 @@ def convert_units(trace: Trace, text: str) -> Changed:
 
     ``procs=nodes`` turns nodes into processors; a filter after ``where`` limits the conversion to a part of the jobs.
     """
-    from tracekit.doctor.units import MEMORY_UNITS, TIME_UNITS
-
     what, _, where = text.partition(" where ")
     column, sign, unit = (part.strip() for part in what.partition("="))
     if not sign:

@@ -8,14 +8,13 @@ jobs come in bursts. A silence counts when it holds six times what the longest o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tracekit.doctor.finding import DAY, WEEK, CannotLook, Finding, Floats, days, submits, when
+from tracekit.doctor.finding import DAY, WEEK, CannotLook, Finding, Floats, days, picture, submits, when
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace
@@ -108,8 +107,6 @@ def _idle(trace: Trace, rows: NDArray[np.intp], start: float, end: float) -> flo
 
 def outages(trace: Trace) -> list[Finding]:
     """Report outages and gaps; strays at the edges belong to `edges`."""
-    from tracekit.plots.evidence import submits_over_time
-
     submit, rows = submits(trace)
     if len(submit) < 200 or submit[-1] - submit[0] < 2 * WEEK:
         raise CannotLook("fewer than 200 jobs or two weeks: too little to say what is usual")
@@ -142,7 +139,7 @@ def outages(trace: Trace) -> list[Finding]:
                 rows[[silence.before - 1, silence.before]],
                 "cut-outages" if length >= DAY else "",
                 "loads and waits around it are not those of normal operation",
-                partial(submits_over_time, spans=[(silence.start, silence.end)], label="no submits"),
+                picture("submits_over_time", spans=[(silence.start, silence.end)], label="no submits"),
             )
         )
     return found

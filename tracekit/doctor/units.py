@@ -8,14 +8,13 @@ the machine and the rhythm of the day are the third.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracekit import stats
-from tracekit.doctor.finding import DAY, LONGEST, YEAR, CannotLook, Finding, Floats, Severity, submits
+from tracekit.doctor.finding import DAY, LONGEST, YEAR, CannotLook, Finding, Floats, Severity, picture, submits
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace
@@ -43,8 +42,6 @@ def _finding(
     column: str, unit: str, why: str, *, severity: Severity = "warning", rows: NDArray[np.intp] | None = None,
     where: str = "", **evidence: float,
 ) -> Finding:  # fmt: skip
-    from tracekit.plots.evidence import unit_ratio
-
     some = "" if not where else " in a part of the log"
     return Finding(
         "wrong-units",
@@ -54,7 +51,7 @@ def _finding(
         np.zeros(0, dtype=np.intp) if rows is None else rows,
         f"convert-units:{column}={unit}{f' where {where}' if where else ''}",
         "look at the source before you convert: this is inferred from the numbers",
-        partial(unit_ratio, column=column, rows=rows),
+        picture("unit_ratio", column=column, rows=rows),
     )
 
 

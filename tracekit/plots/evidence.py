@@ -1,4 +1,7 @@
-"""Pictures that go with the doctor's findings: what is odd, marked, on the background of what is usual."""
+"""Pictures that go with the doctor's findings: what is odd, marked, on the background of what is usual.
+
+The doctor asks for them by name (`tracekit.doctor.finding.picture`).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.doctor.capacity import weekly_demand
+from tracekit.doctor.clock import record_order, sessions_by_day
+from tracekit.doctor.finding import submits
+from tracekit.doctor.rhythm import Rhythm
+from tracekit.plots.recorded import usage
 from tracekit.plots.style import (
     BLUE,
     GREY,
@@ -110,8 +118,6 @@ def user_over_time(trace: Trace, *, user: str, start: float, end: float) -> Figu
 
 def demand_over_time(trace: Trace) -> Figure:
     """Draw the work submitted in each week as a share of what the machine could do."""
-    from tracekit.doctor.capacity import weekly_demand
-
     begins, weekly = weekly_demand(trace)
     figure, (axis,) = new_figure(1, 3.6)
     x = np.arange(len(begins))
@@ -126,8 +132,6 @@ def demand_over_time(trace: Trace) -> Figure:
 
 def record_times(trace: Trace, *, rows: NDArray[np.intp]) -> Figure:
     """Draw submit times in the order of the records; those that are off are marked."""
-    from tracekit.doctor.clock import record_order
-
     order, _ = record_order(trace)
     submit = trace.column("submit_time")[order]
     odd = np.isin(order, rows)
@@ -167,8 +171,6 @@ def _hours(parts: Sequence[tuple[Floats, str]], clock: str) -> Figure:
 
 def hours_by_season(trace: Trace) -> Figure:
     """Draw sessions by local hour on weekdays of winter and of summer time."""
-    from tracekit.doctor.clock import sessions_by_day
-
     table, summer = sessions_by_day(trace)
     parts = [(table[~summer].sum(axis=0), "winter time"), (table[summer].sum(axis=0), "summer time")]
     figure = _hours(parts, f"clock of {trace.machine.timezone}")
@@ -178,9 +180,6 @@ def hours_by_season(trace: Trace) -> Figure:
 
 def hours_before_and_after(trace: Trace, *, second: float) -> Figure:
     """Draw sessions by hour of the day before and after a moment."""
-    from tracekit.doctor.finding import submits
-    from tracekit.doctor.rhythm import Rhythm
-
     submit, order = submits(trace)
     seen = Rhythm(trace, order)
     hour = (seen.clock // 3600).astype(np.int64)
@@ -251,8 +250,6 @@ def last_days(trace: Trace) -> Figure:
 
 def usage_or_submits(trace: Trace) -> Figure:
     """Draw the machine's usage, or submits where that cannot be drawn: the background for what a header says."""
-    from tracekit.plots.recorded import usage
-
     try:
         return usage(trace)
     except NothingToDraw:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.plots.recorded import Recorded
+from tracekit.plots.recorded import recorded
 from tracekit.plots.style import (
     BLUE,
     GREY,
@@ -20,8 +20,8 @@ from tracekit.plots.style import (
     new_figure,
     seconds_axis,
 )
-from tracekit.sim.metrics import steps
-from tracekit.stats import work
+from tracekit.recorded import Recorded
+from tracekit.stats import kinds, steps, work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -78,16 +78,6 @@ def users(trace: Trace, *, most: int = 20) -> Figure:
     text = f"The largest user has {jobs.max():.0%} of the jobs, the ten largest {np.sort(jobs)[::-1][:10].sum():.0%}"
     headline(figure, text, int(known.sum()), f"{len(jobs):,} users; grey line: all users alike")
     return figure
-
-
-def kinds(trace: Trace) -> NDArray[np.int64]:
-    """Return each job's kind as a code: same size and same limit (same run time to a factor 1.1 where limits lack)."""
-    import pandas as pd
-
-    limit, run = trace.column("req_time"), trace.column("run_time")
-    length = limit if np.isfinite(limit).mean() > 0.5 else np.round(np.log(np.maximum(run, 1.0)) / np.log(1.1))
-    table = pd.DataFrame({"size": np.nan_to_num(trace.sizes(), nan=-1), "length": np.nan_to_num(length, nan=-1)})
-    return np.asarray(table.groupby(["size", "length"], sort=False).ngroup().to_numpy(), dtype=np.int64)
 
 
 def repeats(trace: Trace) -> Figure:
@@ -161,7 +151,7 @@ def queue_met(seen: Recorded) -> Floats:
 
 def behaviour(trace: Trace) -> Figure:
     """Draw what people submit when the queue is short, middling and long: sizes and run times as box plots."""
-    seen = Recorded.of(trace)
+    seen = recorded(trace)
     if not seen.waits_known:
         raise NothingToDraw("waits are unknown, so the length of the queue is")
     queue = queue_met(seen)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,9 @@ from tracekit.plots.style import (
     time_unit,
     top_of,
 )
-from tracekit.sim.metrics import bounded_slowdown, steps
+from tracekit.recorded import NothingRan, Recorded
+from tracekit.sim.metrics import bounded_slowdown
+from tracekit.stats import steps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,78 +32,17 @@ if TYPE_CHECKING:
     from tracekit.trace import Trace
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """The jobs of a trace that ran, by submit time, (jobs,) each; times in seconds. Has what schedules are drawn by."""
-
-    submit: Floats
-    wait: Floats  # 0 where waits are unknown
-    run: Floats
-    procs: Floats
-    total: int  # the machine's size, or the most that was ever in use where that is unknown
-    unit: str
-    waits_known: bool
-    size_known: bool
-    policy: str = "as recorded"
-    backfill: str = ""
-    switches: dict[str, Any] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.submit)
-
-    @property
-    def start(self) -> Floats:
-        """When each job started."""
-        return self.submit + self.wait
-
-    @property
-    def end(self) -> Floats:
-        """When each job ended."""
-        return self.start + self.run
-
-    @classmethod
-    def of(cls, trace: Trace) -> Recorded:
-        """Take every job with a submit time, a run time and a size; a job of unknown wait counts as started at once.
-
-        Waits count as known when at least half of these jobs have one; jobs without are then left out.
-        """
-        order = trace.order()
-        submit, wait, run = (trace.column(name)[order] for name in ("submit_time", "wait_time", "run_time"))
-        size = trace.sizes()[order]
-        ran = np.isfinite(submit) & (run > 0) & (size > 0) & np.isfinite(run) & np.isfinite(size)
-        known = np.isfinite(wait) & (wait >= 0)
-        waits_known = bool(ran.any() and known[ran].mean() >= 0.5)
-        if waits_known:
-            ran &= known
-        if not ran.any():
-            raise NothingToDraw("no job has a submit time, a run time and a size above zero")
-        begin = submit + np.where(known, wait, 0.0)
-        total = trace.machine.size()
-        if total is None:
-            total = int(np.ceil(steps(begin[ran], (begin + run)[ran], size[ran])[1].max()))
-        return cls(
-            submit[ran],
-            np.where(known, wait, 0.0)[ran],
-            run[ran],
-            size[ran],
-            total,
-            trace.machine.unit,
-            waits_known,
-            trace.machine.size() is not None,
-            switches={"resource": trace.machine.unit},
-        )
-
-    def remark(self) -> str:
-        """Say what had to be assumed."""
-        parts = [] if self.waits_known else ["waits unknown: drawn as if every job had started at once"]
-        if not self.size_known:
-            parts.append("machine size unknown: the most in use at once")
-        return "; ".join(parts)
+def recorded(trace: Trace) -> Recorded:
+    """Return the schedule that the trace recorded; where it holds none there is nothing to draw."""
+    try:
+        return Recorded.of(trace)
+    except NothingRan as reason:
+        raise NothingToDraw(str(reason)) from None
 
 
 def usage(trace: Trace, *, bins: int = 500) -> Figure:
     """Draw the share of the machine in use above and the jobs waiting below, over the whole trace."""
-    seen = Recorded.of(trace)
+    seen = recorded(trace)
     origin, last = float(seen.submit.min()), float(np.quantile(seen.end, 0.9999))
     if last <= origin:
         raise NothingToDraw("all jobs were submitted and ended at one instant")
@@ -137,7 +78,7 @@ def recorded_gantt(trace: Trace, *, first: int | None = None, jobs: int = 400) -
 
     Processors are numbered only for the drawing: a trace rarely says which ones a job had.
     """
-    seen = Recorded.of(trace)
+    seen = recorded(trace)
     if not seen.waits_known:
         raise NothingToDraw("waits are unknown, so nobody knows when jobs started; simulate --out draws a schedule")
     first = max((len(seen) - jobs) // 2, 0) if first is None else first
@@ -187,7 +128,7 @@ def load_and_slowdown(trace: Trace) -> Figure:
 
     After Krakov & Feitelson, "High-resolution analysis of parallel job workloads", JSSPP 2012.
     """
-    seen = Recorded.of(trace)
+    seen = recorded(trace)
     if not seen.waits_known:
         raise NothingToDraw("waits are unknown, so slowdowns are")
     load = np.clip(load_experienced(seen), 0, 1.2)

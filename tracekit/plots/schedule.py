@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.plots.style import BLUE, GREY, HEAT, ORANGE, PALE, Floats, new_figure, time_unit, top_of
+from tracekit.stats import steps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from tracekit.plots.recorded import Recorded
+    from tracekit.recorded import Recorded
     from tracekit.sim.simulate import SimResult
 
 
@@ -91,8 +92,6 @@ def binned(times: Floats, level: Floats, edges: Floats) -> Floats:
 
 def utilization(result: SimResult | Recorded, *, bins: int = 500) -> Figure:
     """Draw processors in use above and jobs waiting below, averaged over ``bins`` equal stretches of time."""
-    from tracekit.sim.metrics import steps
-
     figure, (busy, queue) = new_figure(2, 5, sharex=True, height_ratios=[3, 2])
     if not len(result) or result.end.max() <= result.submit.min():
         busy.text(

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.stats import steps as steps
+
 Floats = NDArray[np.float64]
 
 #: What comparisons look at; all of these are better when lower, except the utilisation.
@@ -60,18 +62,6 @@ def utilization(
 def makespan(submit: Floats, start: Floats, run: Floats) -> float:
     """Return the seconds from the first submit to the last end; NaN without jobs."""
     return float((start + run).max() - submit.min()) if len(start) else float("nan")
-
-
-def steps(begin: Floats, end: Floats, amount: Floats | None = None) -> tuple[Floats, Floats]:
-    """Return a sum of overlapping intervals as steps: (times, level from each time to the next).
-
-    With start, end and processors that is the machine's usage, which power and energy are integrals of; with submit
-    and start, the length of the queue. Between two times nothing changes; the last level is 0.
-    """
-    amount = np.ones(len(begin)) if amount is None else amount.astype(np.float64)
-    times, where = np.unique(np.concatenate((begin, end)), return_inverse=True)
-    change = np.bincount(where, weights=np.concatenate((amount, -amount)), minlength=len(times))
-    return times, np.cumsum(change)
 
 
 def queue_length(submit: Floats, start: Floats) -> tuple[float, int]:

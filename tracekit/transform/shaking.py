@@ -11,6 +11,7 @@ import numpy as np
 from tracekit.errors import UsageError
 from tracekit.schema import is_whole
 from tracekit.trace import Trace
+from tracekit.transform.scaling import forget_waits
 
 #: Every submit moves by at most so many seconds: far less than what anybody would notice, enough to reorder a queue.
 SECONDS = 60.0
@@ -33,8 +34,6 @@ def shake(trace: Trace, seed: int, number: int = 0, *, seconds: float = SECONDS,
     run time is multiplied by a uniform factor within 1 ± ``run_share``, and one that kept its limit still does. Whole
     times stay whole, rows keep their places. Recorded waits belong to the unshaken trace and become unknown.
     """
-    from tracekit.transform import forget_waits
-
     check_amounts(seconds, run_share)
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
     submit, run, limit = (trace.column(name) for name in ("submit_time", "run_time", "req_time"))

@@ -1,0 +1,62 @@
+"""Another load, another machine: arrivals and sizes scaled, and waits forgotten where they no longer hold."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tracekit.errors import TracekitError, UsageError
+from tracekit.schema import SIZE_COLUMNS, is_whole
+from tracekit.stats import offered_load
+from tracekit.trace import Trace
+
+
+def scale_load(trace: Trace, load: float) -> Trace:
+    """Stretch or squeeze the inter-arrival times until the offered load is ``load``.
+
+    Whole submit times stay whole. Recorded waits belong to the old load and become unknown.
+    """
+    if not load > 0 or not np.isfinite(load):
+        raise UsageError(f"the load must be above 0, not {load:g}")
+    before = offered_load(trace)
+    if not before > 0:
+        raise TracekitError(
+            "the offered load is unknown or zero, so it cannot be scaled; give the machine's size with --procs"
+        )
+    submit = trace.column("submit_time")
+    first = np.nanmin(submit)
+    scaled = first + (submit - first) * (before / load)
+    if is_whole(submit):
+        scaled = np.round(scaled)
+    return forget_waits(
+        trace.assign({"submit_time": scaled}, step=f"inter-arrivals scaled: load {before:.4f} to {load:g}")
+    )
+
+
+def scale_procs(trace: Trace, procs: int) -> Trace:
+    """Fit the jobs to a machine of another size: every job keeps its share of the machine, and at least one unit.
+
+    Recorded waits belong to the old machine and become unknown.
+    """
+    size = trace.machine.size()
+    if procs < 1:
+        raise UsageError(f"a machine needs at least 1 processor, not {procs}")
+    if size is None:
+        raise TracekitError(
+            f"the machine's size in {trace.machine.unit} is unknown; give it in a machine file (--machine)"
+        )
+    ratio = procs / size
+    scaled = {}
+    for name in SIZE_COLUMNS:
+        if name in trace.jobs.columns:
+            values = trace.column(name)
+            scaled[name] = np.where(values > 0, np.maximum(np.round(values * ratio), 1.0), values)
+    machine = trace.machine
+    sizes = {unit: max(1, round(have * ratio)) for unit in ("procs", "nodes", "gpus") if (have := machine.size(unit))}
+    machine = machine.replace(**{**sizes, machine.unit: procs})
+    changed = trace.assign(scaled).replace(machine=machine, step=f"sizes scaled: {size} to {procs} {machine.unit}")
+    return forget_waits(changed)
+
+
+def forget_waits(trace: Trace) -> Trace:
+    """Return the trace with its recorded waits unknown: they belong to other jobs than these."""
+    return trace.assign({"wait_time": np.nan}) if "wait_time" in trace.jobs.columns else trace
