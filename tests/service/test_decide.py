@@ -20,6 +20,7 @@ from tracekit.service.http import Service
 from tracekit.service.protocol import parse
 from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.inference import weights_in
+from tracekit.sim.engine.state import PICKING
 from tracekit.sim.tasks.pick_job.batch import Batch
 from tracekit.sim.tasks.pick_job.task import PickJob
 
@@ -47,24 +48,24 @@ def decider(batch: Batch) -> Decider:
 
 def state_of(batch: Batch, lane: int) -> dict[str, Any]:
     """Write the state of an environment as a request."""
-    world, now = batch.arrays, float(batch.arrays.time[lane, 0])
-    running = world.running[lane, : world.tally[lane, 0]]
-    waiting = world.waiting[lane, : world.waiting_count[lane, 0]]
+    arrays, jobs, now = batch.arrays, batch.arrays.jobs, float(batch.arrays.state["now"][lane])
+    running = arrays.running.ends["item"][lane, : arrays.running.tally["running"][lane, 0]]
+    waiting = arrays.queue.job[lane, : arrays.queue.length[lane, 0]]
     return request(
         now=now,
         cluster={
-            "procs": int(world.total[lane]),
+            "procs": int(arrays.units[lane]),
             "running": [
-                {"procs": int(world.size[lane, job]), "ends": world.start[lane, job] + world.estimate[lane, job]}
+                {"procs": int(jobs.size[lane, job]), "ends": jobs.start[lane, job] + jobs.estimate[lane, job]}
                 for job in running
             ],
         },
         jobs=[
             {
                 "id": int(job),
-                "submit_time": world.submit[lane, job],
-                "procs": int(world.size[lane, job]),
-                "req_time": world.estimate[lane, job],
+                "submit_time": jobs.submit[lane, job],
+                "procs": int(jobs.size[lane, job]),
+                "req_time": jobs.estimate[lane, job],
             }
             for job in waiting
         ],
@@ -75,11 +76,11 @@ def test_the_agent_sees_what_its_environment_shows(batch: Batch, decider: Decide
     compared = 0
     for _ in range(60):
         for lane in range(batch.lanes):
-            picking = batch.arrays.state[lane, 0] == 1 and batch.count[lane] > 1
+            picking = batch.arrays.state["phase"][lane] == PICKING and batch.count[lane] > 1
             if not batch.done[lane] and picking:
                 decider.answer(parse(json.dumps(state_of(batch, lane)).encode()))
                 count = int(batch.count[lane])
-                np.testing.assert_allclose(decider._world.features[0, :count], batch.features[lane, :count], atol=1e-6)
+                np.testing.assert_allclose(decider._lanes.features[0, :count], batch.features[lane, :count], atol=1e-6)
                 compared += 1
         batch.step(np.zeros(batch.lanes, np.int64))
     assert compared > 20

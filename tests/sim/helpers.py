@@ -6,7 +6,8 @@ import pandas as pd
 from tracekit.sim.analysis.check import violations
 from tracekit.sim.jobs import Table, prepare
 from tracekit.sim.policies.builtin import find
-from tracekit.sim.simulate import starts
+from tracekit.sim.setup import Setup
+from tracekit.sim.simulate import outcome
 from tracekit.sim.switches import MULTIFACTOR_DEFAULTS, Switches
 from tracekit.trace import Machine, Trace
 
@@ -41,12 +42,17 @@ def table_of(submit, run, limit, procs, user, total):
     )
 
 
+def starts(ready, policy, backfill, switches: Switches, machine=None):
+    """Return the engine's starts of prepared jobs."""
+    return outcome(Setup(ready, backfill, switches, machine), find(policy)).start
+
+
 def both(table, policy, backfill, switches: Switches):
     """Return the starts by the engine and by the reference, after checking that the engine's are possible."""
     switches = switches.resolved()
     ready = prepare(table, switches)
     kept = ready.table
-    ours = starts(ready, find(policy), backfill, switches)
+    ours = starts(ready, policy, backfill, switches)
     wrong = violations(kept.job_id, kept.submit, ours, ours + ready.run, kept.procs, kept.total)
     assert not wrong, wrong
     return ours, np.array(by_reference(ready, policy, backfill, switches).start)

@@ -3,14 +3,14 @@
 import numpy as np
 
 from tracekit.sim.policies import formulas
-from tracekit.sim.simulate import values_for
+from tracekit.sim.policies.formulas import values_for
 from tracekit.sim.tasks.pick_job.batch import Batch
 
 
 def values(batch: Batch, lane: int, policy: str) -> np.ndarray:
     """Return a policy's values of the jobs in a lane's slots."""
     ready = batch.source.episode(batch.windows[lane]).ready
-    shown, now = batch.shown(lane), batch.arrays.time[lane, 0]
+    shown, now = batch.shown(lane), batch.arrays.state["now"][lane]
     code, given = values_for(policy, ready, batch.task.switches.resolved())
     if code == formulas.GIVEN:
         return shown.astype(float) if given is None else given[shown]

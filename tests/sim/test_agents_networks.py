@@ -133,7 +133,7 @@ def test_cost_to_go_is_what_waiting_from_then_on_costs(jobs, times, objective) -
         }
         return sum(weight * parts[name].sum() for name, weight in task.objectives.terms)
 
-    found, pace = cost_to_go(task, submit, run, start, np.array(times, float))
+    found, pace = cost_to_go(task.objectives, task.switches.bound, submit, run, start, np.array(times, float))
     assert (pace >= 0).all()
     np.testing.assert_allclose(found, [cost(np.inf) - cost(time) for time in times], atol=1e-6)
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 import tracekit
 from tracekit.errors import FormatError, UsageError
 from tracekit.sim.analysis.check import check_result, over_allocation
-from tracekit.sim.extras import ChangingSession
+from tracekit.sim.engine.dependencies import predecessors, thinking
 from tracekit.sim.jobs import prepare
-from tracekit.sim.switches import read_outages
-from tracekit.sim.policies import find
-from tracekit.sim.simulate import outcome, starts
-from tracekit.sim.switches import Switches, outage_steps
+from tracekit.sim.policies.builtin import find
+from tracekit.sim.setup import Setup
+from tracekit.sim.simulate import outcome
+from tracekit.sim.switches import Switches, outage_steps, read_outages
 
-from .helpers import by_reference, trace_of
+from .helpers import by_reference, starts, trace_of
 from .test_reference import tables
 
 EXAMPLES = int(os.environ.get("TRACEKIT_EXAMPLES", "22"))
@@ -72,9 +72,8 @@ def test_the_engine_agrees_with_the_reference_and_nothing_impossible_happens(pol
         switches = dataclasses.replace(switches, outages=())
     ready = prepare(table, switches)
     kept = ready.table
-    session = ChangingSession(ready, backfill, switches)
-    made = outcome(ready, find(policy), backfill, dataclasses.replace(switches, dependencies=True))
-    previous, think = session.previous, session.followers.think
+    made = outcome(Setup(ready, backfill, dataclasses.replace(switches, dependencies=True)), find(policy))
+    previous, think = predecessors(ready)[0], thinking(ready)
     slow = by_reference(ready, policy, backfill, switches, previous=previous.tolist(), think=think.tolist())
     np.testing.assert_array_equal(made.start, slow.start)
     np.testing.assert_array_equal(made.submit, slow.submit)
@@ -102,12 +101,12 @@ def test_nothing_changes_where_nothing_changes(policy, backfill, table, manner):
     """The changing loop, asked for an outage long ago or for dependencies that nobody has, gives the plain schedule."""
     switches = Switches(**manner)
     ready = prepare(table, switches)
-    plain = starts(ready, find(policy), backfill, switches)
+    plain = starts(ready, policy, backfill, switches)
     for extra in ({"dependencies": True}, {"outages": ((-9.0, -8.0, 1.0),)}):
         changed = dataclasses.replace(switches, **extra)
         if changed.outages and (changed.interval or backfill == "rlscheduler"):
             continue  # ticks are counted from the first event, which would be the outage; rlscheduler knows none
-        np.testing.assert_array_equal(starts(ready, find(policy), backfill, changed), plain)
+        np.testing.assert_array_equal(starts(ready, policy, backfill, changed), plain)
 
 
 # ---- worked by hand --------------------------------------------------------------------------------------------------

@@ -194,13 +194,13 @@ def test_easy_as_an_agent_sees_it():
     batch.reset([0], [(0, 4)])
     assert batch.shown(0).tolist() == [0]  # the first choice is always asked for, though forced
     batch.step([0])
-    assert batch.arrays.time[0, 0] == 10
+    assert batch.arrays.state["now"][0] == 10
     assert batch.shown(0).tolist() == [1, 2, 3]
     batch.step([0])  # job 2 does not fit: reserved for 100. Job 3 fills the gap, forced; job 4 would be in the way
-    assert batch.arrays.time[0, 0] == 60  # it has ended, and job 4 would fit
+    assert batch.arrays.state["now"][0] == 60  # it has ended, and job 4 would fit
     assert batch.shown(0).tolist() == [1, 3]
     batch.step([0])  # reserved again; job 4 is still in the way
-    assert batch.arrays.time[0, 0] == 100
+    assert batch.arrays.state["now"][0] == 100
     batch.step([0])  # job 2 starts; job 4 follows at its end, forced
     assert batch.starts(0).tolist() == [0, 100, 10, 150]
     assert batch.done[0]
@@ -208,7 +208,7 @@ def test_easy_as_an_agent_sees_it():
     batch.step([0])
     batch.step([2])  # instead: job 4 fits and starts; then nobody fits until 100
     assert batch.starts(0)[3] == 10
-    assert batch.arrays.time[0, 0] == 100
+    assert batch.arrays.state["now"][0] == 100
     assert batch.shown(0).tolist() == [1, 2]
 
 
@@ -231,7 +231,7 @@ def test_only_those_that_may_fill_the_gap_are_shown():
     batch.step([0])  # the long job of one processor: nothing is left to spare, and one processor is free
     assert batch.starts(0)[2] == 10
     assert batch.starts(0)[5] == 10  # the last one that fits, without being asked
-    assert batch.arrays.time[0, 0] == 100  # before, there is never room for two
+    assert batch.arrays.state["now"][0] == 100  # before, there is never room for two
     assert batch.shown(0).tolist() == [1, 3, 4]
 
 
@@ -241,7 +241,7 @@ def test_skipping_waits_for_the_next_event_and_ends_where_nothing_can_happen():
     batch.reset([0], [(0, 3)])
     assert batch.mask[0, [0, 1, 2, -1]].tolist() == [True, True, False, True]
     batch.step([128])  # until the arrival at 7
-    assert batch.arrays.time[0, 0] == 7
+    assert batch.arrays.state["now"][0] == 7
     assert not batch.mask[0, -1]  # nothing runs and nobody will come: waiting would never end
     assert batch.count[0] == 3
     with pytest.raises(UsageError, match="not on offer"):
@@ -249,7 +249,7 @@ def test_skipping_waits_for_the_next_event_and_ends_where_nothing_can_happen():
     batch.step([2])
     assert batch.mask[0, -1]
     batch.step([128])  # until that job ends
-    assert batch.arrays.time[0, 0] == 12
+    assert batch.arrays.state["now"][0] == 12
 
 
 def test_forced_moves_are_made_without_asking_unless_asked_for():

@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 from shared_data import ROOT
 
 from tracekit.errors import TracekitError, UnknownName, UsageError
-from tracekit.sim import objectives, observe, pickjob, windows
+from tracekit.sim import windows
+from tracekit.sim.engine.state import FILLING
 from tracekit.sim.switches import Switches
 from tracekit.sim.tasks.episodes import EpisodeSource
-from tracekit.sim.tasks.objectives import Schedule, objective
+from tracekit.sim.tasks.objectives import OBJECTIVES, Schedule, objective
+from tracekit.sim.tasks.pick_job import features as observe
 from tracekit.sim.tasks.pick_job.batch import Batch, relative
-from tracekit.sim.tasks.pick_job.task import PickJob
+from tracekit.sim.tasks.pick_job.features import facts_of
+from tracekit.sim.tasks.pick_job.task import ALTERNATING, BACKFILLS, REWARDS, PickJob
 
 from .helpers import trace_of
 from .playing import imitate, play
@@ -27,17 +30,17 @@ EVERY = ",".join((*observe.FIXED, *observe.CHANGING))
 
 def plain(batch, lane=0):
     """Every feature of a lane's valid slots, by its definition."""
-    world, constant, facts = batch.arrays, batch.task.constants, batch.source.facts
+    state, constant, facts = batch.arrays.state[lane], batch.task.constants, facts_of(batch.source.table.trace)
     ready = batch.source.episode(batch.windows[lane]).ready
-    jobs, start, now = ready.table, batch.starts(lane), batch.arrays.time[lane, 0]
-    arrived = np.arange(len(jobs)) < world.arrived[lane, 0]
+    jobs, start, now = ready.table, batch.starts(lane), state["now"]
+    arrived = np.arange(len(jobs)) < state["arrived"]
     waits = arrived & np.isnan(start)
     runs = arrived & ~np.isnan(start) & (start + ready.run > now)
     total, free = jobs.total, jobs.total - jobs.procs[runs].sum()
     limits = np.maximum((start + ready.estimate)[runs], now)
     half, day = constant["short_s"], constant["long_s"]
-    filling = world.state[lane, 0] == 2
-    shadow = world.shadow[lane, 0]
+    filling = state["phase"] == FILLING
+    shadow = state["shadow"]
     bsld = np.maximum((start - jobs.submit + ready.run) / np.maximum(ready.run, 10), 1)
     begun = ~np.isnan(start)
     means = {user: bsld[begun & (jobs.user == user)].mean() for user in set(jobs.user[begun])}
@@ -72,7 +75,7 @@ def plain(batch, lane=0):
                 "queue": waits.sum() / (waits.sum() + constant["queue_jobs"]),
                 "backlog": work / (work + day),
                 "filling": float(filling),
-                "spare": world.later[lane, 0] / total if filling else 0.0,
+                "spare": batch.arrays.at_shadow.free[lane, 0] / total if filling else 0.0,
                 "shadow": (shadow - now) / (shadow - now + half) if filling else 0.0,
                 "ends-in-time": float(filling and now + r <= shadow),
                 "next-end": (limits.min() - now) / (limits.min() - now + half) if runs.any() else 1.0,
@@ -195,7 +198,7 @@ def test_objectives_by_hand(name, cost):
 def test_objectives_are_numbers_where_metrics_are_not():
     lengthless = {name: np.zeros(3) for name in ("submit", "start", "run")}
     nobody = np.full(3, -1)
-    for name in objectives.OBJECTIVES:
+    for name in OBJECTIVES:
         assert np.isfinite(objective(name).cost(schedule(run=np.zeros(3))))
         assert np.isfinite(objective(name).cost(schedule(**lengthless, user=nobody)))
     assert objective("fair-max").cost(schedule(user=nobody)) == pytest.approx(12.5 / 3)
@@ -258,8 +261,6 @@ def test_spans_never_overlap_in_time(submit, shares):
 def test_windows_by_hand():
     submit = np.arange(100.0)
     assert windows.spans(submit, (0.7, 0.15, 0.15)) == [(0, 70), (70, 85), (85, 100)]
-    assert windows.span_between(submit, 10, 20.5) == (10, 21)
-    assert windows.span_between(submit, 500, 600) == (0, 0)
     drawn = windows.draw((40, 60), 50, 5, seed=3, warm=10)
     assert drawn == windows.draw((40, 60), 50, 5, seed=3, warm=10)
     assert {50, 55} <= {start for start, _ in drawn} <= set(range(50, 56))
@@ -271,8 +272,6 @@ def test_windows_by_hand():
         windows.draw_from([(0, 5)], 1, 6, seed=0)
     with pytest.raises(UsageError, match="parts of a trace"):
         windows.spans(submit, (0.9, 0.2))
-    with pytest.raises(UsageError, match="sort the trace"):
-        windows.span_between(np.array([0.0, 9, 1]), 0, 5)
 
 
 def test_the_filter_keeps_windows_of_a_given_difficulty():
@@ -361,8 +360,8 @@ def test_tasks_that_mean_nothing(settings, words):
 
 def test_everything_that_has_a_name_is_documented():
     text = (ROOT / "docs" / "environments.md").read_text()
-    named = (*observe.FIXED, *observe.CHANGING, *observe.OBSERVERS, *observe.CONSTANTS, *objectives.OBJECTIVES)
-    for name in (*named, *pickjob.REWARDS, *pickjob.ALTERNATING, *pickjob.BACKFILLS):
+    named = (*observe.FIXED, *observe.CHANGING, *observe.OBSERVERS, *observe.CONSTANTS, *OBJECTIVES)
+    for name in (*named, *REWARDS, *ALTERNATING, *BACKFILLS):
         assert f"`{name}`" in text, name
 
 

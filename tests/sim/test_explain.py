@@ -15,10 +15,10 @@ from tracekit.sim.analysis.explain import PARTS, Recorded, explain
 from tracekit.sim.analysis.resimulate import explain_file
 from tracekit.sim.jobs import prepare
 from tracekit.sim.policies.builtin import find
-from tracekit.sim.simulate import run_table, starts
+from tracekit.sim.simulate import run_table
 from tracekit.sim.switches import Switches, combined
 
-from .helpers import trace_of
+from .helpers import starts, trace_of
 from .test_reference import tables
 
 #: Ten processors, fcfs + easy. Job 4 asks for 90 and runs 30: too long for the hole [50, 100) in front of job 3.

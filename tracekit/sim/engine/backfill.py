@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from tracekit.sim.compile import jit_internal, jit_merged
-from tracekit.sim.engine.capacity import fits, fits_beside, reserve
+from tracekit.sim.engine.capacity import fits, fits_beside, fits_claimed, reserve
 from tracekit.sim.engine.conservative import plan
 from tracekit.sim.engine.heap import heapify, pop
 from tracekit.sim.engine.profile import book, earliest, fits_from_now, unroll
-from tracekit.sim.engine.start import start
+from tracekit.sim.engine.start import start, start_claimed
 from tracekit.sim.engine.state import (
     BETWEEN,
     CONSERVATIVE,
@@ -85,14 +85,14 @@ def first_in_order(sim: Simulation) -> int:
 def place(sim: Simulation, dynamics: Any, job: int) -> int:
     """Start the job whose turn it is (`STARTED`); if it does not fit, it gets the reservation (`BLOCKED`)."""
     state, rules = sim.state[0], sim.rules
-    able = fits(sim.capacity, job)
-    if len(dynamics) > 0 and len(dynamics.outages.outage) > 0 and able:
-        able = _fits_around_outages(sim, job)
-    if able:
+    if len(dynamics) > 0 and len(dynamics.outages.outage) > 0:
+        if _fits_around_outages(sim, job):
+            _start_around_outages(sim, job)
+            state.blocked, state.reserved = NO_JOB, False
+            return STARTED
+    elif fits(sim.capacity, job):
         if not start(sim, job, np.inf):
             return ASKED
-        if len(dynamics) > 0 and len(dynamics.outages.outage) > 0:
-            _book_now(sim, job)
         state.blocked, state.reserved = NO_JOB, False
         return STARTED
     # RLScheduler computes a reservation once for a committed pick, even when jobs end early
@@ -132,14 +132,10 @@ def may_fill(sim: Simulation, dynamics: Any, job: int) -> bool:
 @jit_merged
 def fill(sim: Simulation, dynamics: Any, job: int) -> bool:
     """Start a job that `may_fill`; return False where Python is to place it first."""
-    until = sim.state[0].fill_until
     if len(dynamics) > 0 and len(dynamics.outages.outage) > 0:
-        until = np.inf
-    if not start(sim, job, until):
-        return False
-    if len(dynamics) > 0 and len(dynamics.outages.outage) > 0:
-        _book_now(sim, job)
-    return True
+        _start_around_outages(sim, job)
+        return True
+    return start(sim, job, sim.state[0].fill_until)
 
 
 @jit_merged
@@ -187,12 +183,16 @@ def drop_started(sim: Simulation) -> None:
 
 @jit_internal
 def _fits_around_outages(sim: Simulation, job: int) -> bool:
-    return fits_from_now(sim.capacity, sim.profile, job, sim.jobs.estimate[job])
+    profile = sim.profile
+    if not fits_from_now(sim.capacity, profile, job, sim.jobs.estimate[job]):
+        return False
+    return bool(fits_claimed(sim.capacity, job, profile.claimed))
 
 
 @jit_internal
-def _book_now(sim: Simulation, job: int) -> None:
+def _start_around_outages(sim: Simulation, job: int) -> None:
     book(sim.capacity, sim.profile, 0, sim.jobs.estimate[job])
+    start_claimed(sim, job)
 
 
 @jit_internal

@@ -136,6 +136,16 @@ def claim(capacity: Any, row: Any, at: Any, job: Any, claimed: Any) -> bool:
     raise NotImplementedError("only compiled code can call this")
 
 
+def fits_claimed(capacity: Any, job: Any, claimed: Any) -> bool:
+    """Return whether what a job claimed is really free now; a running job past its estimate may still hold it."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def take_claimed(capacity: Any, job: Any, claimed: Any) -> None:
+    """Give a job just the cells that it claimed."""
+    raise NotImplementedError("only compiled code can call this")
+
+
 # ---- OUTAGES ---------------------------------------------------------------------------------------------------------
 
 
@@ -156,7 +166,7 @@ def withdraw_from_row(capacity: Any, row: Any, at: Any, units: Any) -> None:
 
 BASIC: tuple[Function, ...] = (fits, take, give, fits_beside, take_beside, reserve)
 ENVIRONMENT: tuple[Function, ...] = (lane_of, clear, free_units, total_units)
-PLANNING: tuple[Function, ...] = (cells, write_free, add_held, claim)
+PLANNING: tuple[Function, ...] = (cells, write_free, add_held, claim, fits_claimed, take_claimed)
 OUTAGES: tuple[Function, ...] = (*PLANNING, withdraw, overdrawn, withdraw_from_row)
 
 
@@ -203,6 +213,14 @@ def _claim(capacity: Any, row: Any, at: Any, job: Any, claimed: Any) -> Any:
     return False
 
 
+def _fits_claimed(capacity: Any, job: Any, claimed: Any) -> Any:
+    return False
+
+
+def _take_claimed(capacity: Any, job: Any, claimed: Any) -> Any:
+    pass
+
+
 def _withdraw(capacity: Any, units: Any) -> Any:
     pass
 
@@ -221,6 +239,8 @@ _REFUSED: dict[str, Function] = {
     "write_free": _write_free,
     "add_held": _add_held,
     "claim": _claim,
+    "fits_claimed": _fits_claimed,
+    "take_claimed": _take_claimed,
     "withdraw": _withdraw,
     "overdrawn": _overdrawn,
     "withdraw_from_row": _withdraw_from_row,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tracekit.sim.compile import jit_internal
-from tracekit.sim.engine.capacity import fits, largest_startable
+from tracekit.sim.compile import jit_internal, jit_merged
+from tracekit.sim.engine.capacity import asks, fits, fits_claimed, largest_startable
 from tracekit.sim.engine.heap import heapify, pop
 from tracekit.sim.engine.profile import accumulate, book, earliest, fits_until
-from tracekit.sim.engine.start import start
+from tracekit.sim.engine.start import start_claimed
 from tracekit.sim.engine.state import Simulation
 from tracekit.sim.jobs import NO_JOB
 
@@ -43,8 +43,8 @@ def plan(sim: Simulation) -> int:
         step = earliest(sim.capacity, profile, job, estimate)
         if step >= 0:
             book(sim.capacity, profile, step, estimate)
-        if step == 0 and fits(sim.capacity, job):
-            if not start(sim, job, np.inf):
+        if step == 0 and _is_free(sim, job):
+            if not start_claimed(sim, job):
                 return job
         elif first_left == NO_JOB:
             first_left = job
@@ -57,6 +57,14 @@ def plan(sim: Simulation) -> int:
         first_left = heap[0].item
     state.blocked = first_left
     return NO_JOB
+
+
+@jit_merged
+def _is_free(sim: Simulation, job: int) -> bool:
+    """Return whether a job planned for now can really start: on its planned cells, or wherever Python may put it."""
+    if asks(sim.capacity):
+        return fits(sim.capacity, job)
+    return fits_claimed(sim.capacity, job, sim.profile.claimed)
 
 
 @jit_internal

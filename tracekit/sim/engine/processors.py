@@ -126,6 +126,12 @@ def _register() -> None:
         claimed[0] = capacity.size[job]
         return claimed[0] <= row[at]
 
+    def fits_claimed(capacity: Any, job: Any, claimed: Any) -> Any:
+        return claimed[0] <= capacity.free[0]
+
+    def take_claimed(capacity: Any, job: Any, claimed: Any) -> Any:
+        capacity.free[0] -= claimed[0]
+
     def withdraw(capacity: Any, units: Any) -> Any:
         capacity.free[0] -= units
 
@@ -140,7 +146,7 @@ def _register() -> None:
         *(fits, take, give, fits_beside, take_beside, reserve),
         *(largest_startable, stairs, earliest_start),
         *(lane_of, clear, free_units, total_units),
-        *(cells, write_free, add_held, claim),
+        *(cells, write_free, add_held, claim, fits_claimed, take_claimed),
         *(withdraw, overdrawn, withdraw_from_row),
     )
 

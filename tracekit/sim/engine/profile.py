@@ -106,10 +106,11 @@ def fits_from_now(capacity: Any, profile: Profile, job: int, estimate: float) ->
     """Return whether a job fits from now on until its estimated end; leaves its claim in ``claimed``."""
     width = cells(capacity)
     free, row = profile.free, profile.row
+    if estimate <= 0:  # holds nothing for longer than an instant: what is free right now is enough
+        write_free(capacity, row, 0)
+        return bool(claim(capacity, row, 0, job, profile.claimed))
     for c in range(width):
         row[c] = free[c]
-    if estimate <= 0:
-        return True  # holds nothing for longer than an instant
     until = profile.time[0] + estimate
     step = 1
     while step < profile.length[0] and profile.time[step] < until:

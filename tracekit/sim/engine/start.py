@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tracekit.sim.compile import jit_merged
-from tracekit.sim.engine.capacity import asks, fits, largest_startable, take, take_beside
+from tracekit.sim.engine.capacity import asks, fits, largest_startable, take, take_beside, take_claimed
 from tracekit.sim.engine.running import add
 from tracekit.sim.engine.state import Simulation
 from tracekit.sim.jobs import NO_JOB
@@ -16,23 +16,51 @@ def start(sim: Simulation, job: int, until: float) -> bool:
 
     By estimate it ends at ``until``, or leaves the reservation its room; infinity: no reservation is in its way.
     """
-    state, jobs = sim.state[0], sim.jobs
-    beside = state.now + jobs.estimate[job] > until
-    if asks(sim.capacity):
-        if state.placed != job:
-            state.placing, state.beside = job, beside
-            return False
-        state.placing, state.placed = NO_JOB, NO_JOB
+    beside = sim.state[0].now + sim.jobs.estimate[job] > until
+    if _asks_first(sim, job, beside):
+        return False
     if beside:
         take_beside(sim.capacity, sim.at_shadow, job)
     else:
         take(sim.capacity, job)
-    now = state.now
+    _begin(sim, job)
+    return True
+
+
+@jit_merged
+def start_claimed(sim: Simulation, job: int) -> bool:
+    """Start a job on the cells that it has claimed in the profile; returns as `start` does."""
+    if _asks_first(sim, job, False):
+        return False
+    if asks(sim.capacity):
+        take(sim.capacity, job)  # where Python has put it
+    else:
+        take_claimed(sim.capacity, job, sim.profile.claimed)
+    _begin(sim, job)
+    return True
+
+
+@jit_merged
+def _asks_first(sim: Simulation, job: int, beside: bool) -> bool:
+    """Return whether Python is still to be asked where a job goes, and write the question down."""
+    state = sim.state[0]
+    if not asks(sim.capacity):
+        return False
+    if state.placed != job:
+        state.placing, state.beside = job, beside
+        return True
+    state.placing, state.placed = NO_JOB, NO_JOB
+    return False
+
+
+@jit_merged
+def _begin(sim: Simulation, job: int) -> None:
+    """Record that a job runs from now on."""
+    now, jobs = sim.state[0].now, sim.jobs
     jobs.start[job] = now
     add(sim.running, job, now + jobs.run[job], now + jobs.estimate[job])
     if len(sim.accounts.user) > 0:
         hold(sim.accounts, job, now, jobs.size[job])
-    return True
 
 
 @jit_merged
