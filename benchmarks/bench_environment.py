@@ -100,7 +100,7 @@ def yardstick(trace: Trace, windows: int, stretches: int) -> dict[str, Any]:
     """Return the rate of the plain environment and of ours on the same windows and choices; compare the schedules."""
     play = Play(trace, TASKS["rlscheduler"])
     batch = play.batch
-    cuts = [batch.source.episode(window) for window in play.windows[:windows]]
+    episodes = [batch.source.episode(window) for window in play.windows[:windows]]
     longest, total = batch.task.constants["max_request_s"], batch.source.table.total
     best, starts, seen = float("inf"), [], np.empty(0)
     for _ in range(stretches):
@@ -109,18 +109,18 @@ def yardstick(trace: Trace, windows: int, stretches: int) -> dict[str, Any]:
                 [
                     {"submit": s, "run": r, "request": e, "procs": int(n), **dict(zip(LABELS, labels, strict=True))}
                     for s, r, e, n, labels in zip(
-                        cut.ready.table.submit.tolist(),
-                        cut.ready.run.tolist(),
-                        cut.ready.estimate.tolist(),
-                        cut.ready.units.tolist(),
-                        cut.fixed[:, 3:7].tolist(),
+                        episode.ready.table.submit.tolist(),
+                        episode.ready.run.tolist(),
+                        episode.ready.estimate.tolist(),
+                        episode.ready.units.tolist(),
+                        episode.columns.fixed[:, 3:7].tolist(),
                         strict=True,
                     )
                 ],
                 total,
                 longest,
             )
-            for cut in cuts
+            for episode in episodes
         ]
         begin, made, starts = time.thread_time(), 0, []
         for row, game in enumerate(games):

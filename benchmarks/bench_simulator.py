@@ -28,7 +28,8 @@ import easy_heapq
 import tracekit
 from tracekit.sim.jobs import extract_jobs, prepare
 from tracekit.sim.policies.builtin import find
-from tracekit.sim.simulate import simulate, values_for
+from tracekit.sim.setup import Setup
+from tracekit.sim.simulate import outcome, simulate
 from tracekit.sim.switches import Switches
 from tracekit.trace import Machine, Trace
 
@@ -72,19 +73,19 @@ def _arriving(size: Any, run: Any, load: float, procs: int, rng: np.random.Gener
 def engine_seconds(trace: Trace, policy: str, backfill: str, times: int) -> tuple[float, Any]:
     """Return the best CPU seconds of the engine alone, and the start times."""
     from tracekit.sim.engine.session import Session
-    from tracekit.sim.policies.formulas import GIVEN
+    from tracekit.sim.policies.formulas import GIVEN, values_for
 
     switches = Switches()
     ready = prepare(extract_jobs(trace, switches), switches)
     least, start = float("inf"), None
     for _ in range(times):
         begin = time.thread_time()
-        run = Session(ready, backfill, switches)
+        run = Session(Setup(ready, backfill, switches))
         code, given = values_for(policy, ready, switches)
-        if code == GIVEN and backfill != "conservative":
+        if code == GIVEN and run.can_rank:
             run.ranked(given)
         else:
-            run.valued(code, given)
+            run.run(code, given)
         least, start = min(least, time.thread_time() - begin), run.jobs.start
     return least, start
 
@@ -116,9 +117,7 @@ def array_bytes(trace: Trace, policy: str, backfill: str) -> float:
     ready = prepare(extract_jobs(trace, switches), switches)
     tracemalloc.start()
     engine_input = sum(a.nbytes for a in (ready.table.submit, ready.run, ready.estimate, ready.units))
-    from tracekit.sim.simulate import starts
-
-    starts(ready, find(policy), backfill, switches)
+    outcome(Setup(ready, backfill, switches), find(policy))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return (engine_input + peak) / len(trace)

@@ -14,7 +14,6 @@ from tracekit.errors import TracekitError
 from tracekit.sim.analysis.explain import PARTS, Recorded, explain
 from tracekit.sim.analysis.resimulate import explain_file
 from tracekit.sim.jobs import prepare
-from tracekit.sim.policies.builtin import find
 from tracekit.sim.simulate import run_table
 from tracekit.sim.switches import Switches, combined
 
@@ -249,7 +248,7 @@ def test_the_parts_always_add_up(table, policy, backfill, outages, again):
             estimates = ready.estimate.copy()
             estimates[row] = estimate
             rule, chosen = combined(backfill, switches)
-            return float(starts(dataclasses.replace(ready, estimate=estimates), find(policy), rule, chosen)[row])
+            return float(starts(dataclasses.replace(ready, estimate=estimates), policy, rule, chosen)[row])
 
         return start if again else None
 
