@@ -28,6 +28,7 @@ EXPECTED_FILES = {
     "openb_pod_list_default.csv": "alibaba-openb",
     "xdmod_phillips.sacct.log": "sacct",
     "rltune_slurm_jobcomp.log": "jobcomp",
+    "jobcomp-22.05-130jobs.txt": "jobcomp",
 }
 
 
