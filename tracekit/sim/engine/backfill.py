@@ -44,7 +44,7 @@ def schedule(sim: Simulation, dynamics: Any) -> int:
     state, rules = sim.state[0], sim.rules
     if rules.backfill == CONSERVATIVE:
         unroll(state.now, sim.capacity, sim.running, sim.profile, dynamics)
-        return plan(sim)
+        return plan(sim, dynamics)
     if len(dynamics) > 0 and len(dynamics.outages.outage) > 0 and state.phase != FILLING:
         unroll(state.now, sim.capacity, sim.running, sim.profile, dynamics)
     if state.phase != FILLING:
@@ -87,11 +87,11 @@ def place(sim: Simulation, dynamics: Any, job: int) -> int:
     state, rules = sim.state[0], sim.rules
     if len(dynamics) > 0 and len(dynamics.outages.outage) > 0:
         if _fits_around_outages(sim, job):
-            _start_around_outages(sim, job)
+            _start_around_outages(sim, dynamics, job)
             state.blocked, state.reserved = NO_JOB, False
             return STARTED
     elif fits(sim.capacity, job):
-        if not start(sim, job, np.inf):
+        if not start(sim, dynamics, job, np.inf):
             return ASKED
         state.blocked, state.reserved = NO_JOB, False
         return STARTED
@@ -133,9 +133,9 @@ def may_fill(sim: Simulation, dynamics: Any, job: int) -> bool:
 def fill(sim: Simulation, dynamics: Any, job: int) -> bool:
     """Start a job that `may_fill`; return False where Python is to place it first."""
     if len(dynamics) > 0 and len(dynamics.outages.outage) > 0:
-        _start_around_outages(sim, job)
+        _start_around_outages(sim, dynamics, job)
         return True
-    return start(sim, job, sim.state[0].fill_until)
+    return start(sim, dynamics, job, sim.state[0].fill_until)
 
 
 @jit_merged
@@ -190,9 +190,9 @@ def _fits_around_outages(sim: Simulation, job: int) -> bool:
 
 
 @jit_internal
-def _start_around_outages(sim: Simulation, job: int) -> None:
+def _start_around_outages(sim: Simulation, dynamics: Any, job: int) -> None:
     book(sim.capacity, sim.profile, 0, sim.jobs.estimate[job])
-    start_claimed(sim, job)
+    start_claimed(sim, dynamics, job)
 
 
 @jit_internal

@@ -5,6 +5,8 @@ Mu'alem & Feitelson, IEEE TPDS 12(6), 2001.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tracekit.sim.compile import jit_internal, jit_merged
@@ -17,7 +19,7 @@ from tracekit.sim.jobs import NO_JOB
 
 
 @jit_internal
-def plan(sim: Simulation) -> int:
+def plan(sim: Simulation, dynamics: Any) -> int:
     """Plan the waiting jobs into the profile and start those planned for now; returns as `schedule` does.
 
     Plans are made anew at every event, so only those that decide about a start now are needed: after 1, 2, 4, 8 …
@@ -44,7 +46,7 @@ def plan(sim: Simulation) -> int:
         if step >= 0:
             book(sim.capacity, profile, step, estimate)
         if step == 0 and _is_free(sim, job):
-            if not start_claimed(sim, job):
+            if not start_claimed(sim, dynamics, job):
                 return job
         elif first_left == NO_JOB:
             first_left = job

@@ -110,11 +110,12 @@ def happen(now: float, sim: Simulation, dynamics: Any) -> None:
 def _end(now: float, job: int, sim: Simulation, dynamics: Any) -> None:
     """A job, which is no longer among the running ones, ends: its room, its user's account, its followers."""
     give(sim.capacity, job)
-    if len(sim.accounts.user) > 0:
-        hold(sim.accounts, job, now, -sim.jobs.size[job])
-        record_run(sim.accounts, job, sim.jobs.run[job])
-    if len(dynamics) > 0 and len(dynamics.followers.link) > 0:
-        release(dynamics.followers, now, job)
+    if len(dynamics) > 0:
+        if len(dynamics.accounts.user) > 0:
+            hold(dynamics.accounts, job, now, -sim.jobs.size[job])
+            record_run(dynamics.accounts, job, sim.jobs.run[job])
+        if len(dynamics.followers.link) > 0:
+            release(dynamics.followers, now, job)
 
 
 @jit_internal
@@ -142,8 +143,8 @@ def _change_service(now: float, sim: Simulation, dynamics: Any) -> None:
 def _requeue(now: float, job: int, sim: Simulation, dynamics: Any) -> None:
     """Send a job that was stopped back to the queue, as if it had never started; it says nothing about run times."""
     give(sim.capacity, job)
-    if len(sim.accounts.user) > 0:
-        hold(sim.accounts, job, now, -sim.jobs.size[job])
+    if len(dynamics.accounts.user) > 0:
+        hold(dynamics.accounts, job, now, -sim.jobs.size[job])
     dynamics.stopped[job].restarts += 1
     sim.jobs.start[job] = np.nan
     if len(dynamics.predictions) > 0:
@@ -162,10 +163,10 @@ def _submit(job: int, sim: Simulation, dynamics: Any) -> None:
     """Put a job that is submitted now into the queue, unless it was running when the simulation began."""
     jobs = sim.jobs
     if np.isnan(jobs.start[job]):
-        if sim.rules.last_two:
-            jobs.estimate[job] = predict(sim.accounts, job, jobs.estimate[job])
+        if len(dynamics) > 0 and sim.rules.last_two:
+            jobs.estimate[job] = predict(dynamics.accounts, job, jobs.estimate[job])
         if len(dynamics) > 0 and len(dynamics.predictions) > 0:
-            dynamics.predictions[job].first = predict(sim.accounts, job, jobs.asked[job])
+            dynamics.predictions[job].first = predict(dynamics.accounts, job, jobs.asked[job])
             jobs.estimate[job] = dynamics.predictions[job].first
         _enter(job, sim.queue)
 

@@ -81,7 +81,7 @@ def tick_from(time: float, origin: float, interval: float) -> float:
 
 
 @jit_merged
-def evaluate(sim: Simulation, code: int, given: NDArray[np.float64]) -> None:
+def evaluate(sim: Simulation, dynamics: Any, code: int, given: NDArray[np.float64]) -> None:
     """Fill in ``queue.value`` for every waiting job by a formula, or by the values ``given`` (jobs,)."""
     jobs, queue, now = sim.jobs, sim.queue, sim.state[0].now
     for i in range(queue.length[0]):
@@ -89,10 +89,10 @@ def evaluate(sim: Simulation, code: int, given: NDArray[np.float64]) -> None:
         wait, units = now - jobs.submit[job], jobs.size[job]
         if code == GIVEN:
             queue.value[i] = given[job]
-        elif code == MULTIFACTOR:
-            queue.value[i] = multifactor(sim.accounts, now, job, wait, units)
         else:
             queue.value[i] = formula(code, jobs.submit[job], wait, jobs.asked[job], units / sim.rules.scale)
+            if len(dynamics) > 0 and code == MULTIFACTOR:
+                queue.value[i] = multifactor(dynamics.accounts, now, job, wait, units)
 
 
 @jit
@@ -104,7 +104,7 @@ def run(sim: Simulation, dynamics: Any, code: int, given: NDArray[np.float64]) -
     going_on = sim.state[0].placed != NO_JOB
     while going_on or next_pass(sim, dynamics):
         if not going_on:
-            evaluate(sim, code, given)
+            evaluate(sim, dynamics, code, given)
         going_on = False
         job = schedule(sim, dynamics)
         if job != NO_JOB:
@@ -123,9 +123,9 @@ def step_from_python(sim: Simulation, dynamics: Any) -> int:
 
 
 @jit
-def evaluate_from_python(sim: Simulation, code: int, given: NDArray[np.float64]) -> None:
+def evaluate_from_python(sim: Simulation, dynamics: Any, code: int, given: NDArray[np.float64]) -> None:
     """Fill in the values of a built-in policy."""
-    evaluate(sim, code, given)
+    evaluate(sim, dynamics, code, given)
 
 
 @jit

@@ -98,7 +98,7 @@ def _arrive(sim: Simulation, ranks: Ranks, job: int) -> None:
 
 @jit_internal
 def _start(sim: Simulation, ranks: Ranks, job: int, until: float) -> None:
-    start(sim, job, until)
+    start(sim, (), job, until)
     leave(ranks.policy, job)
     if ranks.separate:
         leave(ranks.backfill, job)

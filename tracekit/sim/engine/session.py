@@ -39,7 +39,7 @@ from tracekit.sim.engine.state import (
 from tracekit.sim.jobs import NO_JOB
 from tracekit.sim.policies.formulas import MULTIFACTOR
 from tracekit.sim.policies.protocol import Policy, State
-from tracekit.sim.policies.usage import UserAccounts, no_accounts, open_accounts
+from tracekit.sim.policies.usage import no_accounts, open_accounts
 from tracekit.sim.setup import Setup
 from tracekit.sim.switches import MULTIFACTOR_DEFAULTS, Switches, estimate_of
 
@@ -90,12 +90,10 @@ class Session:
             no_jobs_running(most_running),
             empty_queue(count),
             self._profile(room, rules, most_running + 2 * count + 2 * len(switches.outages) + 4),
-            no_accounts(),
         )
         self._dependent: dict[str, int] = {}
-        self.dynamics: Any = self._dynamics(count) if switches.dynamic else ()
-        if rules.last_two or switches.predict is not None:
-            self._open_accounts()
+        predicts = rules.last_two or switches.predict is not None
+        self.dynamics: Any = self._dynamics(accounts=predicts) if switches.dynamic or predicts else ()
         if setup.begun is not None:
             order = np.argsort(setup.begun, kind="stable")
             events.resume_from_python(self.sim, order[: np.count_nonzero(~np.isnan(setup.begun))])
@@ -121,9 +119,10 @@ class Session:
             estimate = estimate.copy()  # … while backfilling goes by predictions that are corrected
         return Jobs(submit, run, estimate, asked, ready.units, start)
 
-    def _dynamics(self, jobs: int) -> Dynamics:
-        """Return what changes on the way."""
-        switches, ready = self.switches, self.ready
+    def _dynamics(self, *, accounts: bool) -> Dynamics:
+        """Return what is kept where things change on the way; ``accounts`` of users too, if they are needed."""
+        switches, ready, table, jobs = self.switches, self.ready, self.ready.table, len(self.ready.table)
+        options = MULTIFACTOR_DEFAULTS | dict(switches.options)
         followers = no_followers()
         if switches.dependencies:
             followers, self._dependent = followers_in(ready)
@@ -132,6 +131,7 @@ class Session:
             outages_of(switches.outages, ready.total, ready.scale, announced=switches.outages_announced),
             np.zeros(jobs if switches.predict is not None else 0, PREDICTION),
             np.zeros(jobs, STOPPED),
+            open_accounts(table.user, table.users, table.queue, ready.total, options) if accounts else no_accounts(),
         )
 
     def _refuse(self, room: Any, rules: Rules) -> None:
@@ -149,14 +149,10 @@ class Session:
             return empty_profile(1)
         return empty_profile(steps, capacity.cells_of(room))
 
-    def _open_accounts(self) -> UserAccounts:
-        """Keep accounts of users: for ``multifactor`` and for predictions; all others do without."""
-        if not len(self.sim.accounts.user):
-            table = self.ready.table
-            options = MULTIFACTOR_DEFAULTS | dict(self.switches.options)
-            accounts = open_accounts(table.user, table.users, table.queue, self.ready.total, options)
-            self.sim = self.sim._replace(accounts=accounts)
-        return self.sim.accounts
+    def prepare_policy(self, code: int) -> None:
+        """Make ready for a formula: ``multifactor`` looks at accounts of users, all others do without."""
+        if code == MULTIFACTOR and not (self.dynamics and len(self.dynamics.accounts.user)):
+            self.dynamics = self._dynamics(accounts=True)
 
     # ---- compiled from end to end ------------------------------------------------------------------------------------
 
@@ -182,8 +178,7 @@ class Session:
     def run(self, code: int, given: Floats | None) -> None:
         """Run a formula whose values are worked out at every pass, or given values (None: as submitted)."""
         log_first_compilation("run")
-        if code == MULTIFACTOR:
-            self._open_accounts()
+        self.prepare_policy(code)
         while loop.run(self.sim, self.dynamics, code, self.jobs.submit if given is None else given) != NO_JOB:
             self._place()
 
@@ -245,12 +240,11 @@ class Session:
 
 def formula_values(session: Session, code: int, given: Floats | None) -> Values:
     """Return a built-in policy in the form that `Session.step_through` asks for."""
-    if code == MULTIFACTOR:
-        session._open_accounts()
+    session.prepare_policy(code)
     chosen = session.jobs.submit if given is None else given
 
     def values(waiting: NDArray[np.int64], now: float) -> Floats:
-        loop.evaluate_from_python(session.sim, code, chosen)
+        loop.evaluate_from_python(session.sim, session.dynamics, code, chosen)
         return session.sim.queue.value[: len(waiting)]
 
     return values

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tracekit.sim.compile import jit_merged
 from tracekit.sim.engine.capacity import asks, fits, largest_startable, take, take_beside, take_claimed
 from tracekit.sim.engine.running import add
@@ -11,7 +13,7 @@ from tracekit.sim.policies.usage import hold
 
 
 @jit_merged
-def start(sim: Simulation, job: int, until: float) -> bool:
+def start(sim: Simulation, dynamics: Any, job: int, until: float) -> bool:
     """Start a job that fits; return False, and do nothing yet, where Python is to place it first.
 
     By estimate it ends at ``until``, or leaves the reservation its room; infinity: no reservation is in its way.
@@ -23,12 +25,12 @@ def start(sim: Simulation, job: int, until: float) -> bool:
         take_beside(sim.capacity, sim.at_shadow, job)
     else:
         take(sim.capacity, job)
-    _begin(sim, job)
+    _begin(sim, dynamics, job)
     return True
 
 
 @jit_merged
-def start_claimed(sim: Simulation, job: int) -> bool:
+def start_claimed(sim: Simulation, dynamics: Any, job: int) -> bool:
     """Start a job on the cells that it has claimed in the profile; returns as `start` does."""
     if _asks_first(sim, job, False):
         return False
@@ -36,7 +38,7 @@ def start_claimed(sim: Simulation, job: int) -> bool:
         take(sim.capacity, job)  # where Python has put it
     else:
         take_claimed(sim.capacity, job, sim.profile.claimed)
-    _begin(sim, job)
+    _begin(sim, dynamics, job)
     return True
 
 
@@ -54,13 +56,13 @@ def _asks_first(sim: Simulation, job: int, beside: bool) -> bool:
 
 
 @jit_merged
-def _begin(sim: Simulation, job: int) -> None:
+def _begin(sim: Simulation, dynamics: Any, job: int) -> None:
     """Record that a job runs from now on."""
     now, jobs = sim.state[0].now, sim.jobs
     jobs.start[job] = now
     add(sim.running, job, now + jobs.run[job], now + jobs.estimate[job])
-    if len(sim.accounts.user) > 0:
-        hold(sim.accounts, job, now, jobs.size[job])
+    if len(dynamics) > 0 and len(dynamics.accounts.user) > 0:
+        hold(dynamics.accounts, job, now, jobs.size[job])
 
 
 @jit_merged

@@ -90,7 +90,9 @@ class Rules(NamedTuple):
 
 
 class Dynamics(NamedTuple):
-    """What changes on the way: submit times, the machine, predictions. A feature that is not in use has empty arrays.
+    """What is kept where things change on the way: submit times, the machine, predictions, fair shares.
+
+    A feature that is not in use has empty arrays.
 
     Where nothing changes, functions take ``()`` in its place: ``if len(dynamics) > 0`` is then decided, and the branch
     left out, while a function is compiled.
@@ -100,6 +102,7 @@ class Dynamics(NamedTuple):
     outages: Outages
     predictions: Predictions
     stopped: NDArray[Any]  # (jobs,) STOPPED
+    accounts: UserAccounts  # of fair shares and predictions
 
 
 class Simulation(NamedTuple):
@@ -113,7 +116,6 @@ class Simulation(NamedTuple):
     running: Running
     queue: Queue
     profile: Profile
-    accounts: UserAccounts
 
 
 def initial_state(*lanes: int) -> NDArray[Any]:

@@ -32,13 +32,16 @@ _CAN_START = CODES["can-start"]
 @jit_internal
 def observe_lane(lanes: LaneArrays, rules: PickRules, lane: int) -> None:
     """Write features and mask of the choices on offer in a lane; a finished lane has none."""
-    count, question = lanes.count[lane], lanes.question[lane]
+    count, question, sim = lanes.count[lane], lanes.question[lane], simulation_of(lanes, rules, lane)
     out, mask, visible, fixed = lanes.features[lane], lanes.mask[lane], lanes.visible[lane], lanes.fixed[lane]
+    waits, able, submit, now = lanes.waits[lane], lanes.able[lane], sim.jobs.submit, sim.state[0].now
     width = out.shape[1]
     for i in range(count):
+        job = visible[i]
         mask[i] = True
+        waits[i], able[i] = now - submit[job], fits(sim.capacity, job)
         for f in range(width):
-            out[i, f] = fixed[visible[i], f]
+            out[i, f] = fixed[job, f]
     for i in range(count, question.filled):
         mask[i] = False
         for f in range(width):
@@ -47,19 +50,17 @@ def observe_lane(lanes: LaneArrays, rules: PickRules, lane: int) -> None:
         mask[rules.slots] = question.may_skip
     question.filled = count
     if count > 0:
-        _write_changing(lanes, rules, lane, simulation_of(lanes, rules, lane))
+        _write_changing(lanes, rules, lane, sim)
 
 
 @jit_merged
 def _write_changing(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation) -> None:
     """Write the features that change; one loop over the slots for each, all in one function: calls would cost more."""
-    count, out, visible, waits = lanes.count[lane], lanes.features[lane], lanes.visible[lane], lanes.waits[lane]
-    state, jobs, capacity, constant = sim.state[0], sim.jobs, sim.capacity, lanes.constants[0]
-    submit, size, estimate, now = jobs.submit, jobs.size, jobs.estimate, state.now
+    count, out, visible = lanes.count[lane], lanes.features[lane], lanes.visible[lane]
+    waits, able, capacity, constant = lanes.waits[lane], lanes.able[lane], sim.capacity, lanes.constants[0]
+    state, size, estimate, now = sim.state[0], sim.jobs.size, sim.jobs.estimate, sim.state[0].now
     short, long, longest = constant.short_s, constant.long_s, constant.wait_s
     filling = state.phase == FILLING
-    for i in range(count):
-        waits[i] = now - submit[visible[i]]
     for f in range(out.shape[1]):
         code = lanes.codes[f]
         if code == 0:
@@ -78,20 +79,20 @@ def _write_changing(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulat
                 out[i, f] = min(waits[i] / longest, ALMOST_ONE)
         elif code == _STARTS_NOW:
             for i in range(count):
-                out[i, f] = 1.0 if fits(capacity, visible[i]) else 0.0
+                out[i, f] = 1.0 if able[i] else 0.0
         elif code == _CAN_START:
             for i in range(count):
-                out[i, f] = ALMOST_ONE if fits(capacity, visible[i]) else ALMOST_ZERO
+                out[i, f] = ALMOST_ONE if able[i] else ALMOST_ZERO
         elif code == _FILL:
             free = free_units(capacity)
             for i in range(count):
-                out[i, f] = size[visible[i]] / free if fits(capacity, visible[i]) else 1.0
+                out[i, f] = size[visible[i]] / free if able[i] else 1.0
         elif code == _DELAY:
             scratch, stair = lane_of(lanes.scratch, lane), lanes.stair[lane]
             stairs(capacity, sim.running, stair)
             for i in range(count):
                 ahead = 0.0
-                if not fits(capacity, visible[i]):
+                if not able[i]:
                     ahead = max(earliest_start(capacity, scratch, now, visible[i], sim.running, stair) - now, 0.0)
                 out[i, f] = ahead / (ahead + short) if ahead < np.inf else 1.0
         elif code == _IN_TIME:

@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 
 from tracekit.sim.compile import jit_merged
 from tracekit.sim.engine.capacity import MachineModel, lane_of
-from tracekit.sim.engine.profile import Profile, empty_profile
 from tracekit.sim.engine.running import Running, no_jobs_running
 from tracekit.sim.engine.session import rules_for
 from tracekit.sim.engine.state import Jobs, Queue, Rules, Simulation, empty_queue, initial_state
-from tracekit.sim.policies.usage import UserAccounts, no_accounts
 from tracekit.sim.tasks.pick_job import features
 
 if TYPE_CHECKING:
@@ -64,8 +62,6 @@ class LaneArrays(NamedTuple):
     scratch: Any  # (L, …) each, a third capacity for what an observer tries out
     running: Running  # (L, M) each
     queue: Queue  # (L, J) each
-    profile: Profile  # of no use here: no conservative backfilling
-    accounts: UserAccounts  # of no use here: no policy
     # how each episode begins
     opening: Floats  # (L,) when; −inf = at the first submit
     begun: Ints  # (L, J) jobs that run by then, by start …
@@ -75,7 +71,8 @@ class LaneArrays(NamedTuple):
     order: Ints  # (L, 2, J) jobs by the rule(s) that decide who is visible
     mark: Ints  # (L, J) scratch
     stair: Ints  # (L, M + 1) scratch
-    waits: Floats  # (L, S) scratch: of the slots
+    waits: Floats  # (L, S) scratch: of the jobs in the slots …
+    able: NDArray[np.bool_]  # (L, S) … and whether each fits now
     user: Ints  # (L, J) numbered from 0 within the episode
     by_user: Floats  # (L, U, 2) sum of bounded slowdowns and number of started jobs of each user; U = 1 if unused
     weights: Floats  # (4,) of the additive objectives
@@ -109,8 +106,7 @@ def simulation_of(lanes: LaneArrays, rules: PickRules, lane: int) -> Simulation:
         lane_of(lanes.at_shadow, lane),
         Running(running.ends[lane], running.limits[lane], running.tally[lane]),
         Queue(queue.job[lane], queue.value[lane], queue.heap[lane], queue.length[lane]),
-        lanes.profile,
-        lanes.accounts,
+        (),  # type: ignore[arg-type]  # no conservative backfilling, no profile
     )
 
 
@@ -155,8 +151,6 @@ def allocate(
         scratch=machine.twin(capacity),
         running=no_jobs_running(most, lanes),
         queue=empty_queue(jobs, lanes)._replace(value=real(0)),  # no policy, no values
-        profile=empty_profile(1),
-        accounts=no_accounts(),
         opening=real(),
         begun=whole(jobs),
         begun_count=whole(),
@@ -165,6 +159,7 @@ def allocate(
         mark=whole(jobs),
         stair=whole(most + 1),
         waits=real(task.slots),
+        able=np.zeros((lanes, task.slots), np.bool_),
         user=whole(jobs),
         by_user=real(users, 2),
         weights=task.objectives.weights(),
