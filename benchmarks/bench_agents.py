@@ -23,11 +23,12 @@ import tracekit
 from tracekit.sim.agents import Config
 from tracekit.sim.agents.inference import room, score
 from tracekit.sim.agents.ppo import PPO
-from tracekit.sim.agents.rewards import Baseline, rewards
-from tracekit.sim.agents.rollout import Played, play
+from tracekit.sim.agents.rollout import play
 from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.tasks.pick_job.batch import Batch
 from tracekit.sim.tasks.pick_job.task import PickJob
+from tracekit.sim.tasks.played import Played
+from tracekit.sim.tasks.rewards import Baseline, rewards
 from tracekit.trace import Trace
 
 CONFIG = Config(minibatch=1024, target_kl=0.0)  # four epochs, none cut short
@@ -94,7 +95,7 @@ def dense_update(played: Played, config: Config) -> None:
 
 def latencies(ppo: PPO, jobs: int, times: int) -> dict[str, float]:
     """Return p50 and p99 in milliseconds of one decision among so many jobs, called from Python."""
-    net, rng = ppo.model.net(), np.random.default_rng(0)
+    net, rng = ppo.model.actor.net(ppo.model.flat()), np.random.default_rng(0)
     shown, scratch = rng.random((SLOTS, net.features), dtype=np.float32), room(net, SLOTS + 1)
     seconds = np.empty(times)
     score(net, shown, jobs, False, scratch)
@@ -114,17 +115,17 @@ def measure(trace: Trace, *, quick: bool) -> dict[str, Any]:
     batch = Batch(source, lanes=count, threads=1)
     step = max((len(source) - jobs) // count, 1)
     windows = [(i * step, jobs) for i in range(count)]
-    ppo = PPO(CONFIG, len(source.task.feature_names), source.task.slots + 1, seed=1)
+    ppo = PPO(CONFIG, source.task, seed=1)
     keys = np.random.default_rng(1).integers(0, 2**64, count, dtype=np.uint64)
-    net = ppo.model.net()
+    net = ppo.model.play_by()
     play(batch, windows, net, keys=keys)  # compiles
     kept_s, played = best(lambda: play(batch, windows, net, keys=keys), times)
     greedy_s, _ = best(lambda: play(batch, windows, net, keep=False), times)
     baseline = Baseline(source, "sjf")
 
     def learn() -> None:
-        reward, extra = rewards(played, windows, baseline, dense=True)
-        ppo.update(played, reward, extra, 1, 0.0)
+        reward, context = rewards(played, windows, baseline, dense=True)
+        ppo.update(played, reward, context, 1, 0.0)
 
     learn()
     update_s, _ = best(learn, times)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
-from tracekit.errors import MissingExtra, UnknownName
+from tracekit.errors import MissingExtra, UnknownName, UsageError
 
 T = TypeVar("T")
 
@@ -45,6 +45,11 @@ class Registry(Generic[T]):
                 self._entries.setdefault(point.name, point.value)
             self._group = None
         return self._entries
+
+    def add(self, name: str, target: str) -> None:
+        """Add a name in this process; one of our own names cannot be replaced by another thing."""
+        if self._table().setdefault(name, target) != target:
+            raise UsageError(f"{self.kind} '{name}' is there already, as {self._entries[name]}; choose another name")
 
     def names(self) -> list[str]:
         """Return every registered name, in order of registration."""

@@ -1,4 +1,4 @@
-"""The agents of `tracekit train` as a learner of experiments: masked PPO on the task PickJob."""
+"""The agents of `tracekit train` as a learner of experiments: masked PPO on a task, pick-job unless told otherwise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tracekit.trace import Trace
 
 if TYPE_CHECKING:
     from tracekit.sim.agents import Agent, Config
-    from tracekit.sim.tasks.pick_job.task import PickJob
 
 #: Decisions that one core learns from in a second, for estimates.
 _PER_SECOND = 10_000.0
@@ -24,7 +23,9 @@ _CALM = "nothing to learn, since hardly ever two jobs of the trace wait at once"
 
 
 class PPO:
-    """Settings are those of `tracekit.sim.agents.Config`, with ``init``, ``share`` and a table ``task`` (of PickJob).
+    """Settings are those of `tracekit.sim.agents.Config`, with ``init``, ``share`` and a table ``task``.
+
+    The table has the task's ``name`` (default pick-job) and its fields.
 
     Agents are trained with the backfilling that they are judged with.
 
@@ -49,9 +50,9 @@ class PPO:
         if find_spec("torch") is None:
             raise MissingExtra("torch", "rl")
 
-    def _settings(self, config: Mapping[str, Any], backfill: str = "easy") -> tuple[Config, PickJob, str | None, float]:
+    def _settings(self, config: Mapping[str, Any], backfill: str = "easy") -> tuple[Config, Any, str | None, float]:
         from tracekit.sim.agents import Config
-        from tracekit.sim.tasks.pick_job.task import PickJob
+        from tracekit.sim.tasks.base import find_task
 
         config = self.defaults | dict(config)
         known = Config().to_dict()
@@ -61,9 +62,11 @@ class PPO:
         extra = {key: config.get(key, default) for key, default in self.extra.items()}
         own = {key: value for key, value in config.items() if key in known}
         if not isinstance(extra["task"], Mapping):
-            raise SchemaError(f"setting of {self.name}: task is a table of PickJob's fields, not {extra['task']!r}")
+            raise SchemaError(f"setting of {self.name}: task is a table of the task's fields, not {extra['task']!r}")
+        fields = {"backfill": backfill, **extra["task"]}
+        kind = find_task(str(fields.pop("name", "pick-job")))
         try:
-            task = PickJob(**{"backfill": backfill, **extra["task"]})
+            task = kind(**fields)
         except TypeError as error:
             raise SchemaError(f"setting of {self.name}: task: {error}") from None
         settings = Config.from_dict(own, origin=f"settings of {self.name}").replace(threads=1)
@@ -114,13 +117,11 @@ class PPO:
         return 2.0 + self._settings(config)[0].steps / _PER_SECOND
 
 
-def _newborn(trace: Trace, settings: Config, task: PickJob, seed: int) -> Agent:
+def _newborn(trace: Trace, settings: Config, task: Any, seed: int) -> Agent:
     """Return the agent that a training with this seed would begin with from scratch."""
-    from tracekit.sim.agents import Agent
     from tracekit.sim.agents.ppo import PPO as Learning
+    from tracekit.sim.agents.training import agent_of
     from tracekit.sim.tasks.episodes import EpisodeSource
 
     task = EpisodeSource(trace, task).task  # which takes its constants from the trace
-    net = Learning(settings, len(task.feature_names), task.slots + 1, seed).model.net()
-    sizes = tuple(int(size) for size in net.sizes)
-    return Agent(settings.network, sizes, net.flat, task.feature_names, task.to_dict(), {"seed": seed})
+    return agent_of(Learning(settings, task, seed), task, {"seed": seed})

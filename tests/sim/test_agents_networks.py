@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,18 +13,19 @@ torch = pytest.importorskip("torch")
 
 from tracekit.errors import UnknownName, UsageError  # noqa: E402
 from tracekit.sim.agents.config import Config  # noqa: E402
-from tracekit.sim.agents.inference import drawn, largest, room, score, uniform, weights_in  # noqa: E402
+from tracekit.sim.agents.inference import KINDS, drawn, largest, room, score, uniform, weights_in  # noqa: E402
 from tracekit.sim.agents.lr_schedules import FASTEST, SLOWEST, adapted, scheduled  # noqa: E402
-from tracekit.sim.agents.networks import ACTORS, ActorCritic, Decisions, entropy, log_softmax  # noqa: E402
+from tracekit.sim.agents.networks import ActorCritic, Decisions, entropy, load_flat, log_softmax  # noqa: E402
 from tracekit.sim.agents.paired import compare, interval, rank_biserial  # noqa: E402
 from tracekit.sim.agents.ppo import ValueScale, generalised_advantages  # noqa: E402
-from tracekit.sim.agents.rewards import EXTRAS  # noqa: E402
 from tracekit.sim.agents.rollout import cost_to_go  # noqa: E402
 from tracekit.sim.metrics import bounded_slowdown  # noqa: E402
 from tracekit.sim.tasks.pick_job.task import PickJob  # noqa: E402
 
 FEATURES, SLOTS = 5, 20
 COUNTS = (3, SLOTS, 1, 7)
+#: What a network needs to know of a task.
+TASK = SimpleNamespace(feature_names=("x",) * FEATURES, slots=SLOTS, critic_inputs=7, actions_are="choice")
 
 
 def decisions(jobs, counts, skip):
@@ -40,20 +43,20 @@ def decisions(jobs, counts, skip):
         torch.tensor(segment),
         torch.tensor(slot),
         torch.tensor([count + skip for count in counts]),
-        torch.zeros(len(counts), EXTRAS),
+        torch.zeros(len(counts), TASK.critic_inputs),
     )
 
 
 @pytest.mark.parametrize("skip", [False, True])
 @pytest.mark.parametrize("hidden", [(8,), (16, 8), (32, 16, 8)])
-@pytest.mark.parametrize("kind", list(ACTORS))
+@pytest.mark.parametrize("kind", list(KINDS))
 def test_both_forward_passes_agree(kind, hidden, skip) -> None:
     torch.manual_seed(3)
-    model = ActorCritic(Config(network=kind, hidden=hidden), FEATURES, SLOTS + 1)
+    model = ActorCritic(Config(network=kind, hidden=hidden), TASK)
     jobs = np.random.default_rng(1).random((len(COUNTS), SLOTS, FEATURES), dtype=np.float32)
     packed = decisions(jobs, COUNTS, skip)
     expected = model.actor(packed).detach().numpy()
-    net = model.net()
+    net = model.play_by().net
     assert len(net.flat) == weights_in(kind, net.sizes)
     scratch, at = room(net, SLOTS + 1), 0
     for number, count in enumerate(COUNTS):
@@ -63,11 +66,11 @@ def test_both_forward_passes_agree(kind, hidden, skip) -> None:
     assert model.critic(packed).shape == (len(COUNTS),)
 
 
-@pytest.mark.parametrize("kind", list(ACTORS))
+@pytest.mark.parametrize("kind", list(KINDS))
 def test_weights_survive_the_flat_form(kind) -> None:
-    models = [ActorCritic(Config(network=kind), FEATURES, SLOTS + 1) for _ in range(2)]
+    models = [ActorCritic(Config(network=kind), TASK) for _ in range(2)]
     assert not np.array_equal(models[0].flat(), models[1].flat())
-    models[1].load_flat(models[0].flat())
+    load_flat(models[1].actor, models[0].flat())
     np.testing.assert_array_equal(models[0].flat(), models[1].flat())
 
 

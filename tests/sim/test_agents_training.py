@@ -17,15 +17,15 @@ from tracekit.errors import FormatError, OutputError, TracekitError, UsageError
 from tracekit.sim.agents import Agent, Config, Split, evaluate, train
 from tracekit.sim.agents.agent import CHECKPOINT, FACTS, LOG, WEIGHTS
 from tracekit.sim.agents.checkpoint import read_log
-from tracekit.sim.agents.imitation import TEACHERS, lessons
-from tracekit.sim.agents.rewards import Baseline, rewards
+from tracekit.sim.agents.imitation import lessons
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.agents.search import linear
 from tracekit.sim.policies.formulas import CODES
 from tracekit.sim.switches import Switches
 from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.tasks.pick_job.batch import Batch
-from tracekit.sim.tasks.pick_job.task import PickJob
+from tracekit.sim.tasks.pick_job.task import TEACHERS, PickJob
+from tracekit.sim.tasks.rewards import Baseline, rewards
 from tracekit.trace import Machine, Trace
 
 TINY = Config(

@@ -11,7 +11,7 @@ import typer
 
 from tracekit.cli.app import Force, Json, Seed, Settings, app, console, print_json, say, table
 from tracekit.cli.simulate import From, MachineFile, Procs, Resource
-from tracekit.errors import OutputError, UnknownName, UsageError
+from tracekit.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from tracekit.machine import Unit
@@ -22,14 +22,14 @@ In = Annotated[
     str, typer.Argument(metavar="TRACE", help="Trace to read: any known format, plain or compressed; - is stdin.")
 ]
 
-TASKS = ("pick-job",)
-
 
 @app.command()
 def train(
     trace: In,
     out: Annotated[str, typer.Option("--output", "-o", metavar="AGENT", help="Folder for the agent.")],
-    task: Annotated[str, typer.Option("--task", help="What the agent decides: pick-job.")] = "pick-job",
+    task: Annotated[
+        str, typer.Option("--task", help="What the agent decides: pick-job, or module:Class of your own.")
+    ] = "pick-job",
     config: Annotated[
         str | None, typer.Option("--config", metavar="FILE.toml", help="Settings of the training; see docs/agents.md.")
     ] = None,
@@ -91,7 +91,7 @@ def train(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Train an agent that picks the next job, by reinforcement learning on windows of a trace.
+    """Train an agent (by default one that picks the next job) by reinforcement learning on windows of a trace.
 
     The agent of the best validation is kept. A training that was interrupted goes on with --resume and ends with the
     same bytes as one that was not.
@@ -101,16 +101,16 @@ def train(
     from tracekit.sim.agents import Config
     from tracekit.sim.agents import train as learn
     from tracekit.sim.switches import Switches
-    from tracekit.sim.tasks.pick_job.task import PickJob
+    from tracekit.sim.tasks.base import find_task
 
-    if task not in TASKS:
-        raise UnknownName("task", task, TASKS)
+    kind = find_task(task)
     if resume and force:
         raise UsageError("--resume goes on with what is there, --force replaces it: give one of them")
     settings = (Config.load(config) if config is not None else Config()).replace(
         network=network, steps=steps, jobs=jobs, learning_rate=learning_rate, threads=threads
     )
-    chosen = PickJob(
+    chosen = _task(
+        kind,
         observer=observer,
         visible=visible,
         backfill=backfill,
@@ -153,6 +153,20 @@ def train(
         f"validation windows; best heuristic there: {metrics['best_heuristic']} {metrics['best_heuristic_score']:,.4g}"
     )
     say(f"{metrics['steps']:,} decisions in {metrics['iterations']} iterations; best after {metrics['best_iteration']}")
+
+
+def _task(kind: Any, **given: Any) -> Any:
+    """Make a task from the flags; one that the task does not know must be at its default."""
+    import dataclasses
+
+    from tracekit.sim.tasks.pick_job.task import PickJob
+
+    known = {field.name for field in dataclasses.fields(kind)}
+    usual = {field.name: field.default for field in dataclasses.fields(PickJob)}
+    for name, value in given.items():
+        if name not in known and value != usual[name]:
+            raise UsageError(f"--{name.replace('_', '-')}: task {kind.name} has no such setting")
+    return kind(**{name: value for name, value in given.items() if name in known})
 
 
 @contextmanager

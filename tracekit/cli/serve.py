@@ -36,14 +36,14 @@ def serve(
 
     Example: `tracekit serve default --port 8765`
     """
-    from tracekit.service.decide import Decider
+    from tracekit.service.decide import load_decider
 
     token = _token(token_file)
     if host not in _LOOPBACK and token is None and not stdio:
         raise UsageError(
             f"--host {host} can be reached by others, so a token is needed: --token-file or TRACEKIT_TOKEN"
         )
-    decider = Decider.load(agent)
+    decider = load_decider(agent)
     if stdio:
         from tracekit.service.http import serve_lines
 

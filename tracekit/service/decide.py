@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.registry import imported
 from tracekit.service.protocol import VERSION, Jobs, Refused, Request, parse
 from tracekit.sim.agents.agent import Agent
+from tracekit.sim.agents.distributions import Choice
 from tracekit.sim.agents.inference import room, score
 from tracekit.sim.engine.processors import ProcessorPool
 from tracekit.sim.jobs import Prepared, Table
+from tracekit.sim.tasks.base import task_from_dict
 from tracekit.sim.tasks.episodes import Episode
 from tracekit.sim.tasks.pick_job.columns import JobColumns, visible_orders
 from tracekit.sim.tasks.pick_job.features import Facts, fixed_columns
@@ -32,8 +35,58 @@ _SMALLEST = b"""{"version": 1, "kind": "pick-job", "now": 0, "cluster": {"procs"
 "jobs": [{"id": 1, "submit_time": 0, "procs": 1}, {"id": 2, "submit_time": 0, "procs": 1}]}"""
 
 
+def load_decider(name: str) -> Any:
+    """Return who answers for an agent's folder, or a packaged agent by name: its task says who does."""
+    agent = Agent.load(name)
+    return imported(task_from_dict(agent.task).server)(agent, name)
+
+
+class RowDecider:
+    """Answers for any task that says which `Question` a request asks (`Task.question`)."""
+
+    def __init__(self, agent: Agent, name: str) -> None:
+        self.agent, self.name, self.task = agent, name, task_from_dict(agent.task)
+        self._actor, self._lock = agent.actor(), threading.Lock()
+
+    def about(self) -> dict[str, Any]:
+        """Return who answers, and what it was made for."""
+        return _about(self.agent, self.task, self.name)
+
+    def answer(self, request: Request) -> dict[str, Any]:
+        """Return what can be chosen, best first, with scores."""
+        _check_kind(request, self.task)
+        question = self.task.question(request)
+        with self._lock:
+            found = self._actor.distribution(np.ascontiguousarray(question.rows, np.float32), False)
+            scores = np.array(found.scores if isinstance(found, Choice) else found.best(), dtype=np.float64)
+        if not np.isfinite(scores).all():
+            raise Refused(422, "the agent has no finite score for this request; are times and sizes plausible?")
+        best = np.argsort(-scores, kind="stable")
+        order = [{"id": question.labels[i], "score": float(scores[i])} for i in best.tolist()]
+        notes = list(question.notes)
+        return {"version": VERSION, "kind": self.task.name, "agent": self.name, "order": order, "notes": notes}
+
+
+def _about(agent: Agent, task: Any, name: str) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "kind": task.name,
+        "agent": name,
+        "network": agent.network,
+        "features": list(agent.features),
+        "slots": task.slots,
+        "objective": task.objective,
+        "backfill": task.backfill,
+    }
+
+
+def _check_kind(request: Request, task: Any) -> None:
+    if request.kind != task.name:
+        raise Refused(422, f"kind: this agent answers {task.name}, the request asks {request.kind}")
+
+
 class Decider:
-    """Answers requests, one at a time: an answer takes well under a millisecond, more threads would only queue."""
+    """Answers requests of pick-job, one at a time: an answer takes well under a millisecond, so threads only queue."""
 
     def __init__(self, agent: Agent, name: str) -> None:
         self.agent, self.name = agent, name
@@ -53,17 +106,7 @@ class Decider:
 
     def about(self) -> dict[str, Any]:
         """Return who answers, and what it was made for."""
-        task = self.task
-        return {
-            "version": VERSION,
-            "kind": "pick-job",
-            "agent": self.name,
-            "network": self.agent.network,
-            "features": list(self.agent.features),
-            "slots": task.slots,
-            "objective": task.objective,
-            "backfill": task.backfill,
-        }
+        return _about(self.agent, self.task, self.name)
 
     def answer(self, request: Request) -> dict[str, Any]:
         """Return the jobs, best first, with their scores.
@@ -71,6 +114,7 @@ class Decider:
         Jobs beyond those that the agent is shown follow by submit time, and jobs that could never run stand last;
         both without a score.
         """
+        _check_kind(request, self.task)
         jobs = request.jobs
         possible = jobs.procs <= request.procs
         rows = np.flatnonzero(possible)

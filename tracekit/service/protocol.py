@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.sim.tasks.base import TASKS
+
 VERSION = 1
-KINDS = ("pick-job",)
 #: Limits of one request. The first is of the body, in bytes.
 MOST_BYTES, MOST_JOBS, MOST_RUNNING = 8 * 1024 * 1024, 20_000, 100_000
 Floats = NDArray[np.float64]
@@ -68,6 +69,7 @@ class Request:
     running_ends: Floats  # (running,) by limit
     jobs: Jobs
     hosts: bool = False  # were any sent?
+    kind: str = "pick-job"  # the task that is asked for
 
 
 def parse(body: bytes) -> Request:
@@ -86,8 +88,9 @@ def parse(body: bytes) -> Request:
         raise Refused(400, "the request must be a JSON object")
     if data.get("version") != VERSION or isinstance(data.get("version"), bool):
         raise Refused(422, f"version: this service speaks version {VERSION}, the request says {_show(data, 'version')}")
-    if data.get("kind") not in KINDS:
-        raise Refused(422, f"kind: must be {' or '.join(KINDS)}, not {_show(data, 'kind')}")
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind not in TASKS:
+        raise Refused(422, f"kind: must be {' or '.join(TASKS)}, not {_show(data, 'kind')}")
     now = float(_numbers([data], "now", "now")[0])
     cluster = data.get("cluster")
     if not isinstance(cluster, dict):
@@ -101,7 +104,7 @@ def parse(body: bytes) -> Request:
     hosts = data.get("hosts")
     if hosts is not None and not isinstance(hosts, list):
         raise Refused(422, "hosts: must be a list")
-    return Request(now, int(procs), used, ends, _jobs(data.get("jobs"), now), hosts=bool(hosts))
+    return Request(now, int(procs), used, ends, _jobs(data.get("jobs"), now), hosts=bool(hosts), kind=kind)
 
 
 def _jobs(value: Any, now: float) -> Jobs:

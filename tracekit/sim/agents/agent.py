@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,17 @@ from numpy.typing import NDArray
 
 from tracekit.errors import FormatError, OutputError
 from tracekit.files import write_text, writing
-from tracekit.sim.agents.inference import KINDS, Net, weights_in
+from tracekit.registry import imported
+from tracekit.sim.agents.actor import Actor
+from tracekit.sim.agents.config import NETWORKS
+from tracekit.sim.agents.inference import KINDS, Net, shapes_of
+from tracekit.sim.tasks.base import task_from_dict
 
 WEIGHTS, FACTS, LOG, CHECKPOINT = "weights.safetensors", "agent.json", "log.jsonl", "checkpoint.safetensors"
-#: Of the folder's layout; an agent of another version is refused, not guessed at.
-VERSION = 1
+#: Of the folder's layout; an agent of an unknown version is refused, not guessed at. Version 1 (tracekit 0.1.0) knew
+#: one task and did not write its name down.
+VERSION, KNOWN_VERSIONS = 2, (1, 2)
+Layout = tuple[tuple[str, tuple[int, ...]], ...]  # name and shape of every part of the flat weights
 #: Agents that come with the package.
 PACKAGED = Path(__file__).resolve().parents[2] / "data" / "agents"
 
@@ -26,13 +33,14 @@ PACKAGED = Path(__file__).resolve().parents[2] / "data" / "agents"
 class Agent:
     """A trained network, the task that it was trained for, and where it comes from."""
 
-    network: str  # kernel, attention or mlp
-    sizes: tuple[int, ...]
+    network: str  # a name of `tracekit.sim.agents.config.NETWORKS`
+    sizes: tuple[int, ...]  # widths from input to output; hidden widths of networks without a compiled forward pass
     flat: NDArray[np.float32]
-    features: tuple[str, ...]  # what it sees of a job, by name
-    task: dict[str, Any]  # of `tracekit.sim.tasks.pick_job.task.PickJob`
+    features: tuple[str, ...]  # what it sees of each row (of each job, for pick-job), by name
+    task: dict[str, Any]  # `to_dict` of its task, with the task's name
     facts: dict[str, Any] = field(default_factory=dict)  # configuration, seed, trace, split, metrics, versions
     folder: Path | None = None
+    layout: Layout = ()  # of the weights, where it does not follow from network and sizes
 
     @property
     def name(self) -> str:
@@ -43,6 +51,17 @@ class Agent:
         """Return the network for `tracekit.sim.agents.inference`."""
         return Net(KINDS[self.network], np.array(self.sizes, np.int64), self.flat, len(self.features))
 
+    def actor(self) -> Actor:
+        """Return who decides: compiled where that can be, else by torch."""
+        if not self.layout:
+            return Actor(self.net())
+        task = task_from_dict(self.task)
+        hidden = self.sizes if self.network not in KINDS else self.sizes[1:-1]
+        network = NETWORKS.get(self.network)(len(self.features), task.slots + 1, hidden)
+        network.decide(task.actions_are)
+        imported("tracekit.sim.agents.networks:load_flat")(network, self.flat)
+        return Actor(None, network)
+
     # ---- files -------------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> Agent:
@@ -52,17 +71,18 @@ class Agent:
         folder = Path(folder)
         make_folder(folder)
         with writing(folder / WEIGHTS, force=True) as out:
-            out.write(save(layers_of(self.network, self.sizes, self.flat)))
+            out.write(save(arrays_of(self.flat, self.layout or layout_of(self.network, self.sizes))))
         facts = {
             "version": VERSION,
             "network": self.network,
             "sizes": list(self.sizes),
             "features": list(self.features),
             "task": self.task,
+            **({"layout": [[name, list(shape)] for name, shape in self.layout]} if self.layout else {}),
             **self.facts,
         }
         write_text(folder / FACTS, json.dumps(facts, indent=2, ensure_ascii=False) + "\n", force=True)
-        return Agent(self.network, self.sizes, self.flat, self.features, self.task, self.facts, folder)
+        return dataclasses.replace(self, folder=folder)
 
     @classmethod
     def load(cls, folder: str | Path) -> Agent:
@@ -74,10 +94,11 @@ class Agent:
         facts = _facts(place)
         try:
             network, sizes = facts.pop("network"), tuple(int(size) for size in facts.pop("sizes"))
-            features, task = tuple(facts.pop("features")), facts.pop("task")
+            features, task = tuple(facts.pop("features")), {"name": "pick-job", **facts.pop("task")}
+            layout = tuple((str(name), tuple(int(n) for n in shape)) for name, shape in facts.pop("layout", ()))
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(place / FACTS, f"lacks what an agent needs: {error}") from None
-        if network not in KINDS:
+        if network not in NETWORKS or (network not in KINDS and not layout):
             raise FormatError(place / FACTS, f"unknown network '{network}'")
         try:
             arrays = load((place / WEIGHTS).read_bytes())
@@ -85,8 +106,8 @@ class Agent:
             raise FormatError(place / WEIGHTS, "no such file; the agent is not complete") from None
         except (SafetensorError, OSError, ValueError) as error:
             raise FormatError(place / WEIGHTS, f"damaged: {error}") from None
-        flat = _flat(arrays, network, sizes, place)
-        return cls(network, sizes, flat, features, task, facts, Path(folder))
+        flat = _flat(arrays, layout or layout_of(network, sizes), place)
+        return cls(network, sizes, flat, features, task, facts, Path(folder), layout)
 
 
 def find_folder(folder: str | Path) -> Path:
@@ -113,8 +134,10 @@ def _facts(place: Path) -> dict[str, Any]:
         facts = json.loads((place / FACTS).read_text())
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise FormatError(place / FACTS, f"cannot be read: {error}") from None
-    if not isinstance(facts, dict) or facts.pop("version", None) != VERSION:
-        raise FormatError(place / FACTS, f"not the facts of an agent of version {VERSION}")
+    if not isinstance(facts, dict) or facts.pop("version", None) not in KNOWN_VERSIONS:
+        raise FormatError(
+            place / FACTS, f"not the facts of an agent of version {' or '.join(map(str, KNOWN_VERSIONS))}"
+        )
     return facts
 
 
@@ -126,33 +149,32 @@ def make_folder(folder: Path) -> None:
         raise OutputError(f"{folder}: cannot be made: {error.strerror}") from None
 
 
-def shapes_of(network: str, sizes: tuple[int, ...]) -> list[tuple[str, int, int]]:
-    """Return (name, in, out) of every layer, in the order of the flat weights."""
-    found = [(f"layer{i}", wide, narrow) for i, (wide, narrow) in enumerate(pairwise(sizes))]
-    if network == "attention":
-        found[1:1] = [(name, sizes[1], sizes[1]) for name in ("query", "key", "value")]
-    return found
-
-
-def layers_of(network: str, sizes: tuple[int, ...], flat: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
-    """Cut the flat weights into named arrays: ``<layer>.weight`` (in, out) and ``<layer>.bias`` (out,)."""
-    arrays, at = {}, 0
+def layout_of(network: str, sizes: tuple[int, ...]) -> Layout:
+    """Return the layout of a network of layers: ``<layer>.weight`` (in, out) and ``<layer>.bias`` (out,) of each."""
+    found: list[tuple[str, tuple[int, ...]]] = []
     for name, wide, narrow in shapes_of(network, sizes):
-        arrays[f"{name}.weight"] = flat[at : at + wide * narrow].reshape(wide, narrow)
-        arrays[f"{name}.bias"] = flat[at + wide * narrow : at + (wide + 1) * narrow]
-        at += (wide + 1) * narrow
+        found += [(f"{name}.weight", (wide, narrow)), (f"{name}.bias", (narrow,))]
+    return tuple(found)
+
+
+def arrays_of(flat: NDArray[np.float32], layout: Layout) -> dict[str, NDArray[np.float32]]:
+    """Cut the flat weights into named arrays."""
+    arrays, at = {}, 0
+    for name, shape in layout:
+        count = math.prod(shape)
+        arrays[name] = flat[at : at + count].reshape(shape)
+        at += count
     return arrays
 
 
-def _flat(arrays: dict[str, NDArray[Any]], network: str, sizes: tuple[int, ...], place: Path) -> NDArray[np.float32]:
+def _flat(arrays: dict[str, NDArray[Any]], layout: Layout, place: Path) -> NDArray[np.float32]:
     """Put named arrays together again; shapes and numbers must be right."""
     parts: list[NDArray[np.float32]] = []
-    for name, wide, narrow in shapes_of(network, sizes):
-        for part, shape in ((f"{name}.weight", (wide, narrow)), (f"{name}.bias", (narrow,))):
-            if part not in arrays or arrays[part].shape != shape:
-                raise FormatError(place / WEIGHTS, f"{part} should have the shape {shape} that {FACTS} tells")
-            parts.append(arrays[part].astype(np.float32).reshape(-1))
+    for name, shape in layout:
+        if name not in arrays or arrays[name].shape != shape:
+            raise FormatError(place / WEIGHTS, f"{name} should have the shape {shape} that {FACTS} tells")
+        parts.append(arrays[name].astype(np.float32).reshape(-1))
     flat = np.concatenate(parts)
-    if len(flat) != weights_in(network, np.array(sizes)) or not np.isfinite(flat).all():
+    if len(arrays) != len(layout) or not np.isfinite(flat).all():
         raise FormatError(place / WEIGHTS, "holds numbers that are not finite, or too many")
     return flat

@@ -11,8 +11,14 @@ from typing import Any, get_type_hints
 
 from tracekit.errors import UnknownName, UsageError
 from tracekit.files import read_toml
+from tracekit.registry import Registry
 
-NETWORKS = ("kernel", "attention", "mlp")
+#: Every network by name; other packages add theirs by the entry point group ``tracekit.networks``.
+NETWORKS: Registry[Any] = Registry(
+    "network",
+    {name.lower(): f"tracekit.sim.agents.networks:{name}" for name in ("Kernel", "Attention", "Mlp")},
+    group="tracekit.networks",
+)
 SCHEDULES = ("constant", "linear", "exponential", "cosine")
 
 
@@ -70,7 +76,7 @@ class Config:
     threads: int = 0  # threads that play windows; 0 = one per core. The result does not depend on it.
 
     def __post_init__(self) -> None:
-        _one_of("network", self.network, NETWORKS)
+        NETWORKS.target(self.network)
         _one_of("schedule", self.schedule, SCHEDULES)
         _one_of("schedule", self.entropy_schedule, SCHEDULES)
         least = dict.fromkeys(("steps", "windows", "jobs", "epochs", "minibatch", "validate_every"), 1)

@@ -15,9 +15,8 @@ from tracekit.sim.agents.provenance import fingerprint
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.agents.splits import windows_from
 from tracekit.sim.policies.formulas import NAMES
+from tracekit.sim.tasks.base import Task, find_task, task_from_dict
 from tracekit.sim.tasks.episodes import EpisodeSource
-from tracekit.sim.tasks.pick_job.batch import Batch
-from tracekit.sim.tasks.pick_job.task import PickJob
 from tracekit.sim.windows import Window, tile
 from tracekit.trace import Trace
 
@@ -83,7 +82,7 @@ def evaluate(
     trace: Trace | EpisodeSource,
     windows: Sequence[Window],
     *,
-    task: PickJob | None = None,
+    task: Task | None = None,
     sample: int = 0,
     seed: int = 0,
     policies: Sequence[str] = HEURISTICS,
@@ -95,13 +94,13 @@ def evaluate(
     trained for must show it the same features.
     """
     source = trace if isinstance(trace, EpisodeSource) else EpisodeSource(trace, task or agent_task(agent))
-    batch = Batch(source, lanes=min(len(windows), 64), threads=threads)
-    net = agent.net()
+    batch = source.task.batch(source, lanes=min(len(windows), 64), threads=threads)
+    actor = agent.actor()
     if sample:
         keys = np.random.default_rng([seed, 20]).integers(0, 2**64, (sample, len(windows)), dtype=np.uint64)
-        samples = np.stack([play(batch, windows, net, keys=key, keep=False).score for key in keys])
+        samples = np.stack([play(batch, windows, actor, keys=key, keep=False).score for key in keys])
     else:
-        samples = play(batch, windows, net, keep=False).score[None, :]
+        samples = play(batch, windows, actor, keep=False).score[None, :]
     return Evaluation(
         agent=agent.name,
         objective=source.task.objective,
@@ -118,12 +117,12 @@ def heuristics(
     trace: Trace | EpisodeSource,
     windows: Sequence[Window],
     *,
-    task: PickJob | None = None,
+    task: Task | None = None,
     policies: Sequence[str] = HEURISTICS,
     threads: int | None = None,
 ) -> dict[str, Floats]:
     """Return the costs of heuristics, of a random order and of the best heuristic of each window, (windows,) each."""
-    source = trace if isinstance(trace, EpisodeSource) else EpisodeSource(trace, task or PickJob())
+    source = trace if isinstance(trace, EpisodeSource) else EpisodeSource(trace, task or find_task("pick-job")())
     names = [*dict.fromkeys(policies), "random"]
     costs = source.policy_costs(windows, names, threads=threads)
     found = {name: costs[:, i] for i, name in enumerate(names)}
@@ -135,9 +134,9 @@ def best_of(source: EpisodeSource, windows: Sequence[Window]) -> str:
     return HEURISTICS[int(source.policy_costs(windows, HEURISTICS).mean(0).argmin())]
 
 
-def agent_task(agent: Agent) -> PickJob:
+def agent_task(agent: Agent) -> Any:
     """Return the task that an agent was trained for."""
-    return PickJob.from_dict(agent.task)
+    return task_from_dict(agent.task)
 
 
 def _notes(agent: Agent, source: EpisodeSource, windows: Sequence[Window]) -> tuple[str, ...]:

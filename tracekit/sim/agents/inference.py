@@ -21,6 +21,8 @@ KINDS = {"kernel": KERNEL, "attention": ATTENTION, "mlp": MLP}
 #: Kernel networks work on jobs in blocks of this many: loops of a known multiple are much faster than odd ones.
 BLOCK = 32
 
+NOT_NUMBERS = "the network's scores are not numbers; the agent is damaged or has diverged"
+
 Singles = NDArray[np.float32]
 
 
@@ -59,6 +61,14 @@ def room(net: Net, rows: int) -> Scratch:
         np.empty(rows, np.float32),
         np.empty(rows, np.float32),
     )
+
+
+def shapes_of(network: str, sizes: tuple[int, ...]) -> list[tuple[str, int, int]]:
+    """Return (name, in, out) of every layer, in the order of the flat weights."""
+    found = [(f"layer{i}", wide, narrow) for i, (wide, narrow) in enumerate(pairwise(sizes))]
+    if network == "attention":
+        found[1:1] = [(name, sizes[1], sizes[1]) for name in ("query", "key", "value")]
+    return found
 
 
 def weights_in(kind: str, sizes: NDArray[np.int64]) -> int:

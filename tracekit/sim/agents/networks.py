@@ -1,12 +1,18 @@
-"""The networks as torch modules, for training. Every decision brings only the jobs that are there.
+"""The networks as torch modules, for training. Every decision brings only the rows that are there.
 
-The jobs of many decisions lie below each other in one matrix (rows, features); ``segment`` says which decision a row
-belongs to. So a decision among three jobs costs three rows, not 128. `tracekit.sim.agents.inference` computes the same
-scores from the same weights without torch.
+The rows (jobs, for pick-job) of many decisions lie below each other in one matrix (rows, features); ``segment`` says
+which decision a row belongs to. So a decision among three jobs costs three rows, not 128. A network returns one number
+for each row and names the distribution that these are the parameters of: a choice among the rows, or priorities of
+them. `tracekit.sim.agents.inference` computes the scores of `Kernel`, `Attention` and `Mlp` from the same weights
+without torch; a network that it does not know plays by torch, step by step.
+
+A network of your own inherits `Network` and is registered by the entry point group ``tracekit.networks``, or by
+``NETWORKS.add(name, "module:Class")``.
 """
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -16,9 +22,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tracekit.sim.agents.config import Config
-from tracekit.sim.agents.inference import KINDS, Net
-from tracekit.sim.agents.rewards import EXTRAS
+from tracekit.sim.agents.actor import Actor
+from tracekit.sim.agents.config import NETWORKS, Config
+from tracekit.sim.agents.distributions import Choice, Priorities
+from tracekit.sim.agents.inference import KINDS, Net, shapes_of
+from tracekit.sim.tasks.base import Task
+
+NAMES = {kind: name for name, kind in KINDS.items()}
 
 
 @dataclass(frozen=True)
@@ -29,7 +39,7 @@ class Decisions:
     segment: Tensor  # (rows,) which decision
     slot: Tensor  # (rows,) which slot; skipping is the slot behind the last
     count: Tensor  # (decisions,) rows of each
-    extra: Tensor  # (decisions, EXTRAS)
+    context: Tensor  # (decisions, critic_inputs) what only the critic is told
 
     def __len__(self) -> int:
         return len(self.count)
@@ -58,28 +68,167 @@ def entropy(log_probability: Tensor, decisions: Decisions) -> Tensor:
     return torch.zeros(len(decisions)).index_add(0, decisions.segment, inside)
 
 
-class Critic(nn.Module):
-    """Guesses what a state is worth: a small network on every job, their mean and sum, then another one."""
+class Chosen:
+    """Choices among rows, with probability softmax(scores) within each decision."""
 
-    def __init__(self, features: int, width: int) -> None:
+    def __init__(self, scores: Tensor, decisions: Decisions, network: Network) -> None:
+        self.every, self._decisions = log_softmax(scores, decisions), decisions
+
+    def log_probability(self, taken: Tensor) -> Tensor:
+        """Return the log-probability of what was taken, the numbers of the chosen rows, (decisions,)."""
+        return self.every[taken]
+
+    def entropy(self) -> Tensor:
+        """Return the entropy of each decision, (decisions,), in nats."""
+        return entropy(self.every, self._decisions)
+
+    def agreement(self, taken: Tensor) -> Tensor:
+        """Return how many decisions would have taken the same, at their best."""
+        best = torch.full((len(self._decisions),), -torch.inf)
+        best = best.scatter_reduce(0, self._decisions.segment, self.every, "amax")
+        return (self.every[taken] == best).sum()
+
+
+class Prioritised:
+    """Priorities of rows, each normally distributed around the network's number with one learnt deviation."""
+
+    def __init__(self, mean: Tensor, decisions: Decisions, network: Network) -> None:
+        self._normal = torch.distributions.Normal(mean, network.log_deviation.exp())
+        self._decisions = decisions
+
+    def _sum(self, values: Tensor) -> Tensor:
+        return torch.zeros(len(self._decisions)).index_add(0, self._decisions.segment, values)
+
+    def log_probability(self, taken: Tensor) -> Tensor:
+        """Return the log-density of what was taken, the priorities of all rows, (decisions,)."""
+        return self._sum(self._normal.log_prob(taken))
+
+    def entropy(self) -> Tensor:
+        """Return the entropy of each decision, (decisions,), in nats."""
+        return self._sum(self._normal.entropy())
+
+    def agreement(self, taken: Tensor) -> Tensor:
+        """Return how many decisions lie, in every row, within half a deviation of what was taken."""
+        near = ((taken - self._normal.mean).abs() < 0.5 * self._normal.stddev).float()
+        return (self._sum(near) == self._decisions.count).sum()
+
+
+DISTRIBUTIONS = {"choice": Chosen, "priorities": Prioritised}
+
+
+class Network(nn.Module):
+    """What an actor is: rows in, one number for each out. ``__init__(features, slots, hidden)``."""
+
+    sizes: tuple[int, ...]  # what `tracekit.sim.agents.agent` writes down; hidden widths, unless said otherwise
+
+    def __init__(self, features: int, slots: int, hidden: tuple[int, ...]) -> None:
+        super().__init__()
+        self.sizes, self.actions_are = hidden, "choice"
+
+    def decide(self, actions_are: str) -> None:
+        """Say what the numbers are parameters of: a choice, or priorities, whose deviation is then learnt too."""
+        self.actions_are = actions_are
+        if actions_are == "priorities":
+            self.log_deviation = nn.Parameter(torch.full((), -0.5))
+
+    def distribution(self, decisions: Decisions) -> Any:
+        """Return the distributions of actions of many decisions."""
+        return DISTRIBUTIONS[self.actions_are](self(decisions), decisions, self)
+
+    def distribution_of(self, rows: NDArray[np.float32], skip: bool) -> Choice | Priorities:
+        """Return the distribution of one decision, in numpy, for playing."""
+        if skip:
+            rows = np.concatenate([rows, np.ones((1, rows.shape[1]), np.float32)])
+        one = torch.zeros(len(rows), dtype=torch.long)
+        packed = Decisions(
+            torch.from_numpy(np.ascontiguousarray(rows)),
+            one,
+            torch.arange(len(rows)),
+            torch.tensor([len(rows)]),
+            torch.zeros(1, 0),
+        )
+        with torch.no_grad():
+            numbers = self(packed).numpy()
+            if self.actions_are == "priorities":
+                return Priorities(numbers, float(self.log_deviation.exp()))
+        return Choice(numbers)
+
+    def start_evenly(self) -> None:
+        """Begin with nearly equal scores, so that everything is tried; a network may have its own way."""
+
+    def soften(self, divisor: float) -> None:
+        """Divide the scores, so that the same choice is best but others are tried; a network may have its own way."""
+
+    def parts(self) -> list[tuple[str, Tensor]]:
+        """Return the named weights in the order in which an agent keeps them."""
+        return list(self.named_parameters())
+
+    def net(self, flat: NDArray[np.float32]) -> Net | None:
+        """Return the arrays of a compiled forward pass with these weights, or None where there is no such pass."""
+        return None
+
+
+class Critic(nn.Module):
+    """Guesses what a state is worth: a small network on every row, their mean and sum, then another one."""
+
+    def __init__(self, features: int, width: int, inputs: int) -> None:
         super().__init__()
         self.each = layers(features, width, width, last=True)
-        self.all = layers(2 * width + EXTRAS, width, width // 2, 1)
+        self.all = layers(2 * width + inputs, width, width // 2, 1)
 
     def forward(self, decisions: Decisions) -> Tensor:
         """Return the values, (decisions,)."""
         each = self.each(decisions.rows)
         total = torch.zeros(len(decisions), each.shape[1]).index_add(0, decisions.segment, each)
         mean = total / decisions.count[:, None]
-        return self.all(torch.cat([mean, total / 32, decisions.extra], 1)).squeeze(1)
+        return self.all(torch.cat([mean, total / 32, decisions.context], 1)).squeeze(1)
 
 
-class Kernel(nn.Module):
+class _Layered(Network):
+    """A network of linear layers that `tracekit.sim.agents.inference` knows by its ``kind``."""
+
+    kind: int
+    features: int
+
+    def linears(self) -> list[Any]:
+        """Return the layers in the order of the flat weights."""
+        raise NotImplementedError
+
+    def start_evenly(self) -> None:
+        """Begin with nearly equal scores: everything is tried."""
+        with torch.no_grad():
+            last = self.linears()[-1]
+            last.weight *= 0.1
+            last.bias.zero_()
+
+    def soften(self, divisor: float) -> None:
+        """Divide the scores."""
+        for values in self.linears()[-1].parameters():
+            values /= divisor
+
+    def parts(self) -> list[tuple[str, Tensor]]:
+        """Return weights (in, out) and biases (out), layer by layer, and the deviation of priorities."""
+        names = [name for name, _, _ in shapes_of(NAMES[self.kind], self.sizes)]
+        found = []
+        for name, linear in zip(names, self.linears(), strict=True):
+            found += [(f"{name}.weight", linear.weight.t()), (f"{name}.bias", linear.bias)]
+        if self.actions_are == "priorities":
+            found.append(("log_deviation", self.log_deviation))
+        return found
+
+    def net(self, flat: NDArray[np.float32]) -> Net | None:
+        """Return the arrays of the compiled forward pass, which knows choices only."""
+        if self.actions_are != "choice":
+            return None
+        return Net(self.kind, np.array(self.sizes, np.int64), flat, self.features)
+
+
+class Kernel(_Layered):
     """One small network that scores every job by itself (RLScheduler's kernel, SC 2020)."""
 
     def __init__(self, features: int, slots: int, hidden: tuple[int, ...]) -> None:
-        super().__init__()
-        self.sizes = (features, *hidden, 1)
+        super().__init__(features, slots, hidden)
+        self.kind, self.features, self.sizes = KINDS["kernel"], features, (features, *hidden, 1)
         self.body = layers(*self.sizes)
 
     def forward(self, decisions: Decisions) -> Tensor:
@@ -91,12 +240,12 @@ class Kernel(nn.Module):
         return [module for module in self.body if isinstance(module, nn.Linear)]
 
 
-class Attention(nn.Module):
+class Attention(_Layered):
     """Jobs look at each other once before they are scored; one head, as wide as the first layer."""
 
     def __init__(self, features: int, slots: int, hidden: tuple[int, ...]) -> None:
-        super().__init__()
-        self.sizes = (features, *hidden, 1)
+        super().__init__(features, slots, hidden)
+        self.kind, self.features, self.sizes = KINDS["attention"], features, (features, *hidden, 1)
         width = hidden[0]
         self.embed = layers(features, width, last=True)
         self.query, self.key, self.value = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, width)
@@ -130,12 +279,12 @@ class Attention(nn.Module):
         ]
 
 
-class Mlp(nn.Module):
+class Mlp(_Layered):
     """All slots at once, empty ones as zeros: the plain network that the others are compared with."""
 
     def __init__(self, features: int, slots: int, hidden: tuple[int, ...]) -> None:
-        super().__init__()
-        self.features, self.slots = features, slots
+        super().__init__(features, slots, hidden)
+        self.kind, self.features, self.slots = KINDS["mlp"], features, slots
         self.sizes = (slots * features, *hidden, slots)
         self.body = layers(*self.sizes)
 
@@ -155,41 +304,40 @@ class Mlp(nn.Module):
         return [module for module in self.body if isinstance(module, nn.Linear)]
 
 
-ACTORS: dict[str, Any] = {"kernel": Kernel, "attention": Attention, "mlp": Mlp}
-
-
 class ActorCritic(nn.Module):
     """The two networks that PPO trains; only the actor is saved in an agent."""
 
-    def __init__(self, config: Config, features: int, slots: int) -> None:
+    def __init__(self, config: Config, task: Task) -> None:
         super().__init__()
-        self.kind, self.features = config.network, features
-        self.actor = ACTORS[config.network](features, slots, config.hidden)
-        self.critic = Critic(features, max(config.hidden))
-        with torch.no_grad():  # begin with nearly equal scores: everything is tried
-            last = self.actor.linears()[-1]
-            last.weight *= 0.1
-            last.bias.zero_()
+        features = len(task.feature_names)
+        self.actor: Network = NETWORKS.get(config.network)(features, task.slots + 1, config.hidden)
+        self.critic = Critic(features, max(config.hidden), task.critic_inputs)
+        self.actor.start_evenly()
+        self.actor.decide(task.actions_are)
 
-    def net(self) -> Net:
-        """Return the actor as plain arrays."""
-        return Net(KINDS[self.kind], np.array(self.actor.sizes, np.int64), self.flat(), self.features)
+    def play_by(self, flat: NDArray[np.float32] | None = None) -> Actor:
+        """Return who decides by the actor's weights, or by others of the same kind."""
+        net = self.actor.net(self.flat() if flat is None else flat)
+        if net is None and flat is not None:
+            module = copy.deepcopy(self.actor)
+            load_flat(module, flat)
+            return Actor(None, module)
+        return Actor(net, None if net is not None else self.actor)
 
     def flat(self) -> NDArray[np.float32]:
-        """Return the actor's weights, layer by layer: (in, out) then bias."""
-        parts = []
-        for linear in self.actor.linears():
-            parts += [linear.weight.detach().t().reshape(-1), linear.bias.detach()]
+        """Return the actor's weights as one array, part by part."""
+        parts = [value.detach().reshape(-1) for _, value in self.actor.parts()]
         return torch.cat(parts).numpy().astype(np.float32, copy=True)  # type: ignore[no-any-return]
 
-    def load_flat(self, flat: NDArray[np.float32]) -> None:
-        """Take the actor's weights from plain arrays."""
-        at = 0
-        with torch.no_grad():
-            for linear in self.actor.linears():
-                narrow, wide = linear.weight.shape
-                values = torch.from_numpy(flat[at : at + wide * narrow].copy())
-                linear.weight.copy_(values.view(wide, narrow).t())
-                at += wide * narrow
-                linear.bias.copy_(torch.from_numpy(flat[at : at + narrow].copy()))
-                at += narrow
+    def layout(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Return name and shape of every part of the flat weights."""
+        return tuple((name, tuple(value.shape)) for name, value in self.actor.parts())
+
+
+def load_flat(network: Network, flat: NDArray[np.float32]) -> None:
+    """Give a network the weights of a flat array."""
+    at = 0
+    with torch.no_grad():
+        for _, part in network.parts():
+            part.copy_(torch.from_numpy(flat[at : at + part.numel()].copy()).view(part.shape))
+            at += part.numel()

@@ -5,15 +5,17 @@ What is drawn depends on an episode's own key and on the number of the decision 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import threading
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.sim.agents.inference import Net, Scratch, drawn, largest, score, uniform
+from tracekit.errors import TracekitError
+from tracekit.sim.agents.inference import NOT_NUMBERS, Net, Scratch, drawn, largest, room, score, uniform
 from tracekit.sim.compile import jit
 from tracekit.sim.jobs import NO_JOB
-from tracekit.sim.policies.formulas import formula
+from tracekit.sim.policies.formulas import UNICEP, WFP3, formula
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, PickRules
 from tracekit.sim.tasks.pick_job.lanes import step_lane
 
@@ -22,6 +24,9 @@ GREEDY, SAMPLE, IMITATE = range(3)
 #: How `play_lane` came to an end: the episode is over; the tape is full; the scores are not numbers; Python is to place
 #: a job first.
 OVER, FULL, BROKEN, PLACING = range(4)
+
+#: Decisions and rows that a tape has room for before it is copied away.
+TAPE = (4096, 131_072)
 
 Singles = NDArray[np.float32]
 
@@ -133,3 +138,46 @@ def play_lane(
         if lanes.state[lane].placing != NO_JOB:
             return PLACING
     return OVER
+
+
+def play_window(
+    batch: Any, lane: int, net: Net, key: np.uint64 | None, teacher: int | None, *, keep: bool
+) -> list[tuple[NDArray[Any], ...]]:
+    """Play the window in a lane; return pieces of tape: rows, count, chosen, time, skips.
+
+    With a ``key`` by chance, with a ``teacher`` as that formula does, else greedily.
+    """
+    task = batch.task
+    mode = IMITATE if teacher is not None else GREEDY if key is None else SAMPLE
+    code = 0 if teacher is None else int(teacher)
+    as_coded = task.switches.compat is not None and code in (WFP3, UNICEP)
+    manner = Manner(mode, np.uint64(0) if key is None else key, code, as_coded, batch.source.table.total)
+    scratch, tape = _space(net, task.slots + 1, batch.features.shape[2], keep)
+    turn, pieces, ended = np.zeros(1, np.int64), [], FULL
+    while ended != OVER:
+        tape.used[:] = 0
+        ended = play_lane(batch.arrays, batch.rules, lane, net, manner, scratch, tape, turn)
+        while ended == PLACING:
+            batch.place_jobs([lane])
+            ended = play_lane(batch.arrays, batch.rules, lane, net, manner, scratch, tape, turn)
+        if ended == BROKEN:
+            raise TracekitError(NOT_NUMBERS)
+        made, rows = tape.used
+        pieces.append((tape.rows[:rows].copy(), *(part[:made].copy() for part in tape[1:5])))
+    return pieces
+
+
+def _space(net: Net, rows: int, features: int, keep: bool) -> tuple[Scratch, Tape]:
+    """Return room to work in, which each thread keeps for its next window."""
+    found = getattr(_OWN, "space", None)
+    if found is None or found[0] is not net.flat or found[1] != (rows, features, keep):
+        found = _OWN.space = (
+            net.flat,
+            (rows, features, keep),
+            (room(net, rows), blank(*(TAPE if keep else (0, 0)), features)),
+        )
+    made: tuple[Scratch, Tape] = found[2]
+    return made
+
+
+_OWN = threading.local()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,8 @@ from tracekit.errors import TracekitError
 from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.setup import Setup
+from tracekit.sim.tasks.base import Task, task_from_dict
 from tracekit.sim.tasks.episodes import Episode, EpisodeSource
-from tracekit.sim.tasks.pick_job.batch import Batch
-from tracekit.sim.tasks.pick_job.columns import job_columns
-from tracekit.sim.tasks.pick_job.features import facts_of
-from tracekit.sim.tasks.pick_job.task import PickJob
 from tracekit.sim.windows import Window
 
 Floats = NDArray[np.float64]
@@ -35,26 +31,24 @@ class AgentPolicy:
 
     def schedule(self, setup: Setup, /) -> Floats:
         """Return the start of every job, (jobs,)."""
-        trained, switches = PickJob.from_dict(self.agent.task), setup.switches
-        task = dataclasses.replace(
-            trained, backfill=setup.backfill, commit=switches.commit, switches=switches, reward="final", warm=0
-        )
-        batch = Batch(_Whole(task, setup), lanes=1, threads=1)
-        play(batch, [(0, len(setup.ready.table))], self.agent.net(), keep=False)
-        return batch.starts(0)
+        task = task_from_dict(self.agent.task).adapted(setup)
+        batch = task.batch(_Whole(task, setup), lanes=1, threads=1)
+        play(batch, [(0, len(setup.ready.table))], self.agent.actor(), keep=False)
+        starts: Floats = batch.starts(0)
+        return starts
 
 
 class _Whole(EpisodeSource):
     """Jobs that have been prepared already, as the only episode."""
 
-    def __init__(self, task: PickJob, setup: Setup) -> None:
+    def __init__(self, task: Task, setup: Setup) -> None:
         ready = setup.ready
         self.task, self.table, self.machine = task, ready.table, setup.machine
         trace = ready.table.trace
         if trace is None:
             raise TracekitError("an agent needs the trace that its jobs come from")
         begun = np.full(len(ready.table), np.nan) if setup.begun is None else setup.begun
-        columns = job_columns(task, ready, facts_of(trace))
+        columns = task.view(trace, ready.table, None).columns(ready, None)
         self._only = Episode((0, len(ready.table)), ready, begun, setup.clock, columns)
 
     def episode(self, window: Window) -> Episode:

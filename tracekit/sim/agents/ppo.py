@@ -21,9 +21,10 @@ from torch import Tensor
 from tracekit.errors import TracekitError
 from tracekit.sim.agents.config import Config
 from tracekit.sim.agents.lr_schedules import adapted, scheduled
-from tracekit.sim.agents.networks import ActorCritic, Decisions, entropy, log_softmax
-from tracekit.sim.agents.rollout import Played
+from tracekit.sim.agents.networks import ActorCritic, Decisions
 from tracekit.sim.compile import jit
+from tracekit.sim.tasks.base import Task
+from tracekit.sim.tasks.played import Played
 
 Floats = NDArray[np.float64]
 
@@ -78,21 +79,21 @@ class ValueScale:
 class PPO:
     """An actor, a critic, their optimiser, and the update that makes the actor better."""
 
-    def __init__(self, config: Config, features: int, slots: int, seed: int) -> None:
+    def __init__(self, config: Config, task: Task, seed: int) -> None:
         torch.manual_seed(seed)
         self.config, self.seed = config, seed
-        self.model = ActorCritic(config, features, slots)
+        self.model = ActorCritic(config, task)
         actor, critic = list(self.model.actor.parameters()), list(self.model.critic.parameters())
         self.optimiser = torch.optim.Adam([{"params": actor}, {"params": critic}], lr=config.learning_rate, eps=1e-5)
         self.scale = ValueScale()
         self.speed = 1.0  # factor of the KL-adaptive learning rate
 
     def update(
-        self, played: Played, reward: Floats, extra: NDArray[np.float32], iteration: int, progress: float
+        self, played: Played, reward: Floats, context: NDArray[np.float32], iteration: int, progress: float
     ) -> dict[str, float]:
         """Learn from the windows of an iteration; ``progress`` is the share of the budget spent before it.
 
-        ``reward`` (decisions,) and ``extra`` (decisions, EXTRAS) are those of `tracekit.sim.agents.rewards`.
+        ``reward`` (decisions,) and ``context`` (decisions, critic_inputs) are those of the task.
         """
         config, rng = self.config, np.random.default_rng([self.seed, iteration, 1])
         rate = self.speed * scheduled(
@@ -103,12 +104,12 @@ class PPO:
         actor["lr"] = rate if iteration > config.critic_first else 0.0
         critic["lr"] = rate * config.critic_speed
 
-        advantage, returns, value, old = self._advantages(played, reward, extra)
+        advantage, returns, value, old = self._advantages(played, reward, context)
         if config.value_norm:
             self.scale.see(returns)
         chosen = rng.permutation(len(played))[: max(1, math.ceil(config.keep * len(played)))]
         parts = [
-            self._part(played, extra, np.sort(chosen[i : i + config.minibatch]), advantage, returns, old)
+            self._part(played, context, np.sort(chosen[i : i + config.minibatch]), advantage, returns, old)
             for i in range(0, len(chosen), config.minibatch)
         ]
         sums: dict[str, float] = {}
@@ -143,7 +144,7 @@ class PPO:
     # ---- parts of an update ------------------------------------------------------------------------------------------
 
     def _advantages(
-        self, played: Played, reward: Floats, extra: NDArray[np.float32]
+        self, played: Played, reward: Floats, context: NDArray[np.float32]
     ) -> tuple[Floats, Floats, Floats, Floats]:
         """Return advantages, returns, values and log-probabilities of what was chosen, by the policy that chose it."""
         config = self.config
@@ -151,8 +152,8 @@ class PPO:
         with torch.no_grad():
             for begin in range(0, len(played), 8192):
                 part = np.arange(begin, min(begin + 8192, len(played)))
-                decisions, picked = gathered(played, extra, part)
-                old[part] = log_softmax(self.model.actor(decisions), decisions)[picked].numpy()
+                decisions, picked = gathered(played, context, part)
+                old[part] = self.model.actor.distribution(decisions).log_probability(picked).numpy()
                 value[part] = self.model.critic(decisions).numpy()
         if config.value_norm:
             value = value * self.scale.deviation + self.scale.mean
@@ -167,14 +168,14 @@ class PPO:
     def _part(
         self,
         played: Played,
-        extra: NDArray[np.float32],
+        context: NDArray[np.float32],
         which: NDArray[np.int64],
         advantage: Floats,
         returns: Floats,
         old: Floats,
     ) -> tuple[Decisions, Tensor, Tensor, Tensor, Tensor]:
         """Return a minibatch: decisions, the rows that were chosen, advantages, returns and old log-probabilities."""
-        decisions, picked = gathered(played, extra, which)
+        decisions, picked = gathered(played, context, which)
         target = returns[which]
         if self.config.value_norm:
             target = (target - self.scale.mean) / self.scale.deviation
@@ -188,12 +189,12 @@ class PPO:
         """Take one gradient step on a minibatch."""
         decisions, picked, advantage, target, old = part
         config = self.config
-        every = log_softmax(self.model.actor(decisions), decisions)
-        change = every[picked] - old
+        found = self.model.actor.distribution(decisions)
+        change = found.log_probability(picked) - old
         ratio = change.exp()
         clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
         policy_loss = -torch.min(ratio * advantage, clipped * advantage).mean()
-        spread = entropy(every, decisions).mean()
+        spread = found.entropy().mean()
         value_loss = (self.model.critic(decisions) - target).square().mean()
         loss = policy_loss - bonus * spread + value_loss  # the two networks share nothing: no weight between them
         self.optimiser.zero_grad()
@@ -243,8 +244,8 @@ class PPO:
         self.scale = ValueScale(numbers["mean"], numbers["square"], numbers["seen"])
 
 
-def gathered(played: Played, extra: NDArray[np.float32], which: NDArray[np.int64]) -> tuple[Decisions, Tensor]:
-    """Return some decisions as tensors, and the rows among them that were chosen, (decisions,)."""
+def gathered(played: Played, context: NDArray[np.float32], which: NDArray[np.int64]) -> tuple[Decisions, Tensor]:
+    """Return some decisions as tensors, and what was taken: the chosen rows, (decisions,), or all rows' priorities."""
     count = played.count[which]
     first = np.cumsum(count) - count
     place = np.arange(count.sum()) - np.repeat(first, count)
@@ -259,6 +260,9 @@ def gathered(played: Played, extra: NDArray[np.float32], which: NDArray[np.int64
         torch.from_numpy(np.repeat(np.arange(len(which)), count)),
         torch.from_numpy(slot),
         torch.from_numpy(count),
-        torch.from_numpy(extra[which]),
+        torch.from_numpy(context[which]),
     )
+    if len(played.action):  # priorities of all rows
+        taken = played.action[np.repeat(played.first[which], count) + place]
+        return decisions, torch.from_numpy(taken.astype(np.float32))
     return decisions, torch.from_numpy(first + played.chosen[which])

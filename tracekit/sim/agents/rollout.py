@@ -1,8 +1,8 @@
 """Playing windows: an agent (or a teacher) decides in many windows side by side, and what happened is written down.
 
-A window is played from end to end by one compiled call, environment and network together, without Python's lock.
-Whatever is drawn depends on the window's own key, so neither the number of threads nor the company of other windows
-changes a result.
+Where a task has compiled code for it and the network a compiled forward pass, a window is played from end to end by
+one compiled call, without Python's lock; else step by step, slower and with the same outcome. Whatever is drawn depends
+on the window's own key, so neither the number of threads nor the company of other windows changes a result.
 """
 
 from __future__ import annotations
@@ -15,62 +15,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.errors import TracekitError
-from tracekit.sim.agents.inference import Net, Scratch, no_net, room
-from tracekit.sim.agents.play import (
-    BROKEN,
-    FULL,
-    GREEDY,
-    IMITATE,
-    OVER,
-    PLACING,
-    SAMPLE,
-    Manner,
-    Tape,
-    blank,
-    play_lane,
-)
-from tracekit.sim.policies.formulas import UNICEP, WFP3
-from tracekit.sim.tasks.objectives import Objective
-from tracekit.sim.tasks.pick_job.batch import Batch
+from tracekit.registry import imported
+from tracekit.sim.agents.actor import Actor
+from tracekit.sim.agents.inference import Net, no_net
+from tracekit.sim.tasks.base import Batch
+from tracekit.sim.tasks.played import Played, cost_to_go
 from tracekit.sim.windows import Window
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-#: Decisions and rows that a tape has room for before it is copied away.
-_TAPE = (4096, 131_072)
-
-
-@dataclass(frozen=True, eq=False)
-class Played:
-    """Decisions, window after window in the order in which they were made; D decisions on R rows in W windows.
-
-    Decisions without a choice are not kept; what followed from them is counted with the decision before.
-    """
-
-    rows: NDArray[np.float32]  # (R, features) the jobs that were there, and skipping where that is allowed
-    first: Ints  # (D,) a decision's first row …
-    count: Ints  # (D,) … and how many it has
-    chosen: Ints  # (D,) which of its rows was chosen
-    window: Ints  # (D,) number of the window
-    time: Floats  # (D,) seconds, when it was made
-    last: NDArray[np.bool_]  # (D,) is it the window's last?
-    score: Floats  # (W,) cost of each window; smaller is better
-    left: Floats  # (D, 2) what the window cost from then on, and how fast it grew (per second), both per job; empty
-    # where the objective cannot be told by time
-    skips: NDArray[np.bool_]  # (D,) does its last row stand for skipping?
-    slots: int
-
-    def __len__(self) -> int:
-        return len(self.count)
+Piece = tuple[NDArray[Any], ...]  # rows, count, chosen, time, skips, and actions where these are priorities
 
 
 @dataclass(eq=False)
 class _Window:
     """What happened in one window: pieces of tape, what it cost, and what was still to come at each decision."""
 
-    pieces: list[tuple[NDArray[Any], ...]]  # rows, count, chosen, time, skips
+    pieces: list[Piece]
     score: float
     left: Floats
 
@@ -78,107 +38,105 @@ class _Window:
 def play(
     batch: Batch,
     windows: Sequence[Window],
-    net: Net | None,
+    actor: Net | Actor | None,
     *,
     keys: NDArray[np.uint64] | None = None,
-    teacher: Ints | None = None,
+    teacher: Any = None,
     keep: bool = True,
 ) -> Played:
     """Play windows to their ends, in as many threads as the batch says; with ``keys`` by chance, else greedily.
 
-    A ``teacher``, the number of a formula for each window, decides in place of the network. ``keep`` = False writes
-    down scores only.
+    A ``teacher`` (`tracekit.sim.tasks.base.Task.teacher`: one entry for each window) decides in place of the network.
+    ``keep`` = False writes down scores only.
     """
+    chosen = Actor(actor) if isinstance(actor, Net) else actor or Actor(no_net())
     played: list[_Window] = []
-    chosen = net or no_net()
-    threads = max(1, min(batch.threads, len(windows), batch.lanes))
-    with ThreadPoolExecutor(threads) as pool:
-        for begin in range(0, len(windows), batch.lanes):
-            some = windows[begin : begin + batch.lanes]
-            batch.reset(range(len(some)), some)
-            edges = [len(some) * i // threads for i in range(threads + 1)]
-
-            def part(number: int, edges: list[int] = edges, begin: int = begin) -> list[_Window]:
-                scratch = room(chosen, batch.task.slots + 1)
-                width = batch.features.shape[2]
-                tape = blank(*(_TAPE if keep else (0, 0)), width)
-                return [
-                    _play(batch, lane, chosen, _manner(batch, begin + lane, keys, teacher), scratch, tape)
-                    for lane in range(edges[number], edges[number + 1])
-                ]
-
-            played += [window for windows in pool.map(part, range(threads)) for window in windows]
+    for begin in range(0, len(windows), batch.lanes):
+        some = slice(begin, min(begin + batch.lanes, len(windows)))
+        batch.reset(range(some.stop - begin), windows[some])
+        key, own = (None if given is None else given[some] for given in (keys, teacher))
+        if batch.player is not None and chosen.net is not None:
+            played += _play_compiled(batch, some.stop - begin, chosen.net, key, own, keep)
+        else:
+            played += _play_steps(batch, some.stop - begin, chosen, key, own, keep)
     return _joined(played, batch)
 
 
-def _play(batch: Batch, lane: int, net: Net, manner: Manner, scratch: Scratch, tape: Tape) -> _Window:
-    """Play the window in a lane."""
-    arrays, turn, pieces = batch.arrays, np.zeros(1, np.int64), []
-    ended = FULL
-    while ended != OVER:
-        tape.used[:] = 0
-        ended = play_lane(arrays, batch.rules, lane, net, manner, scratch, tape, turn)
-        while ended == PLACING:
-            batch.place_jobs([lane])
-            ended = play_lane(arrays, batch.rules, lane, net, manner, scratch, tape, turn)
-        if ended == BROKEN:
-            raise TracekitError("the network's scores are not numbers; the agent is damaged or has diverged")
-        made, rows = tape.used
-        pieces.append((tape.rows[:rows].copy(), *(part[:made].copy() for part in tape[1:5])))
-    start, jobs = batch.starts(lane), slice(0, int(arrays.length[lane]))
+def _play_compiled(batch: Batch, lanes: int, net: Net, keys: Any, teacher: Any, keep: bool) -> list[_Window]:
+    """Play the windows of the first lanes by the task's compiled code, in threads."""
+    one = imported(str(batch.player))
+    threads = max(1, min(batch.threads, lanes))
+    edges = [lanes * i // threads for i in range(threads + 1)]
+
+    def window(lane: int) -> _Window:
+        key, own = (None if given is None else given[lane] for given in (keys, teacher))
+        return _finished(batch, lane, one(batch, lane, net, key, own, keep=keep), keep)
+
+    def part(number: int) -> list[_Window]:
+        return [window(lane) for lane in range(edges[number], edges[number + 1])]
+
+    with ThreadPoolExecutor(threads) as pool:
+        return [made for found in pool.map(part, range(threads)) for made in found]
+
+
+def _play_steps(batch: Batch, lanes: int, actor: Actor, keys: Any, teacher: Any, keep: bool) -> list[_Window]:
+    """Play the windows of the first lanes step by step; a teacher's entry is called with (batch, lane)."""
+    slots, vector = batch.task.slots, batch.task.actions_are == "priorities"
+    rows: list[list[Any]] = [[] for _ in range(lanes)]
+    turns = np.zeros(lanes, np.int64)
+    while not batch.done[:lanes].all():
+        actions = np.zeros((batch.lanes, slots) if vector else batch.lanes, np.float32 if vector else np.int64)
+        for lane in np.flatnonzero(~batch.done[:lanes]):
+            count = int(batch.count[lane])
+            skip = batch.mask.shape[1] > slots and bool(batch.mask[lane, slots])
+            if teacher is not None:
+                action = teacher[lane](batch, int(lane))
+            elif count + skip == 1:
+                action = np.zeros(1, np.float32) if vector else 0
+            else:
+                found = actor.distribution(batch.features[lane, :count], skip)
+                action = found.best() if keys is None else found.draw(keys[lane], int(turns[lane]))
+            turns[lane] += 1
+            if keep and count + skip > 1:
+                seen = batch.features[lane, :count].copy()
+                seen = np.concatenate([seen, np.ones((1, seen.shape[1]), np.float32)]) if skip else seen
+                rows[lane].append((seen, action, batch.now(int(lane)), skip))
+            if vector:
+                actions[lane, :count] = action
+            else:
+                actions[lane] = action if action < count else slots
+        batch.step(actions)
+    return [_finished(batch, lane, [_piece(made, batch, vector)], keep) for lane, made in enumerate(rows)]
+
+
+def _piece(made: list[Any], batch: Batch, vector: bool) -> Piece:
+    """Return the decisions of one window as arrays."""
+    width = len(batch.task.feature_names)
+    seen, taken, time, skips = zip(*made, strict=True) if made else ((), (), (), ())
+    count = np.array([len(rows) for rows in seen], np.int64)
+    packed = np.concatenate(seen) if made else np.empty((0, width), np.float32)
+    chosen = np.zeros(len(made), np.int64) if vector else np.array(taken, np.int64)
+    piece = (packed, count, chosen, np.array(time, np.float64), np.array(skips, np.bool_))
+    return (*piece, np.concatenate(taken).astype(np.float64) if made else np.empty(0)) if vector else piece
+
+
+def _finished(batch: Batch, lane: int, pieces: list[Piece], keep: bool) -> _Window:
+    """Return what happened in a lane whose window is over."""
+    start, window, task = batch.starts(lane), batch.windows[lane], batch.task
     left = np.empty((0, 2))
-    if len(tape.size) and batch.task.objectives.additive:
+    if keep and task.objectives.additive:
+        episode = batch.source.episode(window)
         time = np.concatenate([piece[3] for piece in pieces])
-        schedule = arrays.jobs.submit[lane, jobs], arrays.jobs.run[lane, jobs], start
-        left = np.stack(cost_to_go(batch.task.objectives, batch.task.switches.bound, *schedule, time), 1)
-        left /= arrays.question["counted"][lane]
-    return _Window(pieces, batch.source.cost(batch.windows[lane], start), left)
-
-
-def _manner(batch: Batch, number: int, keys: NDArray[np.uint64] | None, teacher: Ints | None) -> Manner:
-    """Return how the window of a number is played."""
-    mode = IMITATE if teacher is not None else GREEDY if keys is None else SAMPLE
-    code = 0 if teacher is None else int(teacher[number])
-    as_coded = batch.task.switches.compat is not None and code in (WFP3, UNICEP)
-    key = np.uint64(0) if keys is None else keys[number]
-    return Manner(mode, key, code, as_coded, batch.source.table.total)
-
-
-def cost_to_go(
-    objectives: Objective, bound: float, submit: Floats, run: Floats, start: Floats, times: Floats
-) -> tuple[Floats, Floats]:
-    """Return what a schedule costs from each of ``times`` on, and how fast it grows then, both summed over jobs.
-
-    What a job waited before is settled. A job that waits costs at a constant rate (for the bounded slowdown
-    1 / max(run, bound), from where its slowdown exceeds 1), so that the whole cost is a broken line.
-    """
-    bounded, plain, wait, response = objectives.weights()
-    total, pace = np.zeros(len(times)), np.zeros(len(times))
-    for free, rate in (
-        (np.maximum(bound - run, 0.0), bounded / np.maximum(run, bound)),
-        (np.zeros(len(run)), plain / np.maximum(run, 1.0) + wait + response),
-    ):
-        begin = submit + free
-        waited = np.flatnonzero((start > begin) & (rate != 0))
-        if not len(waited):
-            continue
-        at = np.concatenate([begin[waited], start[waited]])
-        order = np.argsort(at, kind="stable")
-        at, slope = at[order], np.cumsum(np.concatenate([rate[waited], -rate[waited]])[order])
-        spent = np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(at))])
-        place = np.searchsorted(at, times, side="right") - 1
-        known = np.maximum(place, 0)
-        now = np.where((place >= 0) & (times < at[-1]), slope[known], 0.0)
-        so_far = np.where(place >= 0, spent[known] + now * (times - at[known]), 0.0)
-        total += np.maximum(spent[-1] - so_far, 0.0)
-        pace += np.maximum(now, 0.0)
-    return total, pace
+        schedule = episode.ready.table.submit, episode.ready.run, start
+        left = np.stack(cost_to_go(task.objectives, task.switches.bound, *schedule, time), 1)
+        left /= episode.counted.sum() if np.isfinite(episode.opening) else len(start)
+    return _Window(pieces, batch.source.cost(window, start), left)
 
 
 def _joined(played: Sequence[_Window], batch: Batch) -> Played:
     """Put the windows together."""
     pieces = [piece for window in played for piece in window.pieces]
-    rows, count, chosen, time, skips = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    rows, count, chosen, time, skips, *action = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     made = [sum(len(piece[1]) for piece in window.pieces) for window in played]
     window = np.repeat(np.arange(len(played)), made)
     return Played(
@@ -193,4 +151,5 @@ def _joined(played: Sequence[_Window], batch: Batch) -> Played:
         left=np.concatenate([window.left for window in played]),
         skips=skips,
         slots=batch.task.slots,
+        action=action[0] if action else np.empty(0),
     )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tracekit.sim.agents.config import Config
 from tracekit.sim.agents.inference import KERNEL, Net
 from tracekit.sim.agents.rollout import play
-from tracekit.sim.tasks.pick_job.batch import Batch
+from tracekit.sim.tasks.base import Batch
 from tracekit.sim.windows import Window
 
 Floats = NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,16 @@ from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.config import Config
 from tracekit.sim.agents.evaluate import HEURISTICS, best_of
 from tracekit.sim.agents.provenance import fingerprint, versions
-from tracekit.sim.agents.rewards import Baseline, rewards
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.agents.splits import Split, longest, split, windows_from
+from tracekit.sim.tasks.base import Task, find_task
 from tracekit.sim.tasks.episodes import EpisodeSource
-from tracekit.sim.tasks.pick_job.batch import Batch
-from tracekit.sim.tasks.pick_job.task import PickJob
+from tracekit.sim.tasks.rewards import Baseline
 from tracekit.sim.windows import Window
 from tracekit.trace import Trace
+
+if TYPE_CHECKING:
+    from tracekit.sim.agents.ppo import PPO
 
 #: What a draw is for: the second number of every key of randomness, after the seed.
 _WINDOWS, _CHOICES, _VALIDATION, _LESSONS, _WEIGHTS = range(10, 15)
@@ -48,7 +50,7 @@ Say = Callable[[str], None]
 
 def train(
     trace: Trace,
-    task: PickJob | None = None,
+    task: Task | None = None,
     config: Config | None = None,
     *,
     out: str | Path,
@@ -75,7 +77,7 @@ def train(
         import torch  # noqa: F401
     except ModuleNotFoundError:
         raise MissingExtra("torch", "rl") from None
-    episodes = EpisodeSource(trace, task or PickJob())
+    episodes = EpisodeSource(trace, task or find_task("pick-job")())
     chosen = parts or split(episodes, share, overlap=overlap)
     run = _Training(episodes, config or Config(), _Course(Path(out), seed, init, chosen, source or {}, say or _quiet))
     return run.go(resume=resume, force=force, report=report, tensorboard=tensorboard)
@@ -115,7 +117,7 @@ class _Training:
                 f"windows have {longest(self.parts.train) - episodes.task.warm:,} jobs: the part to learn from is short"
             )
         self.source = {"jobs": len(episodes), "jobs_sha256": fingerprint(episodes), **course.source}
-        self.batch = Batch(episodes, lanes=min(config.windows, 256), threads=config.threads or None)
+        self.batch = episodes.task.batch(episodes, lanes=min(config.windows, 256), threads=config.threads or None)
         self.iteration = self.steps = self.waited = 0
         self.best_iteration, self.best_score = 0, np.inf
         self.best: NDArray[np.float32] | None = None
@@ -132,7 +134,7 @@ class _Training:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # sums in another order would be other sums: same seed, same bytes, on any machine
         try:
-            self.ppo = PPO(self.config, len(self.episodes.task.feature_names), self.episodes.task.slots + 1, self.seed)
+            self.ppo = PPO(self.config, self.episodes.task, self.seed)
             self._look_around()
             if not self._resumed(resume, force):
                 self._begin()
@@ -182,7 +184,9 @@ class _Training:
         elif self.init == "search":
             told = self._imitate(None)
         elif kind == "agent":
-            self.ppo.model.load_flat(_matching(Agent.load(name), self.ppo.model.net(), self.episodes.task))
+            from tracekit.sim.agents.networks import load_flat
+
+            load_flat(self.ppo.model.actor, _matching(Agent.load(name), agent_of(self.ppo, self.episodes.task, {})))
         elif self.init:
             raise UsageError(f"--init {self.init}: write imitate:NAME, imitate:best, search or agent:DIR")
         self._remember()
@@ -222,11 +226,11 @@ class _Training:
             self.episodes, self.parts.train, config.windows, config.jobs, [self.seed, _WINDOWS, number]
         )
         keys = np.random.default_rng([self.seed, _CHOICES, number]).integers(0, 2**64, len(windows), dtype=np.uint64)
-        played = play(self.batch, windows, self.ppo.model.net(), keys=keys)
+        played = play(self.batch, windows, self.ppo.model.play_by(), keys=keys)
         if not len(played):
             raise NothingToLearn(_NOTHING)
-        reward, extra = rewards(played, windows, self.baseline, dense=config.dense)
-        told = self.ppo.update(played, reward, extra, number, self.steps / config.steps)
+        reward, context = self.episodes.task.rewards(played, windows, self.baseline, dense=config.dense)
+        told = self.ppo.update(played, reward, context, number, self.steps / config.steps)
         self.iteration, self.steps = number, self.steps + len(played)
         self._remember()
         base = np.array([self.baseline.cost(window) for window in windows])
@@ -251,7 +255,7 @@ class _Training:
     def _validate(self) -> None:
         """Play the validation windows greedily; remember the weights if they are the best so far."""
         assert self.average is not None
-        played = play(self.batch, self.validation, self.ppo.model.net()._replace(flat=self.average), keep=False)
+        played = play(self.batch, self.validation, self.ppo.model.play_by(self.average), keep=False)
         self.score = float(played.score.mean())
         self.waited += 1
         if self.score < self.best_score:
@@ -326,8 +330,6 @@ class _Training:
         return True
 
     def _finish(self) -> Agent:
-        net = self.ppo.model.net()
-        assert self.best is not None
         facts = {
             "config": {name: v for name, v in self.config.to_dict().items() if name != "threads"},
             "seed": self.seed,
@@ -347,10 +349,8 @@ class _Training:
             },
             "versions": versions(),
         }
-        sizes = tuple(int(size) for size in net.sizes)
-        task = self.episodes.task
-        agent = Agent(self.config.network, sizes, self.best, task.feature_names, task.to_dict(), facts)
-        return agent.save(self.out)
+        assert self.best is not None
+        return agent_of(self.ppo, self.episodes.task, facts, self.best).save(self.out)
 
 
 _NOTHING = (
@@ -359,11 +359,25 @@ _NOTHING = (
 )
 
 
-def _matching(agent: Agent, net: Any, task: PickJob) -> NDArray[np.float32]:
+def agent_of(ppo: PPO, task: Task, facts: dict[str, Any], flat: NDArray[np.float32] | None = None) -> Agent:
+    """Return the agent that a training stands at; ``flat`` = other weights of the same network."""
+    model = ppo.model
+    compiled = model.actor.net(model.flat()) is not None
+    return Agent(
+        ppo.config.network,
+        tuple(model.actor.sizes),
+        model.flat() if flat is None else flat,
+        task.feature_names,
+        task.to_dict(),
+        facts,
+        layout=() if compiled else model.layout(),
+    )
+
+
+def _matching(agent: Agent, ours: Agent) -> NDArray[np.float32]:
     """Return the weights of an agent to start from, if its network and what it sees are the same."""
-    theirs = agent.net()
-    alike = theirs.kind == net.kind and np.array_equal(theirs.sizes, net.sizes)
-    if not alike or agent.features != task.feature_names:
+    alike = (agent.network, agent.sizes, agent.layout) == (ours.network, ours.sizes, ours.layout)
+    if not alike or agent.features != ours.features:
         raise UsageError(
             f"{agent.name} has the network {agent.network} {list(agent.sizes)} on {', '.join(agent.features)}; "
             "train with the same --network, widths and observer to start from it"

@@ -6,7 +6,7 @@ driven from Python, for policies and hooks written in Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from tracekit.sim.engine.state import (
     initial_state,
 )
 from tracekit.sim.jobs import NO_JOB
-from tracekit.sim.policies.formulas import MULTIFACTOR
+from tracekit.sim.policies.formulas import MULTIFACTOR, values_for
 from tracekit.sim.policies.protocol import Policy, State
 from tracekit.sim.policies.usage import no_accounts, open_accounts
 from tracekit.sim.setup import Setup
@@ -192,6 +192,20 @@ class Session:
 
     def step_through(self, values: Values, on_interval: Hook | None = None) -> None:
         """Run with ``values(queue, now)`` asked at every pass; the same loop and passes, driven from Python."""
+        for waiting, now in self.passes(on_interval):
+            self.sim.queue.value[: len(waiting)] = values(waiting, now)
+
+    def evaluate(self, policy: str) -> None:
+        """Fill in the values of the waiting jobs by a built-in policy, between two steps of `passes`."""
+        code, given = values_for(policy, self.ready, self.switches)
+        loop.evaluate_from_python(self.sim, self.dynamics, code, self.jobs.submit if given is None else given)
+
+    def passes(self, on_interval: Hook | None = None) -> Iterator[tuple[NDArray[np.int64], float]]:
+        """Yield (waiting jobs, now) before every scheduling pass.
+
+        The pass goes by ``sim.queue.value``, one value for each waiting job, smallest first: write it (`evaluate` does
+        for a built-in policy) before going on.
+        """
         log_first_compilation("schedule_from_python")
         sim, queue, state, running = self.sim, self.sim.queue, self.sim.state, self.sim.running
         before = -np.inf
@@ -206,8 +220,7 @@ class Session:
             if found == loop.OVER:
                 break
             if found == loop.PASS:
-                waiting = queue.job[: queue.length[0]]
-                queue.value[: len(waiting)] = values(waiting, now)
+                yield queue.job[: queue.length[0]], now
                 while loop.schedule_from_python(sim, self.dynamics) != NO_JOB:
                     self._place()
         while on_interval is not None and running.tally["running"][0]:  # all have started; the hook sees them end

@@ -1,19 +1,120 @@
-"""What a task is: what an agent decides, and what it sees."""
+"""What a task is: what an agent decides, what it sees, and what it learns from. `TASKS` has them by name.
+
+A task is a frozen dataclass of plain values that has a ``name`` and is, or behaves like, a `TaskDefaults`. Training,
+playing, evaluating, serving and experiments know tasks by the `Task` protocol alone. The quickest way to one of your
+own is `tracekit.sim.tasks.stepwise`: write an episode as a Python generator that yields questions.
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import UnknownName, UsageError
+from tracekit.registry import Registry, imported
 from tracekit.sim.jobs import Prepared, Table
+from tracekit.sim.setup import Setup
 from tracekit.sim.switches import Switches
-from tracekit.sim.tasks.objectives import Objective
+from tracekit.sim.tasks.objectives import Objective, objective
+from tracekit.sim.tasks.played import Played
+from tracekit.sim.tasks.rewards import CRITIC_INPUTS, Baseline, rewards
+from tracekit.sim.windows import Window
 from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
+
+
+class View(Protocol):
+    """What a task shows of the jobs of one trace."""
+
+    @property
+    def task(self) -> Any:
+        """The task, with the constants of the trace where it had none."""
+        ...
+
+    def columns(self, ready: Prepared, rows: slice | None) -> Any:
+        """Return what is known of an episode's jobs beforehand; ``rows``: they are this slice of the whole trace."""
+        ...
+
+
+class Batch(Protocol):
+    """Many episodes side by side, one per lane. Arrays are written in place; copy what is to outlive the next call.
+
+    ``player`` may name compiled code that plays whole episodes (``"module:function"``, see `tracekit.sim.agents.play`);
+    None: episodes are played step by step.
+    """
+
+    task: Any
+    source: Any  # the EpisodeSource
+    lanes: int
+    threads: int
+    windows: list[Window]  # (lanes,) what each lane plays
+    features: NDArray[
+        np.float32
+    ]  # (lanes, slots, features) of each row that can be chosen; rows that are not there are 0
+    count: NDArray[np.int64]  # (lanes,) rows that are there: the first ones
+    mask: NDArray[np.bool_]  # (lanes, actions)
+    done: NDArray[np.bool_]  # (lanes,)
+    score: Floats  # (lanes,) cost of the finished episode; smaller is better
+    player: str | None
+
+    def reset(self, lanes: Iterable[int], windows: Iterable[Window]) -> None:
+        """Begin windows in some lanes and run each to its first question."""
+        ...
+
+    def step(self, actions: Any) -> tuple[Floats, NDArray[np.bool_]]:
+        """Answer the question of every lane that is not done; return rewards, and which lanes are done now.
+
+        Actions are row numbers, (lanes,), or, where the task says so, priorities of the rows, (lanes, slots).
+        """
+        ...
+
+    def starts(self, lane: int) -> Floats:
+        """Return the starts of a lane's jobs, (jobs,); NaN = waits."""
+        ...
+
+    def now(self, lane: int) -> float:
+        """Return when a lane's question is asked, in seconds."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A choice to be made: rows of features, one for each thing that can be chosen, and what they stand for."""
+
+    rows: NDArray[np.float32]  # (rows, features)
+    labels: Sequence[Any] = ()  # (rows,) for answers of the service
+    now: float = 0.0  # seconds
+    notes: tuple[str, ...] = ()
 
 
 class Task(Protocol):
-    """The settings of one kind of decision, in plain values."""
+    """What training, playing, evaluating, serving and experiments know of a task."""
 
-    name: ClassVar[str]  # such as "pick-job"
+    name: ClassVar[str]  # such as "pick-job"; goes into agent.json and into requests of the service as ``kind``
+    actions_are: ClassVar[str]  # "choice": a row; "priorities": one number per row
+    critic_inputs: ClassVar[int]  # how many numbers the critic is told beside the rows
+    server: ClassVar[str]  # who answers requests of the service, "module:Class"
+
+    @property
+    def constants(self) -> Mapping[str, float]:
+        """What features are divided by; taken from the first trace where the task has none."""
+        ...
+
+    @property
+    def slots(self) -> int:
+        """The most rows that one question has."""
+        ...
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """What is seen of each row, in order."""
+        ...
 
     @property
     def switches(self) -> Switches:
@@ -36,23 +137,141 @@ class Task(Protocol):
         ...
 
     @property
+    def objective(self) -> str:
+        """What is to be made small, by name."""
+        ...
+
+    @property
     def objectives(self) -> Objective:
         """What is to be made small."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, the name among them: what agent.json holds."""
+        ...
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` returned; unknown names are errors."""
+        ...
+
+    def adapted(self, setup: Setup) -> Self:
+        """Return the task with the switches of a simulation, for an agent used as a policy."""
         ...
 
     def view(self, trace: Trace, table: Table, whole: Prepared | None) -> View:
         """Return what an agent sees of the jobs of a trace; ``whole``: episodes are slices of these prepared jobs."""
         ...
 
+    def batch(self, source: Any, *, lanes: int, threads: int | None = None) -> Batch:
+        """Return the environment: many episodes of an `EpisodeSource` side by side."""
+        ...
 
-class View(Protocol):
-    """What a task shows of the jobs of one trace."""
+    def rewards(
+        self, played: Played, windows: Sequence[Window], baseline: Baseline, *, dense: bool
+    ) -> tuple[Floats, NDArray[np.float32]]:
+        """Return the reward of each decision, and what the critic is told of it, (decisions, critic_inputs)."""
+        ...
+
+    def teacher(self, batch: Any, windows: Sequence[Window], name: str) -> Any:
+        """Return what decides in place of a network on each window, for ``--init imitate:NAME``."""
+        ...
+
+    def question(self, request: Any) -> Question:
+        """Return the question that a request of the service asks; only tasks served by rows need it."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """The view of a task that shows nothing of single jobs."""
+
+    task: Any
+
+    def columns(self, ready: Prepared, rows: slice | None) -> None:
+        return None
+
+
+class TaskDefaults:
+    """What most tasks share; a frozen dataclass that inherits it needs a name, fields, features and a batch."""
+
+    name: ClassVar[str]
+    actions_are: ClassVar[str] = "choice"
+    critic_inputs: ClassVar[int] = CRITIC_INPUTS
+    server: ClassVar[str] = "tracekit.service.decide:RowDecider"
+    objective: str
+    constants: Mapping[str, float]
 
     @property
-    def task(self) -> Any:
-        """The task, with the constants of the trace where it had none."""
-        ...
+    def objectives(self) -> Objective:
+        """What is to be made small."""
+        return objective(self.objective)
 
-    def columns(self, ready: Prepared, rows: slice | None) -> Any:
-        """Return what is shown of an episode's jobs; ``rows``: they are this slice of the whole trace."""
-        ...
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, the name first."""
+        return {"name": self.name, **dataclasses.asdict(self)}  # type: ignore[call-overload]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` returned; unknown names are errors."""
+        known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        given = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items() if key != "name"}  # from JSON
+        for key in given:
+            if key not in known:
+                raise UnknownName(f"setting of task {cls.name}", key, known)
+        switches = given.get("switches", {})
+        made = switches if isinstance(switches, Switches) else Switches(**switches)
+        return cls(**({**given, "switches": made} if "switches" in known else given))
+
+    def adapted(self, setup: Setup) -> Self:
+        """Return the task with the switches of a simulation."""
+        changes: dict[str, Any] = {"backfill": setup.backfill, "switches": setup.switches, "warm": 0}
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+    def view(self, trace: Trace, table: Table, whole: Prepared | None) -> View:
+        """Return a view that shows nothing of single jobs."""
+        return _Plain(self)
+
+    def rewards(
+        self, played: Played, windows: Sequence[Window], baseline: Baseline, *, dense: bool
+    ) -> tuple[Floats, NDArray[np.float32]]:
+        """Return rewards against a base policy on the same window (`tracekit.sim.tasks.rewards`)."""
+        return rewards(played, windows, baseline, dense=dense)
+
+    def teacher(self, batch: Any, windows: Sequence[Window], name: str) -> Any:
+        """Refuse: there is nobody to imitate."""
+        raise UsageError(f"task {self.name} has no heuristic to imitate; leave out --init imitate:{name}")
+
+    def question(self, request: Any) -> Question:
+        """Refuse: the task does not say what a request asks."""
+        raise UsageError(f"task {self.name} cannot be served: it has no method question(request)")
+
+
+T = TypeVar("T", bound=type)
+
+#: Every task by name; other packages add theirs by the entry point group ``tracekit.tasks``.
+TASKS: Registry[Any] = Registry(
+    "task", {"pick-job": "tracekit.sim.tasks.pick_job.task:PickJob"}, group="tracekit.tasks"
+)
+
+
+def register_task(task: T) -> T:
+    """Make a task known by its name in this process, as an entry point does in every process; a class decorator."""
+    TASKS.add(task.name, f"{task.__module__}:{task.__qualname__}")  # type: ignore[attr-defined]
+    return task
+
+
+def find_task(name: str) -> Any:
+    """Return the class of a task: by its name, or by where it lives, ``module:Class``."""
+    if ":" not in name:
+        return TASKS.get(name)
+    try:
+        found = imported(name)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"task {name}: {error}") from None
+    return register_task(found)
+
+
+def task_from_dict(values: Mapping[str, Any]) -> Any:
+    """Return the task that `Task.to_dict` wrote; version 0.1.0 knew one task and did not write its name."""
+    return TASKS.get(str(values.get("name", "pick-job"))).from_dict(values)

@@ -23,6 +23,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +52,7 @@ class Batch:
     and its actions alone, never on the number of lanes or threads.
     """
 
+    player: ClassVar[str | None] = "tracekit.sim.agents.play:play_window"
     features: NDArray[np.float32]  # (lanes, slots, features)
     count: NDArray[np.int64]  # (lanes,) valid slots
     mask: NDArray[np.bool_]  # (lanes, actions)
@@ -175,6 +177,10 @@ class Batch:
     def starts(self, lane: int) -> Floats:
         """Return the starts of a lane's jobs, (jobs,) in the order of ``source.episode(window).ready``; NaN = waits."""
         return self.arrays.jobs.start[lane, : self.arrays.length[lane]].copy()
+
+    def now(self, lane: int) -> float:
+        """Return when a lane's question is asked, in seconds."""
+        return float(self.arrays.state["now"][lane])
 
     def shown(self, lane: int) -> NDArray[np.int64]:
         """Return the jobs in a lane's valid slots, as numbers in ``source.episode(window).ready``, (count,)."""

@@ -10,32 +10,42 @@ what a heuristic would pick makes the schedule that `tracekit.simulate` makes wi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tracekit.errors import UnknownName, UsageError
+from tracekit.registry import imported
 from tracekit.sim.jobs import Prepared, Table
 from tracekit.sim.policies import formulas
 from tracekit.sim.policies.builtin import find
+from tracekit.sim.setup import Setup
 from tracekit.sim.switches import Switches, backfill_for, estimate_of, parse_cut
-from tracekit.sim.tasks.objectives import Objective, objective
+from tracekit.sim.tasks.base import TaskDefaults
 from tracekit.sim.tasks.pick_job import features
 from tracekit.sim.tasks.pick_job.columns import JobView
+from tracekit.sim.windows import Window
 from tracekit.trace import Trace
 
 #: conservative plans all jobs at once, which leaves nothing to pick one by one.
 BACKFILLS = ("none", "easy", "easy-sjf", "rlscheduler")
 REWARDS = ("final", "relative", "dense")
+#: Heuristics that can be imitated: formulas of one job. What ``imitate:best`` chooses from, window by window.
+TEACHERS = tuple(name for name, code in formulas.CODES.items() if code != formulas.MULTIFACTOR)
+GOOD_TEACHERS = ("fcfs", "sjf", "smallest", "saf", "srf", "wfp3", "unicep", "f1", "f2", "f3", "f4")
 #: Rules of visibility that draw from two orders in turn; any policy whose order is settled at submit is one as well.
 ALTERNATING = {"sjf-smallest": ("sjf", "smallest")}
 
 
 @dataclass(frozen=True)
-class PickJob:
+class PickJob(TaskDefaults):
     """The task, in plain values: `to_dict` and `from_dict` carry it into saved agents and results."""
 
     name: ClassVar[str] = "pick-job"
+    server: ClassVar[str] = "tracekit.service.decide:Decider"
 
     slots: int = 128  # jobs that can be shown
     observer: str = "default"  # what is shown of each: a name of `features.OBSERVERS`, or features with commas
@@ -90,11 +100,6 @@ class PickJob:
         return features.features_of(self.observer)
 
     @property
-    def objectives(self) -> Objective:
-        """What is to be made small."""
-        return objective(self.objective)
-
-    @property
     def orders(self) -> tuple[str, ...]:
         """The one or two orders that visible jobs are drawn from."""
         return ALTERNATING.get(self.visible, (self.visible,))
@@ -108,20 +113,25 @@ class PickJob:
         """Return what an agent sees of the jobs of a trace."""
         return JobView(self, trace, table, whole)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return dataclasses.asdict(self)
+    def batch(self, source: Any, *, lanes: int, threads: int | None = None) -> Any:
+        """Return the compiled environment: many episodes side by side."""
+        return imported("tracekit.sim.tasks.pick_job.batch:Batch")(source, lanes=lanes, threads=threads)
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> PickJob:
-        """Read what `to_dict` returned; unknown names are errors."""
-        known = {f.name for f in dataclasses.fields(cls)}
-        for name in values:
-            if name not in known:
-                raise UnknownName("setting of PickJob", name, known)
-        switches = values.get("switches", {})
-        made = switches if isinstance(switches, Switches) else Switches(**switches)
-        return cls(**{**values, "switches": made})
+    def adapted(self, setup: Setup) -> PickJob:
+        """Return the task with the switches of a simulation."""
+        switches = setup.switches
+        return dataclasses.replace(
+            self, backfill=setup.backfill, commit=switches.commit, switches=switches, reward="final", warm=0
+        )
+
+    def teacher(self, batch: Any, windows: Sequence[Window], name: str) -> NDArray[np.int64]:
+        """Return the formula that decides on each window, (windows,): the named one, or the best of all there."""
+        if name == "best":
+            costs = batch.source.policy_costs(windows, GOOD_TEACHERS)
+            return np.array([formulas.CODES[GOOD_TEACHERS[best]] for best in costs.argmin(1)], dtype=np.int64)
+        if name not in TEACHERS:
+            raise UnknownName("heuristic to imitate", name, [*TEACHERS, "best"])
+        return np.full(len(windows), formulas.CODES[name], dtype=np.int64)
 
     @classmethod
     def rlscheduler(cls, **changes: Any) -> PickJob:

@@ -13,12 +13,12 @@ left: the pace of the cost is that of the moment after the choice, so it hints a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.sim.agents.rollout import Played, cost_to_go
-from tracekit.sim.tasks.episodes import EpisodeSource
+from tracekit.sim.tasks.played import Played, cost_to_go
 from tracekit.sim.windows import Window
 
 Floats = NDArray[np.float64]
@@ -26,13 +26,13 @@ Floats = NDArray[np.float64]
 #: What the critic, and only the critic, is told of a decision besides its jobs: which part of the base policy's
 #: schedule lies behind it, how many jobs it is about, what the base policy still had to pay and how many jobs waited
 #: there, how fast the cost grew there and here, and the difference.
-EXTRAS = 7
+CRITIC_INPUTS = 7
 
 
 class Baseline:
     """A heuristic's schedules of windows, each worked out once."""
 
-    def __init__(self, source: EpisodeSource, policy: str) -> None:
+    def __init__(self, source: Any, policy: str) -> None:
         self.source, self.policy = source, policy
         self._starts: dict[Window, Floats] = {}
 
@@ -46,17 +46,17 @@ class Baseline:
 
     def cost(self, window: Window) -> float:
         """Return what that schedule costs."""
-        return self.source.cost(window, self.starts(window))
+        return float(self.source.cost(window, self.starts(window)))
 
 
 def rewards(
     played: Played, windows: Sequence[Window], baseline: Baseline, *, dense: bool
 ) -> tuple[Floats, NDArray[np.float32]]:
-    """Return the reward of each decision, (decisions,), and what the critic may know of it, (decisions, EXTRAS)."""
-    reward, extra = np.zeros(len(played)), np.zeros((len(played), EXTRAS), np.float32)
+    """Return the reward of each decision, (decisions,), and what the critic is told, (decisions, CRITIC_INPUTS)."""
+    reward, context = np.zeros(len(played)), np.zeros((len(played), CRITIC_INPUTS), np.float32)
     dense = dense and len(played.left) == len(played)
     edges = np.searchsorted(played.window, np.arange(len(windows) + 1))
-    extra[:, 1] = np.log1p(played.count) / 5
+    context[:, 1] = np.log1p(played.count) / 5
     for number, window in enumerate(windows):
         part = slice(edges[number], edges[number + 1])
         if part.start == part.stop:
@@ -65,7 +65,7 @@ def rewards(
         unit = max(abs(base), 1e-9)
         if not dense:
             reward[part.stop - 1] = (base - played.score[number]) / unit
-            extra[part, 0] = np.arange(part.stop - part.start) / 1000
+            context[part, 0] = np.arange(part.stop - part.start) / 1000
             continue
         episode, start, times = baseline.source.episode(window), baseline.starts(window), played.time[part]
         submit, count, task = episode.ready.table.submit, episode.counted.sum(), baseline.source.task
@@ -75,10 +75,10 @@ def rewards(
         reward[part] = ahead - np.append(ahead[1:], 0.0)
         waiting = np.searchsorted(submit, times, "right") - np.searchsorted(np.sort(start), times, "right")
         length = max(float(start.max() - submit.min()), 1.0)
-        extra[part, 0] = (times - submit.min()) / length
-        extra[part, 2] = theirs / count / unit
-        extra[part, 3] = np.log1p(np.maximum(waiting, 0)) / 5
-        extra[part, 4] = np.log1p(pace / count * length / unit)
-        extra[part, 5] = np.log1p(own_pace * length / unit)
-        extra[part, 6] = extra[part, 5] - extra[part, 4]
-    return reward, extra
+        context[part, 0] = (times - submit.min()) / length
+        context[part, 2] = theirs / count / unit
+        context[part, 3] = np.log1p(np.maximum(waiting, 0)) / 5
+        context[part, 4] = np.log1p(pace / count * length / unit)
+        context[part, 5] = np.log1p(own_pace * length / unit)
+        context[part, 6] = context[part, 5] - context[part, 4]
+    return reward, context

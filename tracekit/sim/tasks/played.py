@@ -1,0 +1,69 @@
+"""What happened in episodes that were played: the decisions, packed, and what followed from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.sim.tasks.objectives import Objective
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """Decisions, window after window in the order in which they were made; D decisions on R rows in W windows.
+
+    Decisions without a choice are not kept; what followed from them is counted with the decision before.
+    """
+
+    rows: NDArray[np.float32]  # (R, features) what there was to choose from, and skipping where that is allowed
+    first: Ints  # (D,) a decision's first row …
+    count: Ints  # (D,) … and how many it has
+    chosen: Ints  # (D,) which of its rows was chosen
+    window: Ints  # (D,) number of the window
+    time: Floats  # (D,) seconds, when it was made
+    last: NDArray[np.bool_]  # (D,) is it the window's last?
+    score: Floats  # (W,) cost of each window; smaller is better
+    left: Floats  # (D, 2) what the window cost from then on, and how fast it grew (per second), both per job; empty
+    # where the objective cannot be told by time
+    skips: NDArray[np.bool_]  # (D,) does its last row stand for skipping?
+    slots: int
+    action: Floats = field(default_factory=lambda: np.empty(0))  # (R,) priorities, where actions are such; else empty
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+
+def cost_to_go(
+    objectives: Objective, bound: float, submit: Floats, run: Floats, start: Floats, times: Floats
+) -> tuple[Floats, Floats]:
+    """Return what a schedule costs from each of ``times`` on, and how fast it grows then, both summed over jobs.
+
+    What a job waited before is settled. A job that waits costs at a constant rate (for the bounded slowdown
+    1 / max(run, bound), from where its slowdown exceeds 1), so that the whole cost is a broken line.
+    """
+    bounded, plain, wait, response = objectives.weights()
+    total, pace = np.zeros(len(times)), np.zeros(len(times))
+    for free, rate in (
+        (np.maximum(bound - run, 0.0), bounded / np.maximum(run, bound)),
+        (np.zeros(len(run)), plain / np.maximum(run, 1.0) + wait + response),
+    ):
+        begin = submit + free
+        waited = np.flatnonzero((start > begin) & (rate != 0))
+        if not len(waited):
+            continue
+        at = np.concatenate([begin[waited], start[waited]])
+        order = np.argsort(at, kind="stable")
+        at, slope = at[order], np.cumsum(np.concatenate([rate[waited], -rate[waited]])[order])
+        spent = np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(at))])
+        place = np.searchsorted(at, times, side="right") - 1
+        known = np.maximum(place, 0)
+        now = np.where((place >= 0) & (times < at[-1]), slope[known], 0.0)
+        so_far = np.where(place >= 0, spent[known] + now * (times - at[known]), 0.0)
+        total += np.maximum(spent[-1] - so_far, 0.0)
+        pace += np.maximum(now, 0.0)
+    return total, pace
