@@ -78,3 +78,16 @@ def test_every_id_leads_somewhere():
         assert issubclass(imported(one), gymnasium.Env)
         assert many is None or issubclass(imported(many), gymnasium.vector.VectorEnv)
         assert gymnasium.spec(name).entry_point == one
+
+
+def test_a_missing_extra_is_told_with_its_pip_line(tmp_path):
+    for blocked, module, extra in (("stable_baselines3", "sb3", "sb3"), ("gymnasium", "gym", "rl")):
+        told = fresh(
+            f"sys.modules['{blocked}'] = None",
+            "from tracekit.errors import MissingExtra",
+            f"try: import tracekit.sim.tasks.{module}",
+            "except MissingExtra as error: print(error)",
+            cwd=tmp_path,
+        )
+        assert f"pip install 'tracekit[{extra}]'" in told[0]
+        assert blocked.replace("_", "-") in told[0]
