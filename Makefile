@@ -27,7 +27,7 @@ $(AGENTS): $(READY)
 	@touch $@
 
 $(MODELS): $(READY)
-	@echo "adding models, agents and Ray to $(VENV) (torch, SDV, REaLTabFormer, gymnasium, Ray)"
+	@echo "adding models, agents and Ray to $(VENV) (torch, SDV, REaLTabFormer, gymnasium, stable-baselines3, Ray)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,all]'
 	@touch $@
 

@@ -244,6 +244,12 @@ def test_sdv_is_imported_by_its_adapter_only() -> None:
             assert not any(inside(name, "sdv") for name in imports(path)), path
 
 
+def test_stable_baselines3_is_imported_by_its_adapter_only() -> None:
+    for path in sources():
+        if path.relative_to(ROOT).as_posix() != "tracekit/sim/tasks/sb3.py":
+            assert not any(name.startswith(("stable_baselines3", "sb3_contrib")) for name in imports(path)), path
+
+
 def test_nothing_prints_or_names_this_machine() -> None:
     for path in [*sources(), *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         assert str(ROOT.parent) + "/" not in path.read_text(), path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,11 @@ def test_toml_in_the_docs_is_toml() -> None:
 
 @pytest.mark.parametrize("place", DOCS)
 def test_python_in_the_docs_runs(place: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """All blocks, but those for stable-baselines3 only where it is installed."""
     monkeypatch.chdir(tmp_path)
+    left_out = [code for code in blocks(DOCS[place], "python") if "sb3" in code and not find_spec("sb3_contrib")]
     for code in blocks(DOCS[place], "python"):
-        exec(compile(code, place, "exec"), {})
+        if code not in left_out:
+            exec(compile(code, place, "exec"), {})
+    if left_out:
+        pytest.skip(f"all ran but {len(left_out)} for which the extra sb3 is not installed")

@@ -81,3 +81,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_LAZY, *_MODULES])
+
+
+importlib.import_module("tracekit.sim.tasks.ids").offer()  # gymnasium.make("tracekit:tracekit/PickJob-v0")

@@ -20,6 +20,7 @@ EXTRA_USES = {
     "synth": "learned models of synth",
     "rl": "train, experiment and verdict with agents, demo, Gymnasium environments",
     "ray": "experiment --engine ray",
+    "sb3": "environments for stable-baselines3 and sb3-contrib",
     "docs": "make docs",
     "dev": "make test",
 }

@@ -19,6 +19,8 @@ EXTRAS = {
     "transformers": "synth",
     "gymnasium": "rl",
     "ray": "ray",
+    "stable_baselines3": "sb3",
+    "sb3_contrib": "sb3",
 }
 
 

@@ -126,6 +126,13 @@ def test_some_can_be_reset_alone_and_arrays_need_not_be_copied():
         made.reset(seed=[1, 2])
 
 
+def test_a_window_can_be_chosen_everywhere():
+    made = vector(3)
+    _, infos = made.reset(seed=0, options={"window": (40, 25)})
+    assert infos["window_start"].tolist() == [40] * 3
+    assert infos["window_jobs"].tolist() == [25] * 3
+
+
 def test_given_windows_are_dealt_out_in_turn():
     some = [(0, 20), (20, 20), (40, 20), (60, 20)]
     made = environments.PickJobVectorEnv(crowd(), num_envs=3, windows=some)
@@ -194,8 +201,7 @@ def test_a_trace_shorter_than_a_window_is_one_window():
 
 
 def test_maskable_ppo_of_sb3_contrib_learns_on_it():
-    pytest.importorskip("stable_baselines3")
-    contrib = pytest.importorskip("sb3_contrib")
+    contrib = pytest.importorskip("sb3_contrib", reason="the extra sb3 is not installed")
     made = environments.PickJobEnv(crowd(), jobs=20, slots=16, lenient=False, reward="relative")
     agent = contrib.MaskablePPO("MlpPolicy", made, n_steps=64, batch_size=32, n_epochs=1, seed=0)
     agent.learn(128)

@@ -1,6 +1,6 @@
 """Importing this module registers tracekit's environments with Gymnasium: ``tracekit/PickJob-v0``.
 
-They live in `tracekit.sim.tasks.gym`.
+They live in `tracekit.sim.tasks.gym`, their ids in `tracekit.sim.tasks.ids`. ``import tracekit`` registers them too.
 """
 
 from __future__ import annotations

@@ -2,5 +2,6 @@
 
 base        what a task is                  episodes      windows of a trace, ready to be played
 objectives  what is to be made small        gym           environments for Gymnasium
+ids         their names in Gymnasium        sb3           many at once for stable-baselines3
 pick_job/   which waiting job comes next
 """

@@ -1,9 +1,9 @@
 """PickJob for Gymnasium: one window (`PickJobEnv`) or many at once (`PickJobVectorEnv`), id ``tracekit/PickJob-v0``.
 
-Importing this module registers the id. Both are thin wrappers of `tracekit.sim.tasks.pick_job.batch.Batch`.
+Both are thin wrappers of `tracekit.sim.tasks.pick_job.batch.Batch`; ids are registered by `tracekit.sim.tasks.ids`.
 
->>> import gymnasium, tracekit, tracekit.sim.env
->>> env = gymnasium.make("tracekit/PickJob-v0", trace=tracekit.sample(), jobs=64, objective="wait")
+>>> import gymnasium, tracekit
+>>> env = gymnasium.make("tracekit:tracekit/PickJob-v0", trace=tracekit.sample(), jobs=64, objective="wait")
 >>> observation, info = env.reset(seed=1)
 >>> over = False
 >>> while not over:
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import MissingExtra, TracekitError, UsageError
+from tracekit.sim.tasks import ids
 from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.tasks.pick_job.batch import Batch
 from tracekit.sim.tasks.pick_job.features import LARGEST
@@ -38,7 +39,7 @@ try:
 except ModuleNotFoundError:
     raise MissingExtra("gymnasium", "rl") from None
 
-ID = "tracekit/PickJob-v0"
+ID = ids.PICK_JOB
 #: Windows drawn in search of one that the filter lets pass.
 _TRIES = 1000
 
@@ -97,6 +98,21 @@ class _EpisodeSampler:
 def _spaces(task: PickJob) -> tuple[Any, Any]:
     shape = (task.slots, len(task.feature_names))
     return gymnasium.spaces.Box(0.0, LARGEST, shape, np.float32), gymnasium.spaces.Discrete(task.actions)
+
+
+def lane_info(batch: Batch, lane: int, mask: NDArray[np.bool_], wrong: bool = False) -> dict[str, Any]:
+    """Return what an environment says about a lane, beside its observation."""
+    info: dict[str, Any] = {
+        "action_mask": mask,
+        "window_start": batch.windows[lane][0],
+        "window_jobs": batch.windows[lane][1],
+        "invalid_action": wrong,
+    }
+    if batch.done[lane]:
+        info["score"] = float(batch.score[lane])
+        if batch.task.reward == "relative":
+            info["base_score"] = float(batch.base_score[lane])
+    return info
 
 
 class PickJobEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not there when the types are checked
@@ -161,17 +177,7 @@ class PickJobEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not there
         return np.array(self.batch.mask[0])
 
     def _info(self, wrong: bool = False) -> dict[str, Any]:
-        info: dict[str, Any] = {
-            "action_mask": self.action_masks(),
-            "window_start": self.batch.windows[0][0],
-            "window_jobs": self.batch.windows[0][1],
-            "invalid_action": wrong,
-        }
-        if self.batch.done[0]:
-            info["score"] = float(self.batch.score[0])
-            if self.task.reward == "relative":
-                info["base_score"] = float(self.batch.base_score[0])
-        return info
+        return lane_info(self.batch, 0, self.action_masks(), wrong)
 
 
 class PickJobVectorEnv(VectorEnv):  # type: ignore[misc]
@@ -183,6 +189,7 @@ class PickJobVectorEnv(VectorEnv):  # type: ignore[misc]
     ``windows`` are dealt out in turn: sub-environment i plays numbers i, i + n, i + 2n …
 
     ``copy=False`` returns the arrays that the next step will write into, which saves time.
+    ``reset(options={"window": (start, jobs)})`` plays that window everywhere, ``{"reset_mask": …}`` begins some only.
     """
 
     metadata: dict[str, Any] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
@@ -226,27 +233,44 @@ class PickJobVectorEnv(VectorEnv):  # type: ignore[misc]
         seeds = [None] * self.num_envs if seed is None else seed
         if isinstance(seeds, (int, np.integer)):
             seeds = [int(seeds) + i for i in range(self.num_envs)]
+        self.reseed(seeds)
+        options = options or {}
+        some = options.get("reset_mask")
+        lanes = np.arange(self.num_envs) if some is None else np.flatnonzero(some)
+        self.begin(lanes, [options.get("window")] * len(lanes))
+        return self._observations(), self._infos()
+
+    def reseed(self, seeds: Sequence[int | None]) -> None:
+        """Set the seeds of the windows to come, one for each sub-environment; None = go on as before."""
         if len(seeds) != self.num_envs:
             raise UsageError(f"{self.num_envs} sub-environments need as many seeds, not {len(seeds)}")
         for i, each in enumerate(seeds):
             if each is not None:
                 self._rngs[i], self._turns[i] = seeding.np_random(each)[0], 0
-        chosen = (options or {}).get("reset_mask")
-        lanes = np.arange(self.num_envs) if chosen is None else np.flatnonzero(chosen)
-        self._begin(lanes)
-        return self._observations(), self._infos()
 
-    def _begin(self, lanes: NDArray[np.intp]) -> None:
+    def begin(self, lanes: NDArray[np.intp], given: Sequence[Window | None] | None = None) -> None:
+        """Begin windows in some sub-environments: the given ones, or (None) those whose turn it is."""
         windows = []
-        for i in lanes:
+        for i, window in zip(lanes, given or [None] * len(lanes), strict=True):
             turn = int(self._turns[i]) * self.num_envs + int(i) if self._episodes.windows else int(self._turns[i])
-            windows.append(self._episodes.next(self._rngs[i], turn))
+            windows.append(self._episodes.next(self._rngs[i], turn) if window is None else window)
             self._turns[i] += 1
         if len(lanes):
             self.batch.reset(lanes, windows)
 
     def step(self, actions: Actions) -> tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], Any]:
         """Choose a job in every sub-environment."""
+        before = self.batch.done.copy()
+        rewards, ended, wrong = self.choose(actions)
+        infos: dict[str, Any] = {}
+        if self._same_step and ended.any():
+            infos = self._final(ended)
+        self.begin(np.flatnonzero(ended if self._same_step else before))
+        infos |= self._infos(wrong, None if self._same_step else ended)
+        return self._observations(), rewards, ended, np.zeros(self.num_envs, np.bool_), infos
+
+    def choose(self, actions: Actions) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Make the choices and begin nothing anew; return rewards, whose window ended now, whose action was wrong."""
         before = self.batch.done.copy()
         actions = np.array(actions, dtype=np.int64)
         inside = (actions >= 0) & (actions < self.task.actions)
@@ -257,13 +281,7 @@ class PickJobVectorEnv(VectorEnv):  # type: ignore[misc]
             raise UsageError(f"sub-environment {i}: action {actions[i]} is not on offer; look at infos['action_mask']")
         actions[wrong] = 0
         rewards, done = self.batch.step(actions)
-        ended = done & ~before
-        infos: dict[str, Any] = {}
-        if self._same_step and ended.any():
-            infos = self._final(ended)
-        self._begin(np.flatnonzero(ended if self._same_step else before))
-        infos |= self._infos(wrong, None if self._same_step else ended)
-        return self._observations(), rewards, ended, np.zeros(self.num_envs, np.bool_), infos
+        return rewards, done & ~before, wrong
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return which actions are on offer, (num_envs, actions)."""
@@ -300,10 +318,4 @@ class PickJobVectorEnv(VectorEnv):  # type: ignore[misc]
         return {"final_obs": last, "_final_obs": ended, "final_info": self._scores(ended), "_final_info": ended}
 
 
-if ID not in gymnasium.registry:
-    gymnasium.register(
-        ID,
-        entry_point="tracekit.sim.tasks.gym:PickJobEnv",
-        vector_entry_point="tracekit.sim.tasks.gym:PickJobVectorEnv",
-        disable_env_checker=False,
-    )
+ids.register(gymnasium)

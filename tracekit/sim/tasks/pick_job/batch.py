@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +91,9 @@ class Batch:
             self.arrays.mask,
             self.arrays.done,
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pool": None}  # threads stay behind; the copy starts its own
 
     def _allocate(self, jobs: int, before: LaneArrays | None = None) -> LaneArrays:
         units = self.source.table.total * FRACTIONS
