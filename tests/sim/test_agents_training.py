@@ -201,7 +201,7 @@ def test_damaged_agents_are_told(trained, tmp_path) -> None:
         (WEIGHTS, lambda data: b"", "damaged"),
         (FACTS, lambda data: data[:50], "cannot be read"),
         (FACTS, lambda data: data.replace(b'"kernel"', b'"colonel"'), "unknown network"),
-        (FACTS, lambda data: data.replace(b'"version": 1', b'"version": 9'), "version"),
+        (FACTS, lambda data: data.replace(b'"version": 2', b'"version": 9'), "version"),
         (FACTS, lambda data: data.replace(b"32,", b"31,", 1), "shape"),
     ):
         folder = tmp_path / "agent"

@@ -215,7 +215,8 @@ class TaskDefaults:
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Read what `to_dict` returned; unknown names are errors."""
         known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-        given = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items() if key != "name"}  # from JSON
+        given: dict[str, Any] = {key: value for key, value in values.items() if key != "name"}
+        given |= {key: tuple(value) for key, value in given.items() if isinstance(value, list)}  # as JSON has it
         for key in given:
             if key not in known:
                 raise UnknownName(f"setting of task {cls.name}", key, known)
