@@ -31,7 +31,7 @@ LAYERS = (
     ("recorded", "transform"),
     ("doctor",),
     ("cleaning",),
-    ("sim", "sim.compile", "sim.metrics", "sim.switches", "sim.windows"),
+    ("sim", "sim.compile", "sim.intervals", "sim.metrics", "sim.switches", "sim.windows"),
     ("sim.jobs",),
     ("sim.policies",),
     ("sim.engine", "sim.setup"),

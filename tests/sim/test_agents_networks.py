@@ -14,10 +14,10 @@ from tracekit.sim.agents.config import Config  # noqa: E402
 from tracekit.sim.agents.inference import drawn, largest, room, score, uniform, weights_in  # noqa: E402
 from tracekit.sim.agents.lr_schedules import FASTEST, SLOWEST, adapted, scheduled  # noqa: E402
 from tracekit.sim.agents.networks import ACTORS, ActorCritic, Decisions, entropy, log_softmax  # noqa: E402
-from tracekit.sim.agents.paired import compare, interval, rank_biserial  # noqa: E402
 from tracekit.sim.agents.ppo import ValueScale, generalised_advantages  # noqa: E402
 from tracekit.sim.agents.rewards import EXTRAS  # noqa: E402
 from tracekit.sim.agents.rollout import cost_to_go  # noqa: E402
+from tracekit.sim.intervals import compare, interval, rank_biserial  # noqa: E402
 from tracekit.sim.metrics import bounded_slowdown  # noqa: E402
 from tracekit.sim.tasks.pick_job.task import PickJob  # noqa: E402
 
