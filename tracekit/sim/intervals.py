@@ -62,10 +62,16 @@ def _bca(values: Floats, seed: int) -> tuple[Floats, Floats]:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # of degenerate data: those rows are NaN and are dealt with
         found = bootstrap(
-            (values,), np.mean, axis=-1, vectorized=True, n_resamples=RESAMPLES, confidence_level=LEVEL, method="BCa",
+            (values,), _mean, axis=-1, vectorized=True, n_resamples=RESAMPLES, confidence_level=LEVEL, method="BCa",
             random_state=rng,
         ).confidence_interval  # fmt: skip
     return np.asarray(found.low, dtype=np.float64), np.asarray(found.high, dtype=np.float64)
+
+
+def _mean(values: Floats, axis: int) -> Floats:
+    """Return means that are summed in the same order, to the last bit, whichever other rows are there."""
+    means: Floats = np.ascontiguousarray(values).mean(axis)
+    return means
 
 
 def signed_rank(difference: Floats) -> float:
