@@ -29,12 +29,12 @@ import pandas as pd
 import tracekit
 from generators import synth as library
 from tracekit.files import write_text
+from tracekit.intervals import compare
 from tracekit.plots.agents import learning_curves
 from tracekit.plots.style import save
 from tracekit.sim.agents import Config, Evaluation, Split, evaluate, train
 from tracekit.sim.agents.checkpoint import read_log
 from tracekit.sim.agents.evaluate import best_of
-from tracekit.sim.agents.paired import compare
 from tracekit.sim.agents.splits import split, windows_from
 from tracekit.sim.analysis.reproduce import WINDOW_JOBS, WINDOWS
 from tracekit.sim.policies.formulas import CODES, FIRST_DYNAMIC

@@ -27,7 +27,7 @@ LAYERS = (
     ("registry", "schema", "files", "catalog"),
     ("machine", "download"),
     ("trace",),
-    ("stats", "validation", "anonymize"),
+    ("stats", "validation", "anonymize", "intervals"),
     ("recorded", "transform"),
     ("doctor",),
     ("cleaning",),

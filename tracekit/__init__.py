@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tracekit.api import read, sample, write
     from tracekit.errors import TracekitError
     from tracekit.machine import Machine
+    from tracekit.sim.analysis.comparison import compare
     from tracekit.sim.simulate import simulate
     from tracekit.trace import Trace
 
@@ -41,6 +42,7 @@ for _room in ("swf", "generators", "evaluation"):  # generic names: make sure th
         )
 
 _LAZY = {
+    "compare": "tracekit.sim.analysis.comparison",
     "simulate": "tracekit.sim.simulate",
     "synth": "generators.synth",
     "Machine": "tracekit.machine",
@@ -58,6 +60,7 @@ __all__ = [
     "Trace",
     "TracekitError",
     "__version__",
+    "compare",
     "figures",
     "plots",
     "read",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
-from tracekit.errors import MissingExtra, UnknownName, UsageError
+from tracekit.errors import MissingExtra, TracekitError, UnknownName, UsageError
 
 T = TypeVar("T")
 
@@ -86,5 +87,32 @@ def imported(target: str) -> Any:
             raise MissingExtra(package, EXTRAS[package]) from error
         raise
     for part in attribute.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def own(kind: str, target: str, prefixes: Iterable[str] = ()) -> Any:
+    """Import what a person has named as ``module:attribute``; every mistake is one line that says whose it is.
+
+    ``prefixes`` are words that mean something else before a colon and may have been misspelt.
+    """
+    module, _, attribute = target.partition(":")
+    if not attribute or module.endswith(".py") or not all(part.isidentifier() for part in module.split(".")):
+        raise UsageError(f"{kind} '{target}': write module:Class, the module as Python imports it, without .py")
+    try:
+        found: Any = importlib.import_module(module)
+    except Exception as error:  # whatever is wrong with a module of one's own
+        missing = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+        if missing and f"{module}.".startswith(f"{missing}."):
+            close = difflib.get_close_matches(module, list(prefixes), n=1, cutoff=0.5)
+            hint = f"; did you mean {close[0]}:{attribute}?" if close else ""
+            raise UsageError(f"{kind} '{target}': there is no module {missing} on Python's path{hint}") from None
+        if missing.partition(".")[0] in EXTRAS:
+            package = missing.partition(".")[0]
+            raise MissingExtra(package, EXTRAS[package]) from error
+        raise TracekitError(f"{kind} '{target}': importing {module} failed: {type(error).__name__}: {error}") from error
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise UnknownName(f"{kind} in module {module}", part, [n for n in dir(found) if n[0] != "_"])
         found = getattr(found, part)
     return found

@@ -49,6 +49,7 @@ class Code:
     fit: Mapping[str, str]
     score: str
     train: str
+    heuristics: str
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def build(
         "heuristics",
         {"policies": list(plan.windows.heuristics), "windows": windows},
         {"test": data["test"]},
-        code.train,
+        code.heuristics,
         {"model": "heuristics"},
         cost=1.0 + 2e-6 * _decisions(windows) * len(plan.windows.heuristics),
     )

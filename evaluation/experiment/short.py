@@ -11,6 +11,8 @@ from evaluation.experiment.build import ARMS
 from evaluation.experiment.grid import Agents, Judging, Models, Plan, Source, Windows
 from evaluation.experiment.runner import Progress
 from evaluation.experiment.study import read_source, run
+from tracekit.errors import UsageError
+from tracekit.trace import Trace
 
 #: What the command prints of the scores, and what would be best.
 SHOWN = {
@@ -32,8 +34,8 @@ WINDOW, WINDOWS = 128, 40
 
 
 def verdict(
-    real: str,
-    synth: str,
+    real: Trace | str | Path,
+    synth: Trace | str | Path,
     *,
     learner: str = "ppo",
     margin: float = 0.1,
@@ -46,23 +48,29 @@ def verdict(
 ) -> dict[str, Any]:
     """Return verdict.json for one synthetic trace, with its scores by key under ``scores``.
 
+    Both may be traces or files; ``format`` is that of the real file, ``procs`` the size of the real machine.
     The real trace is divided as in the experiment, so agents are judged on its last fifth. Whoever made the synthetic
     trace may have seen that fifth; nobody can tell from the file, so the note says it.
     """
-    source = Source(path=real, procs=procs, format=format)
-    name = Path(synth).name.split(".")[0]
+    source = Source(path="" if isinstance(real, Trace) else str(real), procs=procs, format=format)
+    trace = _machine(real, procs, format) if isinstance(real, Trace) else read_source(source)
+    name = "" if isinstance(synth, Trace) else Path(synth).name.split(".")[0]
     name = name if name and name not in ARMS else f"synthetic {name}".strip()
-    trace = read_source(source)
     length = max(16, min(WINDOW, round(0.2 * len(trace)) // 10))
-    plan = Plan(
-        real=source,
-        models=Models(names=(), baselines=(), traces={name: (synth,)}, samples=1),
-        agents=Agents(learner=learner, seeds=3, config=SMALL.get(learner, {})),
-        windows=Windows(count=WINDOWS, jobs=length),
-        verdict=Judging(margin=margin),
-        seed=seed,
-    )
     with tempfile.TemporaryDirectory(prefix="tracekit-verdict-") as scratch:
+        file = Path(scratch) / "synthetic.parquet"
+        if isinstance(synth, Trace):
+            synth.save(file)  # the experiment's processes read files
+        plan = Plan(
+            real=source,
+            models=Models(
+                names=(), baselines=(), traces={name: (str(file if isinstance(synth, Trace) else synth),)}, samples=1
+            ),
+            agents=Agents(learner=learner, seeds=3, config=SMALL.get(learner, {})),
+            windows=Windows(count=WINDOWS, jobs=length),
+            verdict=Judging(margin=margin),
+            seed=seed,
+        )
         place = Path(folder) if folder else Path(scratch) / "run"
         found = run(plan, place, trace, force=force, progress=progress, report=folder is not None)
         about = json.loads((place / "experiment.json").read_text(encoding="utf-8"))
@@ -70,3 +78,12 @@ def verdict(
         scores = json.loads((place / scored).read_text(encoding="utf-8"))["synthetic"][0]["scores"] if scored else {}
     note = "agents are judged on the last fifth of the real jobs; whoever made the synthetic trace may have seen them"
     return found | {"scores": scores, "note": note}
+
+
+def _machine(real: Trace, procs: int | None, format: str | None) -> Trace:
+    """Return a trace on a machine of ``procs``, as reading its file with them would give."""
+    if format is not None:
+        raise UsageError("format says how to read a file; the real jobs are a Trace already")
+    if procs is not None and procs < 1:
+        raise UsageError(f"procs must be at least 1, not {procs}")
+    return real if procs is None else real.replace(machine=real.machine.replace(procs=procs))

@@ -19,7 +19,7 @@ import json
 import math
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ from generators import MODELS
 from tracekit.errors import FormatError, OutputError, TracekitError, UnknownName, UsageError
 from tracekit.files import write_text
 from tracekit.registry import imported
-from tracekit.sim.policies.builtin import find
+from tracekit.sim.policies.builtin import find, module_of
 from tracekit.sim.switches import BACKFILLS
 from tracekit.trace import Trace
 
@@ -219,6 +219,7 @@ def _makers(plan: Plan, jobs: int) -> list[Maker]:
 def _code(plan: Plan, makers: list[Maker]) -> Code:
     scoring = [METRICS.target(name).partition(":")[0] for name in METRICS]
     learner = LEARNERS.target(plan.agents.learner).partition(":")[0]
+    learnt = plan.agents.config.get("policies", ())
     return Code(
         fit={
             maker.name: digest_of(maker.target.partition(":")[0], "generators.synth")
@@ -226,8 +227,14 @@ def _code(plan: Plan, makers: list[Maker]) -> Code:
             if maker.target
         },
         score=digest_of("evaluation.score", *scoring),
-        train=digest_of(learner, "evaluation.experiment.heldout"),
+        train=digest_of(learner, "evaluation.experiment.heldout", *_modules(learnt)),
+        heuristics=digest_of(learner, "evaluation.experiment.heldout", *_modules(plan.windows.heuristics)),
     )
+
+
+def _modules(policies: Iterable[str]) -> list[str]:
+    """Return the modules of policies of one's own: a result is of use only while they are the same."""
+    return sorted({module for module in map(module_of, policies) if module is not None})
 
 
 def _written(traces: Mapping[str, Trace], folder: Path) -> dict[str, Input]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import tracekit
+from tracekit.errors import UsageError
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -26,6 +28,15 @@ jobs = 40
 heuristics = ["fcfs", "random"]
 [score]
 families = ["marginal", "privacy"]
+"""
+
+
+OWN = """
+class Shortest:
+    name = "shortest"
+
+    def priority(self, queue, state, /):
+        return state.estimate[queue]
 """
 
 
@@ -115,6 +126,39 @@ def test_the_short_form_judges_a_trace_made_elsewhere(place: Path, run: Run) -> 
     assert found["scores"]["privacy.exact_copies"]["value"] > 0.9
     assert "kendall_tau" in " ".join(found["scores"])
     assert sorted(path.name for path in place.iterdir()) == ["copy.swf", "plan.toml", "real.swf"]
+
+
+def test_the_short_form_takes_traces_as_well_as_files(place: Path) -> None:
+    real = tracekit.sample().head(2000)
+    made = real.split(0.6)[0]
+    tracekit.write(made, "made.parquet")
+    tracekit.write(real, "real.parquet")
+    short = {"learner": "pick-heuristic", "seed": 3}
+    files = tracekit.verdict("real.parquet", Path("made.parquet"), **short)
+    traces = tracekit.verdict(real, made, **short)
+    assert [one["model"] for one in traces["verdicts"]] == ["synthetic"]
+    for key in ("verdict", "difference", "low", "high", "sentence"):
+        assert traces["verdicts"][0][key] == files["verdicts"][0][key]
+    assert traces["scores"] == files["scores"]
+    assert {path.name for path in place.iterdir()} == {"made.parquet", "plan.toml", "real.parquet", "real.swf"}
+    with pytest.raises(UsageError, match="format"):
+        tracekit.verdict(real, made, format="swf")
+    with pytest.raises(UsageError, match="at least 1"):
+        tracekit.verdict(real, made, procs=0)
+
+
+def test_policies_of_ones_own_stand_beside_the_agents(
+    place: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (place / "beside.py").write_text(OWN)
+    words = ("experiment", "real.swf", "--config", "plan.toml", "-o", "run", "--models", "resample", "--json")
+    code, out, error = run(*words, "--policy", "sjf,beside:Shortest")
+    assert code == 0, error
+    means = {row["policy"]: row["mean"] for row in json.loads(out)["heuristics"]}
+    assert means["sjf"] == means["beside:Shortest"]
+    assert run(*words, "--policy", "beside:Longest")[0] == 2
+    sys.modules.pop("beside", None)
 
 
 def test_an_interrupt_says_how_to_go_on(place: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,6 +137,25 @@ def test_simulate_takes_agents_beside_policies(run, swf, agent, tmp_path) -> Non
     assert run("simulate", swf, "--policy", "agent:nobody")[0] == 1
 
 
+def test_simulating_jobs_of_the_training_is_told(run, swf, agent, tmp_path) -> None:
+    policy = f"agent:{agent}"
+    last = ("--window", "1400:50", "--window", "1450:50")
+    code, out, _ = run("simulate", swf, "--policy", f"fcfs,{policy}", *last, "--json")
+    assert code == 0
+    assert json.loads(out)["notes"] == []  # its test part
+    code, out, _ = run("simulate", swf, "--policy", f"fcfs,{policy}", "--window", "0:50", *last, "--json")
+    told = json.loads(out)["notes"]
+    assert told == [f"{policy}: 1 of 3 windows overlap the part of this trace that the agent was trained on"]
+    code, _, error = run("simulate", swf, "--policy", f"fcfs,{policy}", "--procs-from", "max")
+    assert code == 0
+    assert f"{policy}: the agent was trained on part of this trace" in error
+    tracekit.write(tracekit.read(swf).take(slice(0, 1000)), tmp_path / "other.swf")
+    code, out, _ = run("simulate", tmp_path / "other.swf", "--policy", policy, "--json")
+    assert json.loads(out)["notes"] == []  # other jobs, as far as anybody can tell
+    code, out, _ = run("evaluate", agent, swf, "--window", "0:50", "--json")
+    assert json.loads(out)["notes"] == ["1 of 1 windows overlap the part of this trace that the agent was trained on"]
+
+
 def test_the_packaged_agent_is_there(run, swf, tmp_path, monkeypatch) -> None:
     from tracekit.sim.agents.agent import PACKAGED
 

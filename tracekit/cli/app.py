@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -51,6 +52,13 @@ def say(message: str) -> None:
     """Tell the person something on stderr, unless ``-q`` was given."""
     if not Settings.quiet:
         sys.stderr.write(message + "\n")
+
+
+def search_here(names: Iterable[str]) -> None:
+    """Let ``module:Class`` name a module of the current folder, as ``python -m`` does; other names change nothing."""
+    here = str(Path.cwd())
+    if any(":" in name for name in names) and here not in sys.path:
+        sys.path.append(here)
 
 
 def tell(path: str, history: Iterable[str]) -> None:

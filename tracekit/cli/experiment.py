@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.cli.app import Force, Json, Settings, app, console, print_json, say, table
+from tracekit.cli.app import Force, Json, Settings, app, console, print_json, say, search_here, table
 from tracekit.cli.traces import From, Procs
 from tracekit.errors import TracekitError, UsageError
 
@@ -38,6 +38,9 @@ def experiment(
         str | None, typer.Option("--address", help="Ray cluster to use (default: one of this machine).")
     ] = None,
     learner: Annotated[str | None, typer.Option("--learner", help="ppo, or pick-heuristic (seconds).")] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="Policies beside the agents, by comma, as in simulate.")
+    ] = None,
     samples: Annotated[int | None, typer.Option("--samples", min=1, help="Synthetic traces of each model.")] = None,
     agents: Annotated[int | None, typer.Option("--agents", min=1, help="Agents trained on each trace.")] = None,
     other: Annotated[str | None, typer.Option("--other", help="A different real trace to train on as well.")] = None,
@@ -67,9 +70,11 @@ def experiment(
         real={"path": real, "procs": procs, "format": from_},
         models={"names": _names(models), "samples": samples},
         agents={"learner": learner, "seeds": agents},
+        windows={"heuristics": _names(policy)},
         other={"path": other},
         seed=seed,
     )
+    search_here([*plan.models.names, *plan.windows.heuristics, *plan.agents.config.get("policies", ())])
     if dry_run:
         _show_plan(library.dry_run(plan, out, slots=cores()), json)
         return
@@ -180,8 +185,8 @@ def _changed(plan: Plan, **sections: Any) -> Plan:
     return plan
 
 
-def _names(models: str | None) -> tuple[str, ...] | None:
-    return tuple(name.strip() for name in models.split(",") if name.strip()) if models is not None else None
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return tuple(name.strip() for name in text.split(",") if name.strip()) if text is not None else None
 
 
 def _show_plan(rows: list[dict[str, Any]], json: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tracekit.cli.app import Force, Json, Seed, Settings, app, console, print_json, say, table
-from tracekit.cli.simulate import From, MachineFile, Procs, Resource
+from tracekit.cli.simulate import From, MachineFile, Procs, Resource, policies_of
 from tracekit.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -257,6 +257,10 @@ def evaluate(
     sample: Annotated[
         int, typer.Option("--sample", min=0, help="Draw the agent's choices, so many times; 0 = its best choice.")
     ] = 0,
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", help="Policies beside it, by comma, as in simulate. [default: every heuristic]"),
+    ] = None,
     backfill: Annotated[
         str | None, typer.Option("--backfill", help="Another backfilling than the agent was trained with.")
     ] = None,
@@ -281,13 +285,17 @@ def evaluate(
     from tracekit.files import check_writable
     from tracekit.sim.agents import Agent
     from tracekit.sim.agents import evaluate as judge
-    from tracekit.sim.agents.evaluate import agent_task, chosen_windows
+    from tracekit.sim.agents.evaluate import HEURISTICS, agent_task, chosen_windows
+    from tracekit.sim.policies.builtin import find
     from tracekit.sim.tasks.episodes import EpisodeSource
     from tracekit.sim.windows import parse_window
 
     if window and windows:
         raise UsageError("give --window START:COUNT or --windows K, not both")
     parts = [parse_window(text) for text in window or []]
+    policies = HEURISTICS if policy is None else tuple(policies_of(policy))
+    for name in policies:
+        find(name)
     if plot is not None:
         check_writable(plot, force=force)
     found = Agent.load(agent)
@@ -300,7 +308,7 @@ def evaluate(
     task = dataclasses.replace(trained, backfill=backfill or trained.backfill, switches=switches)
     source = EpisodeSource(_load(trace, from_, machine), task)
     chosen, remark = chosen_windows(found, source, parts, windows, jobs, seed)
-    result = judge(found, source, chosen, sample=sample, seed=seed, threads=threads)
+    result = judge(found, source, chosen, sample=sample, seed=seed, policies=policies, threads=threads)
     if plot is not None:
         from tracekit.plots.agents import scores
         from tracekit.plots.style import save

@@ -18,7 +18,7 @@ from tracekit.cli.simulate import (
     check_length,
     names_of,
     outages_of,
-    random_windows,
+    policies_of,
 )
 from tracekit.errors import OutputError, UsageError
 
@@ -31,7 +31,7 @@ def sweep(
     file: In,
     out: Annotated[str, typer.Option("--out", "-o", help="Folder for sweep.csv, sweep.json and the picture.")],
     load: Annotated[str, typer.Option("--load", help="FROM:TO, FROM:TO:STEP, or loads with commas.")] = "0.5:1.1",
-    policy: Annotated[str, typer.Option("--policy", help="Policies, by comma.")] = "fcfs",
+    policy: Annotated[str, typer.Option("--policy", help="Policies, by comma, as in simulate.")] = "fcfs",
     backfill: Annotated[str, typer.Option("--backfill", help="Backfillings, by comma.")] = "easy",
     shake: Annotated[int, typer.Option("--shake", help="Shaken inputs for each point; their spread is shown.")] = 5,
     windows: Annotated[
@@ -65,6 +65,7 @@ def sweep(
     from tracekit.sim.analysis.sweep import sweep as run
     from tracekit.sim.policies.builtin import find
     from tracekit.sim.switches import Switches, backfill_for
+    from tracekit.sim.windows import random_windows
 
     loads = parse_loads(load)
     switches = Switches(
@@ -75,7 +76,7 @@ def sweep(
         resource=cast("Unit | None", resource),  # names are checked there
         seed=seed,
     )
-    pairs = [(p, backfill_for(b, switches)) for p in names_of(policy) for b in names_of(backfill)]
+    pairs = [(p, backfill_for(b, switches)) for p in policies_of(policy) for b in names_of(backfill)]
     for name, _ in pairs:
         if name == "replay":
             raise UsageError("replay decides nothing, so it has no curve; leave it out")

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tracekit.cli.app import Force, Json, Seed, app, console, print_json, say, table
+from tracekit.cli.app import Force, Json, Seed, app, console, print_json, say, search_here, table
+from tracekit.cli.compared import check_summary, print_comparison, write_summary
 from tracekit.cli.shaken import print_shaken, shaken_rows
-from tracekit.errors import OutputError, TracekitError, UnknownName, UsageError
+from tracekit.errors import OutputError, UnknownName, UsageError
 
 if TYPE_CHECKING:
     from tracekit.machine import Unit
+    from tracekit.sim.analysis.grid import Grid
     from tracekit.sim.simulate import SimResult
     from tracekit.trace import SizeFrom, Trace
 
@@ -38,7 +40,10 @@ MOST_FIGURES = 12
 def simulate(
     file: In,
     policy: Annotated[
-        str, typer.Option("--policy", help="Policies, by comma; 'tracekit policies' lists them.")
+        str,
+        typer.Option(
+            "--policy", help="Policies, by comma; 'tracekit policies' lists them. Also agent:DIR and your module:Class."
+        ),
     ] = "fcfs",
     backfill: Annotated[
         str | None,
@@ -54,9 +59,14 @@ def simulate(
     ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", help="Jobs of a random window (default: 1024).")] = None,
     seed: Seed = 0,
-    out: Annotated[str | None, typer.Option("--out", "-o", help="Folder for schedules and figures.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", help="Over windows: compare with this policy (default: the first).")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Folder for schedules, figures and the summary over windows.")
+    ] = None,
     figures: Annotated[
-        bool, typer.Option("--figures/--no-figures", help="Draw Gantt chart and utilisation into --out.")
+        bool, typer.Option("--figures/--no-figures", help="Draw Gantt charts, utilisation and comparisons into --out.")
     ] = True,
     estimates: Annotated[
         str, typer.Option("--estimates", help="requested, actual, factor:F, noisy:SIGMA or last-two.")
@@ -107,13 +117,16 @@ def simulate(
 ) -> None:
     """Schedule a trace's jobs under one or more policies and compare what comes out.
 
+    Over windows, means have 95 % intervals, and policies are compared with the baseline window by window: difference
+    of the bounded slowdown, its interval, and p of Wilcoxon's test. With --out also summary.csv, summary.json and
+    two pictures.
+
     Example: `tracekit simulate sample.swf --policy fcfs,sjf,wfp3 --backfill none,easy`
     """
     from tracekit.sim.analysis.compare import check_count
-    from tracekit.sim.jobs import extract_jobs
-    from tracekit.sim.policies.builtin import find
-    from tracekit.sim.runs import Run, run_all
-    from tracekit.sim.switches import Switches, backfill_for
+    from tracekit.sim.analysis.comparison import Comparison, check_baseline
+    from tracekit.sim.analysis.grid import Grid, pairs_of
+    from tracekit.sim.switches import Switches
     from tracekit.sim.windows import parse_window
 
     if shake is not None:
@@ -138,49 +151,56 @@ def simulate(
         seed=seed,
         options=_options(option),
     )
-    policies = names_of(policy)
-    backfills = names_of(backfill or "easy")
-    for name in policies:
-        find(name)
-    backfills = list(dict.fromkeys(backfill_for(name, switches) for name in backfills))
+    policies = policies_of(policy)
+    pairs = pairs_of(policies, names_of(backfill or "easy"), switches)
     if shake is not None and "replay" in policies:
         raise UsageError("replay decides nothing, so shaking its input tells nothing; leave it out")
     if window and windows:
         raise UsageError("give --window START:COUNT or --windows K, not both")
     parts = [parse_window(text) for text in window or []]
     check_length(windows, jobs)
-    if out is not None and Path(out).is_file():
+    compared = windows is not None or len(parts) > 1
+    check_baseline(baseline, policies)
+    if baseline is not None and not compared:
+        raise UsageError("--baseline is for differences over windows: add --windows K, or --window more than once")
+    place = None if out is None else Path(out)
+    if place is not None and place.is_file():
         raise OutputError(f"{out}: is a file; --out needs a folder")
 
     trace = _load(file, from_, machine)
-    whole = extract_jobs(trace, switches.resolved())
-    if windows is not None:
-        parts = random_windows(len(whole), windows, jobs or 1024, seed)
-    tables = [whole.window(*part) for part in parts] or [whole]
-    pairs = [(p, b) for p in policies for b in (["none"] if p == "replay" else backfills)]
-    folders = [f"{p}__{b}" + (f"__w{part[0]}" if parts else "") for p, b in pairs for part in parts or [(0, 0)]]
-    if out is not None:
-        _check_folders(Path(out), folders, force)
-    results = run_all([Run(jobs, p, b, switches) for p, b in pairs for jobs in tables], threads=threads)
-
-    if not any(len(result) for result in results):
-        reasons = ", ".join(results[0].rejected) or "it has none"
-        raise TracekitError(f"{file}: no job can be simulated ({reasons}); 'tracekit validate {file}' says more")
+    grid = Grid.of(trace, pairs, switches, parts if windows is None else windows, jobs, name=file)
+    if place is not None and not force:
+        grid.check_folders(place)
+        check_summary(place, compared=compared, figures=figures)
+    results = grid.run(threads=threads)
     if any(result.metrics.get("measured_jobs") == 0 for result in results):
         raise UsageError(f"warm-up {warmup} and cool-down {cooldown} leave no job to measure")
-    if out is not None:
-        _write(Path(out), dict(zip(folders, results, strict=True)), parts, figures=figures)
-    count = len(tables)
-    grouped = [results[i : i + count] for i in range(0, len(results), count)]
-    rows = [_row(group, parts) for group in grouped]
+    comparison = Comparison.of(grid, results, baseline=baseline) if compared else None
+    notes = grid.training_notes() if comparison is None else comparison.notes
+    if place is not None:
+        _write(grid, results, place, figures=figures)
+        if comparison is not None:
+            write_summary(comparison, place, file, figures=figures)
+    rows = grid.rows(results)
     shaken = None
     if shake is not None:
-        shaken = shaken_rows(trace, switches, pairs, parts, rows, count=shake, seconds=shake_seconds, threads=threads)
+        named = list(grid.names)
+        shaken = shaken_rows(
+            trace, switches, named, list(grid.windows), rows, count=shake, seconds=shake_seconds, threads=threads
+        )
     if json:
-        found = {"trace": file, "switches": results[0].switches, "results": rows}
+        found = {"trace": file, "switches": results[0].switches, "results": rows, "notes": list(notes)}
+        if comparison is not None:
+            found["comparison"] = comparison.to_dict()["comparison"]
         print_json(found if shaken is None else found | {"shake": shaken})
         return
-    _print(file, results[:count], rows, parts)
+    if comparison is not None:
+        print_comparison(comparison, file)
+    else:
+        _print(file, results[0], rows, len(grid.windows))
+    _remark(results[: len(grid.windows) or 1])
+    for note in notes:
+        say(note)
     if shaken is not None:
         print_shaken(rows, shaken)
 
@@ -200,22 +220,19 @@ def names_of(text: str) -> list[str]:
     return names
 
 
+def policies_of(text: str) -> list[str]:
+    """Split names of policies at commas; modules of one's own may lie in the current folder."""
+    names = names_of(text)
+    search_here(names)
+    return names
+
+
 def check_length(windows: int | None, jobs: int | None) -> None:
     """Refuse a length of windows where nobody asked for any: it would be passed over in silence."""
     if jobs is not None and windows is None:
         raise UsageError(f"--jobs is the length of random windows: add --windows K, or take --window 0:{jobs}")
     if jobs is not None and jobs < 1:
         raise UsageError("--jobs must be at least 1")
-
-
-def random_windows(count: int, windows: int, jobs: int, seed: int) -> list[tuple[int, int]]:
-    """Draw windows from a trace of ``count`` jobs; no more of them than there are places."""
-    from tracekit.sim.windows import draw_windows
-
-    places = count - jobs + 1
-    if 0 < places < windows:
-        raise UsageError(f"--windows {windows:,}: {count:,} jobs hold only {places:,} of {jobs:,} jobs")
-    return draw_windows(count, windows, jobs, seed)
 
 
 def _options(texts: list[str] | None) -> dict[str, float]:
@@ -235,50 +252,22 @@ def _load(file: str, format: str | None, machine: str | None) -> Trace:
     return read(file, format, machine=machine)
 
 
-def _check_folders(out: Path, folders: list[str], force: bool) -> None:
-    for folder in folders:
-        if (out / folder / "schedule.csv").exists() and not force:
-            raise OutputError(f"{out / folder / 'schedule.csv'}: exists already; use --force to replace it")
-
-
-def _write(out: Path, results: dict[str, SimResult], parts: list[tuple[int, int]], *, figures: bool) -> None:
-    from tracekit.files import write_text, writing
-
-    draw = figures and len(results) <= MOST_FIGURES
+def _write(grid: Grid, results: list[SimResult], out: Path, *, figures: bool) -> None:
+    written = grid.write(out, results)
+    draw = figures and len(written) <= MOST_FIGURES
     if figures and not draw:
-        say(f"{len(results)} schedules: no figures are drawn for more than {MOST_FIGURES}")
-    for number, (folder, result) in enumerate(results.items()):
-        place = out / folder
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"{place}: cannot be made: {error.strerror}") from None
-        with writing(place / "schedule.csv", force=True) as target:
-            result.schedule().to_csv(target, index=False, lineterminator="\n")
-        made_by = result.made_by(parts[number % len(parts)] if parts else None)
-        write_text(place / "switches.json", made_by, force=True)
-        if draw:
-            from tracekit import plots
+        say(f"{len(written)} schedules: no figures are drawn for more than {MOST_FIGURES}")
+    for place, result in written.items() if draw else ():
+        from tracekit import plots
 
-            plots.save(plots.gantt(result), place / "gantt.png", force=True)
-            plots.save(plots.utilization(result), place / "utilization.png", force=True)
-    say(f"{len(results)} schedule{'s' * (len(results) > 1)} in {out}")
+        plots.save(plots.gantt(result), place / "gantt.png", force=True)
+        plots.save(plots.utilization(result), place / "utilization.png", force=True)
+    say(f"{len(written)} schedule{'s' * (len(written) > 1)} in {out}")
 
 
-def _row(group: list[SimResult], parts: list[tuple[int, int]]) -> dict[str, Any]:
-    from tracekit.sim.runs import mean_summary
-
-    if not parts:
-        return group[0].summary()
-    windows = [{"start": start, **result.summary()} for (start, _), result in zip(parts, group, strict=True)]
-    return {**mean_summary(group), "windows": windows}
-
-
-def _print(file: str, windows: list[SimResult], rows: list[dict[str, Any]], parts: list[tuple[int, int]]) -> None:
-    """Show the table, and what is remarkable about the jobs; ``windows`` are the results of the first policy."""
-    first = windows[0]
+def _print(file: str, first: SimResult, rows: list[dict[str, Any]], windows: int) -> None:
     titles = ["policy", "backfill", "jobs", "wait, s", "bsld", "p95 bsld", "used", "days"]
-    over = f", means over {len(parts)} windows" if parts else ""
+    over = ", one window" if windows else ""
     made = table(
         *titles,
         title=f"{file}: {first.total:,} {first.switches['resource']}{over}",
@@ -296,6 +285,11 @@ def _print(file: str, windows: list[SimResult], rows: list[dict[str, Any]], part
             f"{row['makespan_s'] / 86400:,.2f}",
         )
     console().print(made)
+
+
+def _remark(windows: list[SimResult]) -> None:
+    """Say what is remarkable about the jobs; ``windows`` are the results of the first policy."""
+    first = windows[0]
     rejected = Counter[str]()
     for result in windows:
         rejected.update(result.rejected)

@@ -1,4 +1,4 @@
-"""Pictures of a trace or a schedule. Every function returns a matplotlib Figure; `save` writes it as PNG or SVG.
+"""Pictures of a trace, a schedule or a comparison. Every function returns a matplotlib Figure; `save` writes it.
 
 `draw` makes all pictures of a trace that it can, by the names in `PICTURES`.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tracekit.plots.arriving import arrivals, hour_of_week_map
 from tracekit.plots.catalogue import PICTURES, Drawn, draw
+from tracekit.plots.comparison import differences, slowdowns
 from tracekit.plots.jobs import cdfs, run_against_size
 from tracekit.plots.outcomes import failures, waits
 from tracekit.plots.people import behaviour, repeats, users
@@ -22,6 +23,7 @@ __all__ = [
     "behaviour",
     "binned",
     "cdfs",
+    "differences",
     "draw",
     "failures",
     "gantt",
@@ -32,6 +34,7 @@ __all__ = [
     "repeats",
     "run_against_size",
     "save",
+    "slowdowns",
     "usage",
     "users",
     "utilization",

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from tracekit.sim.jobs import Table
 from tracekit.sim.policies.protocol import Policy
 from tracekit.sim.simulate import SimResult, run_table
 from tracekit.sim.switches import Switches
+
+if TYPE_CHECKING:
+    from tracekit.sim.engine.capacity import MachineModel
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,7 @@ class Run:
     policy: str | Policy
     backfill: str
     switches: Switches
+    machine: MachineModel | None = None  # in place of the pool of processors
 
 
 def run_all(runs: Iterable[Run], *, threads: int | None = None) -> list[SimResult]:
@@ -37,7 +42,7 @@ def run_all(runs: Iterable[Run], *, threads: int | None = None) -> list[SimResul
 
 
 def _made(run: Run) -> SimResult:
-    return run_table(run.jobs, run.policy, run.backfill, run.switches)
+    return run_table(run.jobs, run.policy, run.backfill, run.switches, machine=run.machine)
 
 
 def mean_summary(results: Sequence[SimResult]) -> dict[str, object]:

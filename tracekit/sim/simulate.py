@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim import metrics
 from tracekit.sim.jobs import Table, extract_jobs, prepare
-from tracekit.sim.policies.builtin import find
+from tracekit.sim.policies.builtin import find, name_of
 from tracekit.sim.policies.protocol import BuiltIn, Policy
 from tracekit.sim.setup import Scheduler, Setup
 from tracekit.sim.switches import Switches, backfill_for, combined, parse_cut
@@ -125,7 +125,8 @@ def simulate(
 ) -> SimResult:
     """Schedule a trace's jobs on its machine.
 
-    ``policy`` is a name of ``tracekit policies`` or an object of your own (`tracekit.sim.policies.protocol.Policy`);
+    ``policy`` is a name of ``tracekit policies``, ``agent:DIR``, or your own: an object
+    (`tracekit.sim.policies.protocol.Policy`) or ``module:Class``;
     ``backfill`` is none, easy, easy-sjf, conservative or rlscheduler; ``switches`` are the fields of
     `tracekit.sim.switches.Switches`. ``machine`` takes the place of the pool of processors: any
     `tracekit.sim.engine.capacity.MachineModel`. ``on_interval(begin, end, used)`` is called, slowly, for every stretch
@@ -166,7 +167,7 @@ def run_table(
     notes = {"jobs_without_limit": ready.without_limit} | ({"dropped": kept.dropped} if switches.compat else {})
     shown = switches.to_dict() | {"resource": kept.resource, "procs": kept.total, "compat": asked.compat}
     return SimResult(
-        found.name,
+        name_of(policy),
         backfill,
         shown,
         kept.position,

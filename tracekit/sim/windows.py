@@ -31,6 +31,14 @@ def draw_windows(jobs: int, windows: int, length: int, seed: int) -> list[tuple[
     return [(int(start), length) for start in rng.integers(0, jobs - length + 1, size=windows)]
 
 
+def random_windows(jobs: int, windows: int, length: int, seed: int) -> list[Window]:
+    """Draw windows from a trace of ``jobs`` jobs as `draw_windows` does, but no more of them than there are places."""
+    places = jobs - length + 1
+    if 0 < places < windows:
+        raise UsageError(f"--windows {windows:,}: {jobs:,} jobs hold only {places:,} of {length:,} jobs")
+    return draw_windows(jobs, windows, length, seed)
+
+
 def spans(submit: NDArray[np.float64], shares: Sequence[float]) -> list[Span]:
     """Cut the positions of a trace into consecutive parts that do not overlap in time, such as (0.7, 0.15, 0.15).
 

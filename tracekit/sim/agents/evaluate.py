@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.intervals import compare, interval
 from tracekit.sim.agents.agent import Agent
-from tracekit.sim.agents.paired import compare, interval
 from tracekit.sim.agents.provenance import fingerprint
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.agents.splits import windows_from
+from tracekit.sim.jobs import Table
 from tracekit.sim.policies.formulas import NAMES
 from tracekit.sim.tasks.base import Task, find_task, task_from_dict
 from tracekit.sim.tasks.episodes import EpisodeSource
@@ -109,7 +110,7 @@ def evaluate(
         samples=samples,
         baselines=heuristics(source, windows, policies=policies, threads=threads),
         switches=source.task.to_dict(),
-        notes=_notes(agent, source, windows),
+        notes=training_notes(agent, source.table, windows),
     )
 
 
@@ -139,14 +140,19 @@ def agent_task(agent: Agent) -> Any:
     return task_from_dict(agent.task)
 
 
-def _notes(agent: Agent, source: EpisodeSource, windows: Sequence[Window]) -> tuple[str, ...]:
-    """Say where the windows overlap what the agent has learnt from."""
-    if agent.facts.get("trace", {}).get("jobs_sha256") != fingerprint(source):
+def training_notes(agent: Agent, jobs: Table, windows: Sequence[Window] | None) -> tuple[str, ...]:
+    """Say where windows (none: the whole table) overlap what an agent has learnt from.
+
+    ``jobs`` are read as in its training, with the switches of its task.
+    """
+    if agent.facts.get("trace", {}).get("jobs_sha256") != fingerprint(jobs):
         return ()
     split = agent.facts.get("split", {})
     if split.get("overlap"):
         return ("the agent was trained on the whole trace: its scores on it flatter it",)
     seen = [*split.get("train", []), *split.get("validation", [])]
+    if windows is None:
+        return ("the agent was trained on part of this trace: its scores on the whole flatter it",) if seen else ()
     known = [w for w in windows if any(w[0] < last and first < w[0] + w[1] for first, last in seen)]
     if not known:
         return ()
@@ -161,7 +167,7 @@ def chosen_windows(
         return list(given), ""
     length = jobs or int(agent.facts.get("config", {}).get("jobs", 256))
     whole, test = [(0, len(source))], [tuple(span) for span in agent.facts.get("split", {}).get("test", [])]
-    same = agent.facts.get("trace", {}).get("jobs_sha256") == fingerprint(source)
+    same = agent.facts.get("trace", {}).get("jobs_sha256") == fingerprint(source.table)
     if same and test:
         if count is not None:
             return windows_from(source, test, count, length, [seed, 30]), "windows of the agent's test part"

@@ -8,14 +8,14 @@ import platform
 
 import numpy as np
 
-from tracekit.sim.tasks.episodes import EpisodeSource
+from tracekit.sim.jobs import Table
 
 
-def fingerprint(source: EpisodeSource) -> str:
+def fingerprint(jobs: Table) -> str:
     """Return the SHA-256 of the jobs as the simulator sees them, whatever file they came from."""
-    digest = hashlib.sha256(f"{source.table.resource} {source.table.total}".encode())
+    digest = hashlib.sha256(f"{jobs.resource} {jobs.total}".encode())
     for name in ("submit", "run", "limit", "procs", "user"):
-        digest.update(np.ascontiguousarray(getattr(source.table, name)).tobytes())
+        digest.update(np.ascontiguousarray(getattr(jobs, name)).tobytes())
     return digest.hexdigest()
 
 

@@ -116,7 +116,7 @@ class _Training:
             self.say(
                 f"windows have {longest(self.parts.train) - episodes.task.warm:,} jobs: the part to learn from is short"
             )
-        self.source = {"jobs": len(episodes), "jobs_sha256": fingerprint(episodes), **course.source}
+        self.source = {"jobs": len(episodes), "jobs_sha256": fingerprint(episodes.table), **course.source}
         self.batch = episodes.task.batch(episodes, lanes=min(config.windows, 256), threads=config.threads or None)
         self.iteration = self.steps = self.waited = 0
         self.best_iteration, self.best_score = 0, np.inf

@@ -4,7 +4,7 @@ s = submit time as in the trace, w = wait so far, r = estimate (seconds), n = pr
 first, ties go to the earlier submit, then to the earlier row. s or r of zero or less counts as 0.1.
 
 Your own policy is any object with a ``name`` and a ``priority`` method (`tracekit.sim.policies.protocol.Policy`); pass
-it to `tracekit.simulate`.
+it to `tracekit.simulate`, or name it as ``module:Class``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracekit.errors import UsageError
-from tracekit.registry import Registry
+from tracekit.registry import Registry, own
 from tracekit.sim.policies.protocol import BuiltIn, Policy
 
 _SURVEY = "Feitelson et al., Theory and practice in parallel job scheduling, JSSPP 1997"
@@ -64,7 +64,10 @@ SCHEMES: Registry[Any] = Registry("kind of policy", {"agent": "tracekit.sim.agen
 
 
 def find(policy: str | Policy) -> BuiltIn | Policy:
-    """Return the policy of a name; an object with ``name`` and ``priority`` is one already."""
+    """Return the policy of a name; an object with ``name`` and ``priority`` is one already.
+
+    ``module:Class`` or ``module:object`` is one of your own, imported from Python's path.
+    """
     if not isinstance(policy, str):
         if isinstance(policy, (BuiltIn, Policy)):
             return policy
@@ -75,8 +78,26 @@ def find(policy: str | Policy) -> BuiltIn | Policy:
             raise UsageError("which agent? write agent:default for the packaged one, or agent:DIR")
         made: BuiltIn | Policy = SCHEMES.get(scheme)(argument)
         return made
-    found = POLICIES.get(policy)
-    made = found() if isinstance(found, type) else found
+    found = POLICIES.get(policy) if module_of(policy) is None else own("policy", policy, SCHEMES)
+    try:
+        made = found() if isinstance(found, type) else found
+    except TypeError as error:
+        raise UsageError(f"policy '{policy}' cannot be made without arguments: {error}") from None
     if not isinstance(made, (BuiltIn, Policy)):
-        raise UsageError(f"policy '{policy}' is registered as {found!r}, which has no name and priority(queue, state)")
+        raise UsageError(f"policy '{policy}' is {found!r}, which has no name and method priority(queue, state)")
     return made
+
+
+def module_of(policy: str) -> str | None:
+    """Return the module that a policy of one's own comes from, or None for all others.
+
+    >>> module_of("my_policies:Patient"), module_of("sjf"), module_of("agent:default")
+    ('my_policies', None, None)
+    """
+    module, colon, _ = policy.partition(":")
+    return module if colon and module not in SCHEMES else None
+
+
+def name_of(policy: str | Policy) -> str:
+    """Return what a policy is called in results: the name that it was asked for by, or its own."""
+    return policy if isinstance(policy, str) else policy.name

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import UnknownName, UsageError
-from tracekit.registry import Registry, imported
+from tracekit.registry import Registry, own
 from tracekit.sim.jobs import Prepared, Table
 from tracekit.sim.setup import Setup
 from tracekit.sim.switches import Switches
@@ -264,13 +264,7 @@ def register_task(task: T) -> T:
 
 def find_task(name: str) -> Any:
     """Return the class of a task: by its name, or by where it lives, ``module:Class``."""
-    if ":" not in name:
-        return TASKS.get(name)
-    try:
-        found = imported(name)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"task {name}: {error}") from None
-    return register_task(found)
+    return register_task(own("task", name)) if ":" in name else TASKS.get(name)
 
 
 def task_from_dict(values: Mapping[str, Any]) -> Any:
