@@ -132,6 +132,8 @@ def test_a_moment_of_a_schedule_file(toy, tmp_path):
     assert placed.running.where == [f"n{i}" for i in placed.running.id]
     strange = frame.assign(job_id=frame["job_id"].where(frame["job_id"] != 1, 999_999))
     assert Snapshot.from_schedule(strange, toy, time).notes == {"not in the trace": 1}
+    other = toy.assign({"job_id": toy.column("job_id") + 1000})
+    assert Snapshot.from_schedule(result, other, time).notes == {"not in the trace": len(result)}
     with pytest.raises(SchemaError, match="end_time"):
         Snapshot.from_schedule(frame.drop(columns="end_time"), toy, time)
 

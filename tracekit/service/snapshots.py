@@ -320,7 +320,7 @@ def _job(job: dict[str, Any]) -> _Entry:
         limit=limit if limit > 0 else math.nan,
         start=_number(job.get("start_time")),
         end=_number(job.get("end_time")),
-        where=job.get("nodes") or None,
+        where=str(job.get("nodes") or "") or None,
         req_mem=1024 * next((value for value in memory if value > 0), math.nan),
         user=job.get("user_name") or None,
         group=job.get("group_name") or None,

@@ -148,6 +148,8 @@ class Snapshot:
             chosen = Switches(**(schedule.switches | switches)).resolved()
             table, frame = extract_jobs(trace, chosen), schedule.schedule()
             rows, known = _places(schedule.position, table.position)
+            if len(table):
+                known &= table.job_id[rows] == schedule.job_id  # else it is a result of another trace
         else:
             read = imported("tracekit.sim.analysis.check:read_schedule")
             frame = schedule if isinstance(schedule, pd.DataFrame) else read(schedule)
