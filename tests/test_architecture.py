@@ -36,7 +36,7 @@ LAYERS = (
     ("sim.policies",),
     ("sim.engine", "sim.setup"),
     ("sim.simulate",),
-    ("sim.runs", "sim.hosts", "sim.energy"),
+    ("sim.runs", "sim.snapshot", "sim.hosts", "sim.energy"),
     ("sim.tasks",),
     ("sim.agents", "sim.orders"),
     ("sim.analysis", "sim.env", "sim.pickjob"),

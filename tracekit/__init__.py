@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tracekit.machine import Machine
     from tracekit.sim.analysis.comparison import compare
     from tracekit.sim.simulate import simulate
+    from tracekit.sim.snapshot import Snapshot
     from tracekit.trace import Trace
 
 if sys.version_info < (3, 11):  # noqa: UP036  (pip refuses it, a copied folder does not)
@@ -46,6 +47,7 @@ _LAZY = {
     "simulate": "tracekit.sim.simulate",
     "synth": "generators.synth",
     "Machine": "tracekit.machine",
+    "Snapshot": "tracekit.sim.snapshot",
     "Trace": "tracekit.trace",
     "TracekitError": "tracekit.errors",
     "read": "tracekit.api",
@@ -57,6 +59,7 @@ _LAZY = {
 _MODULES = {"figures": "evaluation.figures", "plots": "tracekit.plots"}
 __all__ = [
     "Machine",
+    "Snapshot",
     "Trace",
     "TracekitError",
     "__version__",

@@ -18,7 +18,7 @@ def test_every_name_is_documented():
 
 def test_the_examples_run():
     blocks = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         names = {}
         exec(compile(block, "docs/simulator.md", "exec"), names)

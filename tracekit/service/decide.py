@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.registry import imported
-from tracekit.service.protocol import VERSION, Jobs, Refused, Request, parse
+from tracekit.service.protocol import VERSION, Refused, Request, parse
 from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.distributions import Choice
 from tracekit.sim.agents.inference import room, score
 from tracekit.sim.engine.processors import ProcessorPool
-from tracekit.sim.jobs import Prepared, Table
+from tracekit.sim.snapshot import Labels, RunningJobs, Snapshot, WaitingJobs
 from tracekit.sim.tasks.base import task_from_dict
 from tracekit.sim.tasks.episodes import Episode
 from tracekit.sim.tasks.pick_job.columns import JobColumns, visible_orders
@@ -161,7 +161,38 @@ class Decider:
         return shown, scores
 
 
-_A_DAY = 86400.0
+def _snapshot(request: Request, rows: Ints, features: tuple[str, ...]) -> Snapshot:
+    """Return the machine as a request describes it, with some of its waiting jobs and what ``features`` need of them.
+
+    When the running jobs started, nobody has told us.
+    """
+    jobs, running = request.jobs, len(request.running_procs)
+    places = rows.tolist()
+
+    def some(name: str) -> list[Any] | None:
+        labels = getattr(jobs, name) if name in features else None
+        return None if labels is None else [labels[i] for i in places]
+
+    return Snapshot(
+        request.now,
+        request.procs,
+        RunningJobs(
+            range(running),
+            np.full(running, np.nan),
+            np.maximum(request.running_ends - request.now, 0.0),
+            request.running_procs,
+        ),
+        WaitingJobs(
+            places,
+            jobs.submit_time[rows],
+            jobs.req_time[rows],
+            jobs.procs[rows],
+            jobs.req_mem[rows] if "memory" in features else None,
+            some("user"),
+            some("group"),
+            some("app"),
+        ),
+    )
 
 
 def _episode(request: Request, rows: Ints, task: PickJob) -> tuple[Episode, Ints]:
@@ -169,52 +200,28 @@ def _episode(request: Request, rows: Ints, task: PickJob) -> tuple[Episode, Ints
 
     Also returns, for every row of the window, the number of the waiting job; −1: it runs.
     """
-    jobs, now, others = request.jobs, request.now, len(request.running_procs)
-    submit = np.concatenate([jobs.submit_time[rows], np.full(others, now)])
-    by_submit = np.argsort(submit, kind="stable")
-
-    def joined(waiting: Floats, running: Floats) -> Floats:
-        return np.concatenate([waiting, running])[by_submit]
-
-    req_time = np.where(np.isnan(jobs.req_time), _A_DAY, jobs.req_time)[rows]
-    estimate = joined(req_time, np.maximum(request.running_ends - now, 0.0))
-    procs = joined(jobs.procs[rows], request.running_procs)
-    count = len(by_submit)
+    snapshot = _snapshot(request, rows, task.feature_names)
+    ready, begun = snapshot.prepared()
+    count, others = len(begun), len(snapshot.running)
     unknown = np.full(count, np.nan)
     facts = Facts(
         *(
-            joined(numbers(jobs)[rows], unknown[:others]) if name in task.feature_names else unknown
+            np.concatenate([numbers(snapshot.waiting), unknown[:others]]) if name in task.feature_names else unknown
             for name, numbers in _FACTS.items()
         )
     )
     nobody = np.zeros(count, np.int64)  # users matter only for what they have been through, which nobody tells us
-    table = Table(
-        position=np.arange(count),
-        job_id=np.arange(count),
-        submit=submit[by_submit],
-        run=np.maximum(estimate, 1.0),  # a running job past its limit is expected to end any moment
-        limit=estimate,
-        procs=procs,
-        wait=unknown,
-        user=nobody,
-        queue=np.zeros(count),
-        users=1,
-        resource="procs",
-        total=request.procs,
-    )
-    ready = Prepared(table, table.run, estimate, procs.astype(np.int64), 1)
     columns = JobColumns(
         fixed_columns(task.feature_names, ready, facts, task.constants), visible_orders(ready, task), nobody
     )
-    begun = joined(np.full(len(rows), np.nan), np.full(others, now))
-    place = np.concatenate([rows, np.full(others, -1)])[by_submit]
-    return Episode((0, count), ready, begun, now, columns), place
+    place = np.concatenate([rows, np.full(others, -1)])[ready.table.position]
+    return Episode((0, count), ready, begun, request.now, columns), place
 
 
-def _label_numbers(labels: list[str | int | None]) -> Floats:
+def _label_numbers(labels: Labels | None, count: int) -> Floats:
     """Return labels as numbers; one that is no number is unknown, since the agent never saw the list it stands in."""
-    if all(label is None for label in labels):
-        return np.full(len(labels), np.nan)
+    if labels is None or all(label is None for label in labels):
+        return np.full(count, np.nan)
     known = {label: _number(label) for label in set(labels)}
     return np.array([known[label] for label in labels])
 
@@ -225,9 +232,9 @@ def _number(label: str | int | None) -> float:
 
 
 #: Features that only some agents look at, and how they are read; in the order of `Facts`.
-_FACTS: dict[str, Callable[[Jobs], Floats]] = {
-    "memory": lambda jobs: jobs.req_mem,
-    "user": lambda jobs: _label_numbers(jobs.user),
-    "group": lambda jobs: _label_numbers(jobs.group),
-    "app": lambda jobs: _label_numbers(jobs.app),
+_FACTS: dict[str, Callable[[WaitingJobs], Floats]] = {
+    "memory": lambda jobs: np.full(len(jobs), np.nan) if jobs.req_mem is None else jobs.req_mem,
+    "user": lambda jobs: _label_numbers(jobs.user, len(jobs)),
+    "group": lambda jobs: _label_numbers(jobs.group, len(jobs)),
+    "app": lambda jobs: _label_numbers(jobs.app, len(jobs)),
 }

@@ -6,6 +6,7 @@
     policies/               which waiting job comes first: names, formulas, your own
     engine/                 compiled, arrays only: events, the scheduling pass, backfilling, capacities
     simulate, runs          a trace in, a schedule out; many of them on every core
+    snapshot                a machine at one moment: who runs, who waits, and a simulation from there
     hosts/                  machines made of hosts, and allocators that choose among them (to come)
     energy/                 power and energy of a schedule (to come)
     tasks/                  what an agent decides and sees: one folder per task, episodes, Gymnasium

@@ -161,7 +161,12 @@ def prepare(jobs: Table, switches: Switches, *, replay: bool = False) -> Prepare
     else:  # noisy: log-normal around the truth
         estimate = run * np.exp(number * np.random.default_rng(switches.seed).standard_normal(len(run)))
 
-    whole = bool(np.all(kept.procs == np.floor(kept.procs)))
-    scale = 1 if whole else FRACTIONS
-    units = kept.procs.astype(np.int64) if whole else np.ceil(np.round(kept.procs * scale, 6)).astype(np.int64)
+    units, scale = whole_units(kept.procs)
     return Prepared(kept, run, estimate, units, scale, rejected, int((~has_limit).sum()))
+
+
+def whole_units(procs: Floats) -> tuple[NDArray[np.int64], int]:
+    """Return sizes in the whole numbers that the engine counts in, and how many of these make one processor."""
+    if np.all(procs == np.floor(procs)):
+        return procs.astype(np.int64), 1
+    return np.ceil(np.round(procs * FRACTIONS, 6)).astype(np.int64), FRACTIONS

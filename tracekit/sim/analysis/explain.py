@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError
 from tracekit.registry import imported
+from tracekit.sim.snapshot import RUNNING, standing
 from tracekit.sim.switches import Outage, outage_steps
 
 Floats = NDArray[np.float64]
@@ -183,6 +184,7 @@ def _parts(recorded: Recorded, row: int, until: float, estimate: float) -> tuple
     times = _moments(recorded, row, start)
     rows = np.arange(len(recorded.start)) != row
     there = rows & (recorded.start < start) & (recorded.end > submit)
+    runs = standing(submit, recorded.submit, recorded.start, recorded.end) == RUNNING
     before = _came_before(recorded, row)
 
     def held(who: NDArray[np.bool_]) -> Floats:
@@ -190,9 +192,9 @@ def _parts(recorded: Recorded, row: int, until: float, estimate: float) -> tuple
         end = np.minimum(recorded.end[who], start)
         return _level(times, begin, np.maximum(begin, end), recorded.procs[who])
 
-    running = held(there & (recorded.start < submit))
-    ahead = held(there & (recorded.start >= submit) & before)
-    overtaking = held(there & (recorded.start >= submit) & ~before)
+    running = held(there & runs)
+    ahead = held(there & ~runs & before)
+    overtaking = held(there & ~runs & ~before)
     away = _most_away(recorded, times, estimate) if recorded.announced else _away(recorded, times)
     small = 1e-6  # fractions of a GPU do not add up exactly
     room = recorded.total - running - procs + small

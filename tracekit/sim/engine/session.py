@@ -267,8 +267,11 @@ def policy_values(session: Session, policy: Policy) -> Values:
     """Return a user's policy in the form that `Session.step_through` asks for; bad answers are errors that name it."""
     ready, jobs = session.ready, session.jobs
     kept, scale = ready.table, ready.scale
+    limits, tally = session.sim.running.limits, session.sim.running.tally
 
     def values(waiting: NDArray[np.int64], now: float) -> Floats:
+        by_end = limits[: tally["running"][0]][::-1]  # the engine keeps the next one last
+        running = by_end["job"].copy()
         state = State(
             now,
             jobs.submit,
@@ -277,8 +280,10 @@ def policy_values(session: Session, policy: Policy) -> Values:
             kept.user,
             jobs.start,
             kept.position,
-            (ready.total - session.held()) / scale,
+            (ready.total - int(jobs.size[running].sum())) / scale,
             float(kept.total),
+            running,
+            np.maximum(by_end["time"], now),
         )
         answer = np.asarray(policy.priority(waiting.copy(), state), dtype=np.float64)
         if answer.shape != waiting.shape:

@@ -30,7 +30,8 @@ class BuiltIn:
 class State:
     """What a policy may look at. Arrays of shape (jobs,) are indexed by the job numbers that the queue holds.
 
-    Do not write into them. ``estimate`` is what the scheduler believes; the true run time is not here.
+    Do not write into them. ``estimate`` is what the scheduler believes; the true run time is not here. The sizes of
+    the running jobs and ``free`` add up to ``total``.
     """
 
     now: float  # seconds
@@ -42,6 +43,8 @@ class State:
     position: NDArray[np.int64]  # row in the trace
     free: float  # processors
     total: float
+    running: NDArray[np.int64]  # (running,) numbers of the jobs that run now, by expected end
+    expected_end: Floats  # (running,) when they end by what backfilling believes, seconds; overdue = now
 
     def wait(self, queue: NDArray[np.intp]) -> Floats:
         """Return how long each job of the queue has waited."""

@@ -19,6 +19,7 @@ from tracekit.sim.policies.builtin import find
 from tracekit.sim.policies.protocol import BuiltIn, Policy
 from tracekit.sim.setup import Setup
 from tracekit.sim.simulate import outcome
+from tracekit.sim.snapshot import ENDED, RUNNING, standing
 from tracekit.sim.switches import estimate_of
 from tracekit.sim.tasks.base import Task
 from tracekit.sim.tasks.objectives import Schedule
@@ -103,9 +104,11 @@ class EpisodeSource:
             before = rows_of(ready, ready.table.submit < opening)
             setup = Setup(before, self.task.backfill, self._switches, self.machine)
             early = outcome(setup, find(self.task.base)).start
-            begun[ready.table.submit < opening] = np.where(early < opening, early, np.nan)
-            stays = ~(begun + ready.run <= opening)  # what has ended by then is history
-            ready, begun, rows = rows_of(ready, stays), begun[stays], None
+            begun[ready.table.submit < opening] = early
+            stands = standing(opening, ready.table.submit, begun, begun + ready.run)
+            stays = stands != ENDED
+            begun = np.where(stands == RUNNING, begun, np.nan)[stays]
+            ready, rows = rows_of(ready, stays), None
         return Episode(window, ready, begun, opening, self._view.columns(ready, rows))
 
     # ---- what heuristics make of them --------------------------------------------------------------------------------
