@@ -39,6 +39,7 @@ class Registry(Generic[T]):
     def __init__(self, kind: str, entries: Mapping[str, str], *, group: str | None = None) -> None:
         self.kind = kind
         self._entries = dict(entries)
+        self._here: dict[str, T] = {}  # added in this process, and perhaps nowhere to be imported from
         self._group = group
 
     def _table(self) -> dict[str, str]:
@@ -49,10 +50,17 @@ class Registry(Generic[T]):
             self._group = None
         return self._entries
 
-    def add(self, name: str, target: str) -> None:
-        """Add a name in this process; one of our own names cannot be replaced by another thing."""
-        if self._table().setdefault(name, target) != target:
+    def add(self, name: str, thing: T | str) -> None:
+        """Add a name in this process: the thing itself, or where it lives. A name that is taken is refused."""
+        place = (
+            thing
+            if isinstance(thing, str)
+            else f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', thing)}"
+        )
+        if self._table().setdefault(name, place) != place:
             raise UsageError(f"{self.kind} '{name}' is there already, as {self._entries[name]}; choose another name")
+        if not isinstance(thing, str):
+            self._here[name] = thing
 
     def names(self) -> list[str]:
         """Return every registered name, in order of registration."""
@@ -73,7 +81,7 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """Import and return what ``name`` stands for; `UnknownName` with a suggestion if nothing does."""
-        return imported(self.target(name))  # type: ignore[no-any-return]
+        return self._here[name] if name in self._here else imported(self.target(name))
 
 
 def imported(target: str) -> Any:

@@ -258,7 +258,7 @@ TASKS: Registry[Any] = Registry(
 
 def register_task(task: T) -> T:
     """Make a task known by its name in this process, as an entry point does in every process; a class decorator."""
-    TASKS.add(task.name, f"{task.__module__}:{task.__qualname__}")  # type: ignore[attr-defined]
+    TASKS.add(task.name, task)  # type: ignore[attr-defined]
     return task
 
 
