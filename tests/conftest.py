@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -19,6 +20,12 @@ from tracekit.cli import main
 # A shell starts what runs in its background with Ctrl-C ignored, and commands inherit that; ours must not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _logs_of_sb3(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep stable-baselines3 from leaving folders in the system's temporary directory."""
+    os.environ.setdefault("SB3_LOGDIR", str(tmp_path_factory.mktemp("sb3")))
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def both(table, policy, backfill, switches: Switches):
     return ours, np.array(by_reference(ready, policy, backfill, switches).start)
 
 
-def by_reference(ready, policy, backfill, switches: Switches, **followers):
+def by_reference(ready, policy, backfill, switches: Switches, hosts=None, **followers):
     """Return the reference's schedule of prepared jobs; ``followers`` are lists previous and think."""
     kept = ready.table
     jobs = {
@@ -71,6 +71,7 @@ def by_reference(ready, policy, backfill, switches: Switches, **followers):
     }
     rules = reference.Rules(
         total=kept.total,
+        hosts=hosts,
         commit=switches.commit,
         arrivals_first=switches.ties == "arrivals",
         interval=switches.interval,

@@ -17,8 +17,7 @@ from tracekit.sim.switches import BACKFILLS, Switches
 from tracekit.sim.tasks.pick_job.batch import Batch
 from tracekit.sim.tasks.pick_job.task import PickJob
 
-from . import reference
-from .helpers import starts, trace_of
+from .helpers import by_reference, starts, trace_of
 from .playing import imitate
 from .test_reference import tables
 from .two_hosts import HostModel, first_fit, fits, fits_beside, give, reserve, take, take_beside, worst_fit
@@ -88,14 +87,7 @@ def test_hosts_agree_with_the_reference(policy, backfill, table):
         return
     hosts = [max(ready.total // 2, 1), ready.total]
     ours = starts(ready, policy, backfill, switches, HostModel(*hosts))
-    kept = ready.table
-    jobs = {
-        "submit": kept.submit.tolist(),
-        "run": ready.run.tolist(),
-        "estimate": ready.estimate.tolist(),
-        "procs": ready.units.tolist(),
-    }
-    slow = reference.simulate(jobs, policy, backfill, reference.Rules(hosts=hosts))
+    slow = by_reference(ready, policy, backfill, switches, hosts)
     np.testing.assert_array_equal(ours, slow.start)
 
 

@@ -37,12 +37,7 @@ def add(running: Running, job: int, end: float, limit: float) -> None:
     sift_up(running.ends, place, end, tally.started, job)
     tally.running += 1
     tally.started += 1
-    while place > 0 and limits[place - 1].time < limit:
-        limits[place].time = limits[place - 1].time
-        limits[place].job = limits[place - 1].job
-        place -= 1
-    limits[place].time = limit
-    limits[place].job = job
+    _insert_limit(limits, place, limit, job)
 
 
 @jit_internal
@@ -90,8 +85,12 @@ def _forget_limit(running: Running, job: int, limit: float) -> None:
 @jit_internal
 def raise_limit(running: Running, place: int, limit: float) -> None:
     """Give the entry at ``place`` of the estimated ends a later one; it moves towards the front."""
-    limits = running.limits
-    job = limits[place].job
+    _insert_limit(running.limits, place, limit, running.limits[place].job)
+
+
+@jit_internal
+def _insert_limit(limits: NDArray[Any], place: int, limit: float, job: int) -> None:
+    """Write an estimated end at ``place``, which is free, or before it, so that no earlier end comes before it."""
     while place > 0 and limits[place - 1].time < limit:
         limits[place].time = limits[place - 1].time
         limits[place].job = limits[place - 1].job
