@@ -9,7 +9,7 @@ import tracekit
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim.analysis.check import check_result
 from tracekit.sim.engine.session import Session
-from tracekit.sim.jobs import prepare
+from tracekit.sim.jobs import extract_jobs, prepare
 from tracekit.sim.policies.builtin import find
 from tracekit.sim.setup import Setup
 from tracekit.sim.simulate import outcome
@@ -89,3 +89,18 @@ def test_metrics_are_open_and_schedules_may_name_hosts():
     import dataclasses
 
     assert list(dataclasses.replace(result, hosts=["n0"]).schedule()["hosts"]) == ["n0"]
+
+
+def test_passes_can_be_driven_by_a_built_in_policy(toy):
+    """A simulation driven pass by pass, with the values of a built-in policy, is that policy's own."""
+    ready = prepare(extract_jobs(toy, Switches()), Switches())
+    for policy in ("sjf", "wfp3", "multifactor"):
+        session = Session(Setup(ready, "easy", Switches()))
+        for _ in session.passes():
+            session.evaluate(policy)
+        np.testing.assert_array_equal(session.jobs.start, tracekit.simulate(toy, policy, "easy").start)
+    late = Session(Setup(ready, "easy", Switches()))
+    for _ in itertools.islice(late.passes(), 4):
+        late.evaluate("fcfs")
+    with pytest.raises(UsageError, match="multifactor"):
+        late.evaluate("multifactor")

@@ -2,7 +2,6 @@
 
     switches, jobs, setup   one simulation to be made: what is meant, which jobs, where it begins
     metrics, windows        what a schedule is worth; parts of a trace
-    intervals               means over windows, and whether two policies differ
     policies/               which waiting job comes first: names, formulas, your own
     engine/                 compiled, arrays only: events, the scheduling pass, backfilling, capacities
     simulate, runs          a trace in, a schedule out; many of them on every core

@@ -92,11 +92,13 @@ class Session:
             self._profile(room, rules, most_running + 2 * count + 2 * len(switches.outages) + 4),
         )
         self._dependent: dict[str, int] = {}
+        self._values: dict[str, tuple[int, Floats | None]] = {}  # of built-in policies, see `evaluate`
         predicts = rules.last_two or switches.predict is not None
         self.dynamics: Any = self._dynamics(accounts=predicts) if switches.dynamic or predicts else ()
         if setup.begun is not None:
             order = np.argsort(setup.begun, kind="stable")
             events.resume_from_python(self.sim, order[: np.count_nonzero(~np.isnan(setup.begun))])
+        self._resumed = int(self.sim.running.tally["started"][0])
 
     @property
     def jobs(self) -> Jobs:
@@ -152,6 +154,10 @@ class Session:
     def prepare_policy(self, code: int) -> None:
         """Make ready for a formula: ``multifactor`` looks at accounts of users, all others do without."""
         if code == MULTIFACTOR and not (self.dynamics and len(self.dynamics.accounts.user)):
+            if self.sim.running.tally["started"][0] > self._resumed:
+                raise UsageError(
+                    "multifactor keeps accounts of users from the start: prepare_policy(MULTIFACTOR) first"
+                )
             self.dynamics = self._dynamics(accounts=True)
 
     # ---- compiled from end to end ------------------------------------------------------------------------------------
@@ -197,7 +203,10 @@ class Session:
 
     def evaluate(self, policy: str) -> None:
         """Fill in the values of the waiting jobs by a built-in policy, between two steps of `passes`."""
-        code, given = values_for(policy, self.ready, self.switches)
+        if policy not in self._values:
+            self._values[policy] = values_for(policy, self.ready, self.switches)
+        code, given = self._values[policy]
+        self.prepare_policy(code)
         loop.evaluate_from_python(self.sim, self.dynamics, code, self.jobs.submit if given is None else given)
 
     def passes(self, on_interval: Hook | None = None) -> Iterator[tuple[NDArray[np.int64], float]]:
