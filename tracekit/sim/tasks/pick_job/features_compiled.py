@@ -91,9 +91,10 @@ def _write_changing(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulat
             scratch, stair = lane_of(lanes.scratch, lane), lanes.stair[lane]
             stairs(capacity, sim.running, stair)
             for i in range(count):
-                ahead = 0.0
-                if not able[i]:
-                    ahead = max(earliest_start(capacity, scratch, now, visible[i], sim.running, stair) - now, 0.0)
+                if able[i]:
+                    out[i, f] = 0.0
+                    continue
+                ahead = max(earliest_start(capacity, scratch, now, visible[i], sim.running, stair) - now, 0.0)
                 out[i, f] = ahead / (ahead + short) if ahead < np.inf else 1.0
         elif code == _IN_TIME:
             for i in range(count):
