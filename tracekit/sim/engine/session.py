@@ -88,7 +88,7 @@ class Session:
             room,
             at_shadow,
             no_jobs_running(most_running),
-            empty_queue(count),
+            empty_queue(0),  # static orders have a tree; see `_give_queue`
             self._profile(room, rules, most_running + 2 * count + 2 * len(switches.outages) + 4),
         )
         self._dependent: dict[str, int] = {}
@@ -151,6 +151,11 @@ class Session:
             return empty_profile(1)
         return empty_profile(steps, capacity.cells_of(room))
 
+    def _give_queue(self) -> None:
+        """Make room for the waiting jobs, where the loop looks at all of them."""
+        if not len(self.sim.queue.job):
+            self.sim = self.sim._replace(queue=empty_queue(len(self.ready.table)))
+
     def prepare_policy(self, code: int) -> None:
         """Make ready for a formula: ``multifactor`` looks at accounts of users, all others do without."""
         if code == MULTIFACTOR and not (self.dynamics and len(self.dynamics.accounts.user)):
@@ -184,6 +189,7 @@ class Session:
     def run(self, code: int, given: Floats | None) -> None:
         """Run a formula whose values are worked out at every pass, or given values (None: as submitted)."""
         log_first_compilation("run")
+        self._give_queue()
         self.prepare_policy(code)
         while loop.run(self.sim, self.dynamics, code, self.jobs.submit if given is None else given) != NO_JOB:
             self._place()
@@ -216,6 +222,7 @@ class Session:
         for a built-in policy) before going on.
         """
         log_first_compilation("schedule_from_python")
+        self._give_queue()
         sim, queue, state, running = self.sim, self.sim.queue, self.sim.state, self.sim.running
         before = -np.inf
         while True:
