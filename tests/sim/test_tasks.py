@@ -247,7 +247,21 @@ def test_registered_names_cannot_be_taken_twice():
 
     with pytest.raises(UsageError, match="pick-job"):
         register_task(Thief)
-    with pytest.raises(UnknownName, match="pick-policy"):
+    with pytest.raises(UsageError, match="TRACEKIT_TASKS"):
         task_from_dict({"name": "pick-polcy-toy"})
     with pytest.raises(UnknownName, match="objectve"):
         PickPolicy.from_dict(dataclasses.asdict(PickPolicy()) | {"objectve": "wait"})
+
+
+def test_tasks_can_be_named_in_the_environment(tmp_path, monkeypatch):
+    """Loading an agent of a task that is not installed imports only what the user has named."""
+    (tmp_path / "far_away.py").write_text(
+        "from dataclasses import dataclass\nfrom typing import ClassVar\n"
+        "from tracekit.sim.tasks.stepwise import StepwiseTask\n\n"
+        '@dataclass(frozen=True)\nclass Far(StepwiseTask):\n    name: ClassVar[str] = "far"\n'
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UsageError, match="TRACEKIT_TASKS"):
+        task_from_dict({"name": "far"})
+    monkeypatch.setenv("TRACEKIT_TASKS", "far_away:Far")
+    assert task_from_dict({"name": "far"}).name == "far"

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from tracekit.cli.app import Settings, app
+from tracekit.cli.app import Settings, app, search_here
 from tracekit.cli.usage import explain, first_words, is_usage_problem
 from tracekit.errors import TracekitError
 
@@ -67,6 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _interrupted)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupted)
+    search_here([os.environ.get("TRACEKIT_TASKS", "")])
     arguments = first_words(_flags_first(sys.argv[1:] if arguments is None else arguments))
     try:
         # a command returns nothing, or leaves with typer.Exit

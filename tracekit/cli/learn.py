@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tracekit.cli.app import Force, Json, Seed, Settings, app, console, print_json, say, table
+from tracekit.cli.app import Force, Json, Seed, Settings, app, console, print_json, say, search_here, table
 from tracekit.cli.simulate import From, MachineFile, Procs, Resource, policies_of
 from tracekit.errors import OutputError, UsageError
 
@@ -103,6 +103,7 @@ def train(
     from tracekit.sim.switches import Switches
     from tracekit.sim.tasks.base import find_task
 
+    search_here([task])
     kind = find_task(task)
     if resume and force:
         raise UsageError("--resume goes on with what is there, --force replaces it: give one of them")

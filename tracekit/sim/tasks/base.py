@@ -8,6 +8,7 @@ own is `tracekit.sim.tasks.stepwise`: write an episode as a Python generator tha
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self, TypeVar
@@ -263,10 +264,22 @@ def register_task(task: T) -> T:
 
 
 def find_task(name: str) -> Any:
-    """Return the class of a task: by its name, or by where it lives, ``module:Class``."""
-    return register_task(own("task", name)) if ":" in name else TASKS.get(name)
+    """Return the class of a task: by its name, or by where it lives, ``module:Class``.
+
+    Tasks that no installed package offers can be named in the environment, ``TRACEKIT_TASKS=module:Class,…``. The file
+    of an agent names its task only: loading one imports nothing that the user has not named.
+    """
+    if ":" in name:
+        return register_task(own("task", name))
+    if name not in TASKS:
+        for target in filter(None, os.environ.get("TRACEKIT_TASKS", "").split(",")):
+            register_task(own("task", target.strip()))
+    if name not in TASKS:
+        hint = "import the module that registers it, or set TRACEKIT_TASKS=module:Class"
+        raise UsageError(f"{UnknownName('task', name, TASKS.names())} ({hint})")
+    return TASKS.get(name)
 
 
 def task_from_dict(values: Mapping[str, Any]) -> Any:
     """Return the task that `Task.to_dict` wrote; version 0.1.0 knew one task and did not write its name."""
-    return TASKS.get(str(values.get("name", "pick-job"))).from_dict(values)
+    return find_task(str(values.get("name", "pick-job"))).from_dict(values)
