@@ -203,6 +203,13 @@ def test_a_second_task_is_served(tmp_path):
         parse(json.dumps(REQUEST | {"kind": "pick-nothing"}).encode())
 
 
+def test_a_task_that_has_no_question_is_refused_before_anybody_asks(tmp_path):
+    made(OrderQueue(), tmp_path)
+    with pytest.raises(UsageError, match="order-queue-toy cannot be served"):
+        load_decider(str(tmp_path / "agent"))
+    assert main(["serve", str(tmp_path / "agent"), "--stdio"]) == 2
+
+
 def test_the_command_line_trains_and_evaluates_it(tmp_path, monkeypatch, capsys):
     trace = tmp_path / "jobs.swf"
     tracekit.write(crowd(400, seed=2), trace)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.errors import TracekitError, UsageError
 from tracekit.registry import imported
 from tracekit.service.protocol import VERSION, Refused, Request, parse
 from tracekit.sim.agents.agent import Agent
@@ -20,7 +21,7 @@ from tracekit.sim.agents.distributions import Choice
 from tracekit.sim.agents.inference import room, score
 from tracekit.sim.engine.processors import ProcessorPool
 from tracekit.sim.snapshot import Labels, RunningJobs, Snapshot, WaitingJobs
-from tracekit.sim.tasks.base import task_from_dict
+from tracekit.sim.tasks.base import TaskDefaults, task_from_dict
 from tracekit.sim.tasks.episodes import Episode
 from tracekit.sim.tasks.pick_job.columns import JobColumns, visible_orders
 from tracekit.sim.tasks.pick_job.features import Facts, fixed_columns
@@ -46,6 +47,8 @@ class RowDecider:
 
     def __init__(self, agent: Agent, name: str) -> None:
         self.agent, self.name, self.task = agent, name, task_from_dict(agent.task)
+        if getattr(type(self.task), "question", None) in (None, TaskDefaults.question):  # now, not at every request
+            raise UsageError(f"task {self.task.name} cannot be served: it has no method question(request)")
         self._actor, self._lock = agent.actor(), threading.Lock()
 
     def about(self) -> dict[str, Any]:
@@ -55,7 +58,10 @@ class RowDecider:
     def answer(self, request: Request) -> dict[str, Any]:
         """Return what can be chosen, best first, with scores."""
         _check_kind(request, self.task)
-        question = self.task.question(request)
+        try:
+            question = self.task.question(request)
+        except TracekitError as error:
+            raise Refused(422, str(error)) from None
         with self._lock:
             found = self._actor.distribution(np.ascontiguousarray(question.rows, np.float32), False)
             scores = np.array(found.scores if isinstance(found, Choice) else found.best(), dtype=np.float64)
