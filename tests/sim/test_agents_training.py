@@ -231,7 +231,7 @@ def test_windows_never_overlap_unless_asked(trained, tmp_path) -> None:
     said = []
     agent = train(busy(), PickJob(), TINY.replace(steps=100), out=tmp_path / "a", overlap=True, say=said.append)
     assert any("overlap in time" in text for text in said)
-    assert "flatter" in evaluate(agent, busy(), [(0, 40)]).notes[0]
+    assert "trained on" in evaluate(agent, busy(), [(0, 40)]).notes[0]
     assert "2 of 3 windows" in evaluate(trained, busy(), [(0, 40), (320, 30), (350, 40)]).notes[0]
     assert not evaluate(trained, busy(), [(350, 40)]).notes
 

@@ -68,5 +68,5 @@ def test_files_that_are_no_schedules(tmp_path):
     with pytest.raises(FormatError, match="CSV"):
         read_schedule(path)
     path.write_text("job_id,start_time,end_time,procs\n1,x,2,3\n")
-    with pytest.raises(FormatError, match="no number"):
+    with pytest.raises(FormatError, match="column"):
         read_schedule(path)

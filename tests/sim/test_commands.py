@@ -124,7 +124,7 @@ def test_every_switch_is_accepted(swf, capsys):
         (["--window", "0:9999"], "does not lie within"),
         (["--windows", "2", "--jobs", "9999"], "do not fit"),
         (["--window", "0:5", "--windows", "2"], "not both"),
-        (["--estimates", "factor:x"], "no number"),
+        (["--estimates", "factor:x"], "factor:x"),
         (["--option", "half_life"], "NAME=NUMBER"),
         (["--option", "halflife=3"], "half_life"),
         (["--resource", "gpu"], "gpus"),

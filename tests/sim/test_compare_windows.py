@@ -120,7 +120,7 @@ def test_switches_machines_and_own_policies(toy):
     [
         ({"policies": ["fcfs", "wfp"]}, UnknownName, "did you mean wfp3"),
         ({"policies": []}, UsageError, "at least one policy"),
-        ({"policies": [3]}, UsageError, "is no policy"),
+        ({"policies": [3]}, UsageError, "priority"),
         ({"backfills": "esy"}, UnknownName, "did you mean easy"),
         ({"baseline": "wfp3"}, UnknownName, "baseline"),
         ({"jobs": 5000}, UsageError, "do not fit"),

@@ -171,7 +171,7 @@ def test_running_jobs_end_at_their_estimates():
     ends_early = dataclasses.replace(small().running, run=np.array([20.0]))
     waiting = dataclasses.replace(small().waiting, run=np.array([5.0, 5.0]))
     assert starts(small(running=ends_early, waiting=waiting), "none", run_times="actual") == [110, 110]
-    with pytest.raises(UsageError, match="really run"):
+    with pytest.raises(UsageError, match="run_times"):
         small().setup(run_times="actual")
     with pytest.raises(UnknownName):
         small().setup(run_times="guessed")

@@ -14,7 +14,7 @@ from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
 
-#: Stands for no job where a job's number is expected.
+#: Means no job where a job's number is expected.
 NO_JOB = -1
 #: Where the source counts in fractions (shared GPUs), the engine counts in thousandths, rounded up.
 FRACTIONS = 1000
@@ -37,7 +37,7 @@ class Table:
     resource: Unit
     total: int  # size of the machine
     dropped: int = 0  # left out by the compatibility mode before anything else
-    trace: Trace | None = None  # where it all comes from, for agents that look at more than this
+    trace: Trace | None = None  # the source, for agents that use more columns
     previous: NDArray[np.int64] | None = None  # id of the predecessor, −1 = none; None: dependencies do not count
     think: Floats | None = None  # seconds from its end to the submit
 
@@ -73,10 +73,10 @@ def extract_jobs(trace: Trace, switches: Switches) -> Table:
     resource = switches.resource or trace.machine.unit
     total = switches.procs or trace.machine.size(resource)
     if total is None:
-        raise TracekitError(f"the trace does not say how many {resource} its machine has; give --procs N (procs=N)")
+        raise TracekitError(f"the trace does not state how many {resource} its machine has; give --procs N (procs=N)")
     procs = trace.sizes(resource, switches.procs_from)
     if len(trace) and np.isnan(procs).all():
-        raise TracekitError(f"no job of the trace says how many {resource} it needs; choose another with --resource")
+        raise TracekitError(f"no job of the trace has a size in {resource}; choose another unit with --resource")
     run, limit = trace.column("run_time"), trace.column("req_time")
     keep: NDArray[np.intp] | slice = slice(None)
     dropped = 0
@@ -114,7 +114,7 @@ class Prepared:
 
     table: Table
     run: Floats  # after --kill-at-limit
-    estimate: Floats  # what the scheduler believes (for last-two: what it believes of users without history)
+    estimate: Floats  # the scheduler's estimate (last-two: that of users without history)
     units: NDArray[np.int64]
     scale: int  # units in one processor
     rejected: dict[str, int] = field(default_factory=dict)  # reason -> jobs
@@ -127,7 +127,7 @@ class Prepared:
 
 
 def prepare(jobs: Table, switches: Switches, *, replay: bool = False) -> Prepared:
-    """Reject and count what cannot be simulated, sort the rest, and work out run times and estimates."""
+    """Reject and count what cannot be simulated, sort the rest, and compute run times and estimates."""
     reasons: dict[str, NDArray[np.bool_]] = {
         "no submit time": ~np.isfinite(jobs.submit),
         "no run time": ~(np.isfinite(jobs.run) & (jobs.run >= 0)),
@@ -166,7 +166,7 @@ def prepare(jobs: Table, switches: Switches, *, replay: bool = False) -> Prepare
 
 
 def whole_units(procs: Floats) -> tuple[NDArray[np.int64], int]:
-    """Return sizes in the whole numbers that the engine counts in, and how many of these make one processor."""
+    """Return sizes as the whole units that the engine counts in, and the number of units per processor."""
     if np.all(procs == np.floor(procs)):
         return procs.astype(np.int64), 1
     return np.ceil(np.round(procs * FRACTIONS, 6)).astype(np.int64), FRACTIONS

@@ -1,4 +1,4 @@
-"""What a schedule is worth: pure functions of arrays. Times in seconds, arrays of shape (jobs,), one entry per job.
+"""Metrics of a schedule: pure functions of arrays. Times in seconds, arrays of shape (jobs,), one entry per job.
 
 Feitelson, "Metrics for parallel job scheduling and their convergence", JSSPP 2001; fairness: Jain, Chiu & Hawe,
 "A quantitative measure of fairness", DEC TR-301, 1984.
@@ -15,7 +15,7 @@ from tracekit.stats import steps as steps
 
 Floats = NDArray[np.float64]
 
-#: What comparisons look at; all of these are better when lower, except the utilisation.
+#: Metrics of comparisons; all are better when lower, except the utilisation.
 COMPARED = ("mean_wait_s", "mean_bsld", "p95_bsld", "utilization", "makespan_s")
 #: Classes of `by_class`: upper bounds, inclusive; sizes as shares of the machine, lengths in seconds.
 SIZE_CLASSES: tuple[tuple[str, float], ...] = (("small", 0.01), ("medium", 0.1), ("large", np.inf))
@@ -112,7 +112,7 @@ def by_class(values: Floats, procs: Floats, run: Floats, total: float) -> dict[s
 
 
 def measured(submit: Floats, warmup: tuple[float, float], cooldown: tuple[float, float]) -> NDArray[np.bool_]:
-    """Tell which jobs count: all but the first and the last, each cut given as (share of the jobs, seconds).
+    """Return which jobs count: all but the first and the last, each cut given as (share of the jobs, seconds).
 
     Shares go by the order of submit (ties by row); seconds from the first submit on, and up to the last.
     """
@@ -147,7 +147,7 @@ def all_of(
     """Return every metric of one schedule by name; the keys that the command line prints come first.
 
     With a warm-up or cool-down the jobs submitted then are left out. Utilisation and the length of the queue are then
-    those of the machine, with every job that is there, from the first submit that counts to the first that no longer
+    those of the machine, with every job that is present, from the first submit that counts to the first that no longer
     does (the last end where nothing is cut).
     """
     keep = measured(submit, warmup, cooldown)

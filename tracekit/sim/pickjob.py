@@ -1,4 +1,4 @@
-"""The old home of the task pick-job; it works for this version and says where things went."""
+"""The old import path of the task pick-job; it still works and warns with the new one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Batch", "Cut", "Cutter", "PickJob", "relative"]
 
 warnings.warn(
     "tracekit.sim.pickjob has moved: PickJob to tracekit.sim.tasks.pick_job.task, Batch to "
-    "tracekit.sim.tasks.pick_job.batch; this path goes with version 0.3",
+    "tracekit.sim.tasks.pick_job.batch; this path will be removed in version 0.3",
     DeprecationWarning,
     stacklevel=2,
 )

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """One simulation to do."""
+    """One simulation to run."""
 
     jobs: Table
     policy: str | Policy
     backfill: str
     switches: Switches
-    machine: MachineModel | None = None  # in place of the pool of processors
+    machine: MachineModel | None = None  # instead of the pool of processors
 
 
 def run_all(runs: Iterable[Run], *, threads: int | None = None) -> list[SimResult]:

@@ -1,4 +1,4 @@
-"""One simulation to be made: prepared jobs, the rules, the machine, and where it begins."""
+"""The input of one simulation: prepared jobs, switches, the machine, and the starting state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What a simulation is made of; it begins on an empty machine, or where things stand at ``clock``."""
+    """The input of a simulation; it starts on an empty machine, or with the state at ``clock``."""
 
     ready: Prepared
     backfill: str
@@ -31,7 +31,7 @@ class Setup:
 
 @runtime_checkable
 class Scheduler(Protocol):
-    """A policy that schedules by itself, job by job, such as an agent."""
+    """A policy that schedules job by job itself, such as an agent."""
 
     name: str
 

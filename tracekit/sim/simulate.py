@@ -30,7 +30,7 @@ Hook = Callable[[float, float, float], None]
 
 @dataclass(frozen=True, eq=False)
 class SimResult:
-    """A schedule by submit time, (jobs,) each, and what it is worth. Times in seconds, as in the trace."""
+    """A schedule by submit time, (jobs,) each, and its metrics. Times in seconds, as in the trace."""
 
     policy: str
     backfill: str
@@ -43,8 +43,8 @@ class SimResult:
     procs: Floats
     user: NDArray[np.int64]
     total: int  # the machine's size
-    rejected: Mapping[str, int] = field(default_factory=dict)  # why -> how many jobs could not be simulated
-    notes: Mapping[str, Any] = field(default_factory=dict)  # counts that only the preparation knows
+    rejected: Mapping[str, int] = field(default_factory=dict)  # reason -> how many jobs could not be simulated
+    notes: Mapping[str, Any] = field(default_factory=dict)  # counts from the preparation of jobs
     hosts: list[str] | None = None  # where each job ran, when the capacity knows
 
     def __len__(self) -> int:
@@ -58,7 +58,7 @@ class SimResult:
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
-        """What the schedule is worth, by name (see `tracekit.sim.metrics`); worked out when first asked for.
+        """The metrics of the schedule by name (see `tracekit.sim.metrics`), computed when first used.
 
         The dictionary is open: add what you measure.
         """
@@ -99,7 +99,7 @@ class SimResult:
         return pd.DataFrame(columns if self.hosts is None else columns | {"hosts": self.hosts})
 
     def made_by(self, window: tuple[int, int] | None = None) -> str:
-        """Return, as JSON, how the schedule came about: what `tracekit explain` needs to make it again."""
+        """Return policy and switches as JSON: what `tracekit explain` needs to simulate again."""
         facts = {"policy": self.policy, "backfill": self.backfill, "window": window, "switches": self.switches}
         return json.dumps(facts, indent=2) + "\n"
 
@@ -128,7 +128,7 @@ def simulate(
     ``policy`` is a name of ``tracekit policies``, ``agent:DIR``, or your own: an object
     (`tracekit.sim.policies.protocol.Policy`) or ``module:Class``;
     ``backfill`` is none, easy, easy-sjf, conservative or rlscheduler; ``switches`` are the fields of
-    `tracekit.sim.switches.Switches`. ``machine`` takes the place of the pool of processors: any
+    `tracekit.sim.switches.Switches`. ``machine`` replaces the pool of processors: any
     `tracekit.sim.engine.capacity.MachineModel`. ``on_interval(begin, end, used)`` is called, slowly, for every stretch
     between two events with the processors in use.
 
@@ -152,7 +152,7 @@ def run_table(
     machine: MachineModel | None = None,
     on_interval: Hook | None = None,
 ) -> SimResult:
-    """Simulate jobs that have been read from their trace already: what windows and experiments repeat."""
+    """Simulate jobs that have been extracted from their trace: used by windows and experiments."""
     found = find(policy)
     backfill = backfill_for(backfill, switches)
     rule, asked = combined(backfill, switches)
@@ -205,12 +205,12 @@ def outcome(setup: Setup, policy: BuiltIn | Policy, *, on_interval: Hook | None 
     if not len(ready.table):
         return Outcome(np.empty(0), ready.table.submit, ready.run)
     if switches.dynamic and setup.begun is not None:
-        raise TracekitError("with dependencies, outages or predictions a simulation begins on an empty machine")
-    if isinstance(policy, Scheduler):  # an agent: asked job by job, by the environment that it was trained in
+        raise TracekitError("dependencies, outages and predictions need a simulation that starts on an empty machine")
+    if isinstance(policy, Scheduler):  # an agent: asked job by job, in the environment that it was trained in
         if switches.dynamic:
             raise UsageError(f"{policy.name} was trained without dependencies, outages and predictions; leave them out")
         if on_interval is not None:
-            raise UsageError(f"{policy.name} cannot be watched interval by interval; take its schedule")
+            raise UsageError(f"on_interval is not supported for {policy.name}; use its schedule")
         return Outcome(policy.schedule(setup), ready.table.submit, ready.run)
     run = session.Session(setup)
     if isinstance(policy, BuiltIn):

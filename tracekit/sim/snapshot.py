@@ -1,8 +1,8 @@
-"""A machine at one moment: what time it is, who runs, and who waits.
+"""A machine at one moment: the time, the running jobs and the waiting jobs.
 
-It is the moment before the scheduler decides anything: who ends then has ended, who starts then still waits
-(`standing`, which warm starts and `tracekit explain` go by as well). A snapshot comes from a trace, a schedule, the
-output of Slurm's squeue or JSON, and leads to a simulation that goes on from there (`Snapshot.setup`).
+It is the moment before the scheduling pass: a job that ends then has ended, one that starts then still waits
+(`standing`, which warm starts and `tracekit explain` use too). A snapshot comes from a trace, a schedule, the
+output of Slurm's squeue or JSON, and a simulation can continue from there (`Snapshot.setup`).
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ Ids = Sequence[str | int]
 Labels = Sequence[str | int | None]
 RunTimes = Literal["estimated", "actual"]
 
-#: Where a job stands at one moment.
+#: State of a job at one moment.
 ENDED, RUNNING, WAITING, LATER = range(4)
-#: What a job without an estimate counts as having asked for, in seconds.
+#: Estimate of a job without one, in seconds.
 UNKNOWN_ESTIMATE = 86400.0
-#: A running job past its estimate is expected to end any moment; a simulation lets it end so many seconds from now.
+#: A running job past its estimate is expected to end any moment; a simulation lets it end this many seconds from now.
 ANY_MOMENT = 1.0
 
 
 def standing(time: float, submit: Floats, start: Floats, end: Floats) -> Ints:
-    """Return where each job stands at ``time``, (jobs,): ENDED, RUNNING, WAITING or LATER (not submitted yet).
+    """Return the state of each job at ``time``, (jobs,): ENDED, RUNNING, WAITING or LATER (not submitted yet).
 
     A job whose start is NaN has not started.
 
@@ -64,7 +64,7 @@ class RunningJobs:
     estimate: Floats  # how long they run by estimate: from the start, or from now where the start is unknown
     size: Floats
     where: Sequence[str | None] | None = None  # hosts, as the source writes them
-    run: Floats | None = None  # how long they really run, where the source knows it
+    run: Floats | None = None  # actual run time, where the source has it
 
     def __len__(self) -> int:
         return len(self.id)
@@ -82,7 +82,7 @@ class WaitingJobs:
     user: Labels | None = None
     group: Labels | None = None
     app: Labels | None = None
-    run: Floats | None = None  # how long they will really run, where the source knows it
+    run: Floats | None = None  # actual run time, where the source has it
 
     def __len__(self) -> int:
         return len(self.id)
@@ -115,7 +115,7 @@ class Snapshot:
         """When each running job ends by estimate, (running,); one that is overdue ends now."""
         return np.maximum(_begin(self) + _known(self.running.estimate), self.clock)
 
-    # ---- where it comes from -----------------------------------------------------------------------------------------
+    # ---- sources -----------------------------------------------------------------------------------------------------
 
     @classmethod
     def from_trace(cls, trace: Trace, time: float, **switches: Any) -> Snapshot:
@@ -170,7 +170,7 @@ class Snapshot:
 
     @classmethod
     def from_squeue(cls, text: str, procs: int, now: float | None = None) -> Snapshot:
-        """Read what Slurm's squeue says of a machine with ``procs`` processors; see `tracekit.service.snapshots`."""
+        """Read squeue's output for a machine with ``procs`` processors; see `tracekit.service.snapshots`."""
         found: Snapshot = imported("tracekit.service.snapshots:read_squeue")(text, procs, now)
         return found
 
@@ -185,7 +185,7 @@ class Snapshot:
         text: str = imported("tracekit.service.snapshots:write_json")(self)
         return text
 
-    # ---- where it leads ----------------------------------------------------------------------------------------------
+    # ---- simulation --------------------------------------------------------------------------------------------------
 
     def setup(
         self,
@@ -196,15 +196,15 @@ class Snapshot:
         jobs: Trace | None = None,
         run_times: RunTimes = "estimated",
     ) -> Setup:
-        """Return the simulation that goes on from here: ``outcome(setup, policy)`` schedules the waiting jobs.
+        """Return the simulation that continues from here: ``outcome(setup, policy)`` schedules the waiting jobs.
 
         When jobs really end is unknown at the moment. With ``run_times="estimated"`` all end at their estimates, a job
         without one after a day, and running jobs that are past theirs a second from now. With ``"actual"`` they end
         when they did in the trace or schedule that the snapshot comes from.
 
         ``jobs`` are later arrivals: of this trace, what is submitted after the clock, with its true run times.
-        Switches that say how a trace is read (estimates, kill_at_limit) hold for these only. The machine is
-        asked for room for the running jobs in the order of their starts; ``where`` they run is not used.
+        Switches about reading a trace (estimates, kill_at_limit) apply to these only. The running
+        jobs are placed on the machine in the order of their starts; ``where`` they run is not used.
         """
         chosen = Switches() if switches is None else switches
         rule, asked = combined(backfill_for(backfill, chosen), chosen)
@@ -268,8 +268,8 @@ class Snapshot:
         held = running.size.sum() if scale == 1 else units[~np.isnan(begun)].sum() / scale
         if held > self.total:
             raise TracekitError(
-                f"at {self.clock:g} s running jobs hold {held:g} of {self.total:,} {self.unit}; no "
-                "simulation goes on from there: give the machine's true size"
+                f"at {self.clock:g} s running jobs hold {held:g} of {self.total:,} {self.unit}, so no "
+                "simulation can start from there: give the machine's true size"
             )
         return Prepared(table, table.run, table.limit, units, scale, rejected), begun
 
@@ -290,7 +290,7 @@ class Snapshot:
             return [estimate[0], np.where(overdue, self.clock + ANY_MOMENT - begin, estimate[1])]
         waiting, running = self.waiting.run, self.running.run
         if waiting is None or running is None or np.isnan(waiting).any() or np.isnan(running).any():
-            raise UsageError("the snapshot does not know how long its jobs really run; take run_times='estimated'")
+            raise UsageError("the snapshot has no actual run times; use run_times='estimated'")
         return [waiting, running]
 
 
@@ -299,7 +299,7 @@ def _known(estimate: Floats) -> Floats:
 
 
 def _begin(snapshot: Snapshot) -> Floats:
-    """Return where the estimates of running jobs count from."""
+    """Return the times that the estimates of running jobs count from."""
     start = snapshot.running.start
     return np.where(np.isnan(start), snapshot.clock, start)
 
@@ -313,7 +313,7 @@ def _codes(labels: Labels, count: int) -> tuple[Ints, int]:
 
 
 def _places(keys: Ints, known: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-    """Return where each key stands among the known ones, and whether it does."""
+    """Return the position of each key among the known ones, and whether it is there."""
     if not len(known):
         return np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
     order = np.argsort(known, kind="stable")

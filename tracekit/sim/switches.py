@@ -1,4 +1,4 @@
-"""The switches of a simulation: every choice of meaning has a name, a default and a place in the result."""
+"""The switches of a simulation: every choice of semantics has a name, a default and an entry in the result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tracekit.errors import FormatError, UnknownName, UsageError
 from tracekit.machine import UNITS, Unit
 from tracekit.trace import SizeFrom
 
-#: From, to (seconds, as in the trace) and how many units of the machine are away.
+#: From, to (seconds, as in the trace) and how many units of the machine are out of service.
 Outage = tuple[float, float, float]
 
 Backfill = Literal["none", "easy", "easy-sjf", "conservative", "rlscheduler"]
@@ -40,27 +40,27 @@ MULTIFACTOR_DEFAULTS: dict[str, float] = {
 
 @dataclass(frozen=True)
 class Switches:
-    """How a simulation is to be understood. The defaults are the definitions of EASY as published."""
+    """The semantics of a simulation. The defaults are the published definition of EASY."""
 
-    estimates: str = "requested"  # what the scheduler believes: requested, actual, factor:F, noisy:SIGMA or last-two
-    commit: bool = False  # a job that was picked blocks until it starts; else decide anew at every event
+    estimates: str = "requested"  # the scheduler's estimates: requested, actual, factor:F, noisy:SIGMA or last-two
+    commit: bool = False  # a picked job blocks until it starts; else re-plan at every event
     kill_at_limit: bool = False  # a job ends at its limit: run = min(run_time, req_time)
     bound: float = 10.0  # seconds, of the bounded slowdown
     procs_from: SizeFrom = "requested"  # a job's size: requested, allocated or the larger of both
-    resource: Unit | None = None  # what is scheduled: procs, nodes or gpus; None = what the trace says
-    procs: int | None = None  # size of the machine; None = what the trace says
+    resource: Unit | None = None  # what is scheduled: procs, nodes or gpus; None = as in the trace
+    procs: int | None = None  # size of the machine; None = as in the trace
     ties: Literal["completions", "arrivals"] = "completions"  # first at one instant; arrivals: and one event at a time
     interval: float = 0.0  # seconds between scheduling passes; 0 = a pass at every event
     utilization_to: Literal["end", "start"] = "end"  # utilisation runs to the last end, or to the last start
-    compat: str | None = None  # "rlscheduler": all of that system's meanings at once
+    compat: str | None = None  # "rlscheduler": all semantics of that system
     seed: int = 0  # of random and of noisy estimates
     options: Mapping[str, float] = field(default_factory=dict)  # weights and half-life of multifactor
     queue_factors: Mapping[str, float] = field(default_factory=dict)  # 0 … 1 by queue label, for multifactor
     dependencies: bool = False  # a job with a predecessor is submitted think_time after that one ends
-    outages: tuple[Outage, ...] = ()  # (from, to, units): so much of the machine is away
-    outage_mode: Literal["drain", "kill", "requeue"] = "drain"  # what becomes of running jobs in the way of an outage
-    outages_announced: bool = True  # does the scheduler know of an outage before it begins?
-    predict: str | None = None  # "last-two": backfilling goes by corrected predictions, policies by the estimates
+    outages: tuple[Outage, ...] = ()  # (from, to, units): so many units are out of service
+    outage_mode: Literal["drain", "kill", "requeue"] = "drain"  # what happens to running jobs when an outage begins
+    outages_announced: bool = True  # planned outages: the scheduler knows of them before they begin
+    predict: str | None = None  # "last-two": backfilling uses corrected predictions, policies use the estimates
     warmup: str = "0"  # left out of the metrics at the beginning: a share of the jobs (5%) or a time (12h)
     cooldown: str = "0"  # the same at the end
 
@@ -95,17 +95,17 @@ class Switches:
 
     @property
     def dynamic(self) -> bool:
-        """Whether submit times, the machine or the predictions change while the simulation goes on."""
+        """Whether submit times, the machine or the predictions change during the simulation."""
         return self.dependencies or bool(self.outages) or self.predict is not None
 
     def _check_together(self) -> None:
         if self.dynamic and (self.compat is not None or self.ties != "completions"):
             raise UsageError("dependencies, outages and predictions need the usual order of events: no compat, no ties")
         if self.predict is not None and estimate_of(self.estimates)[0] == "last-two":
-            raise UsageError("predictions for backfilling go with estimates that users make, not with last-two")
+            raise UsageError("--predict cannot be combined with --estimates last-two")
 
     def resolved(self) -> Switches:
-        """Return what a compatibility mode stands for, switch by switch."""
+        """Return the switches of a compatibility mode."""
         if self.compat == "rlscheduler":
             return dataclasses.replace(self, commit=True, procs_from="max", ties="arrivals", utilization_to="start")
         return self
@@ -116,15 +116,15 @@ class Switches:
 
 
 def backfill_for(backfill: str, switches: Switches) -> str:
-    """Return the backfilling that is meant: the compatibility mode has its own in place of the default."""
+    """Return the backfilling in effect: the compatibility mode has its own in place of the default."""
     _one_of("backfilling", backfill, (*BACKFILLS, *COMBINATIONS))
     if switches.outages and backfill == "rlscheduler":
-        raise UsageError("backfilling rlscheduler knows nothing of outages; choose another")
+        raise UsageError("backfilling rlscheduler does not support outages; choose another")
     return "rlscheduler" if switches.compat == "rlscheduler" and backfill == "easy" else backfill
 
 
 def combined(backfill: str, switches: Switches) -> tuple[str, Switches]:
-    """Return what a named combination stands for: a backfilling, and the switches that go with it."""
+    """Return the backfilling and the switches of a named combination."""
     if backfill not in COMBINATIONS:
         return backfill, switches
     rule, changes = COMBINATIONS[backfill]
@@ -132,20 +132,20 @@ def combined(backfill: str, switches: Switches) -> tuple[str, Switches]:
 
 
 def check_outage(begin: float, end: float, units: float) -> Outage:
-    """Return an outage as (from, to, units), or say what is wrong with it."""
+    """Return an outage as (from, to, units); an error names what is wrong with it."""
     if not (math.isfinite(begin) and math.isfinite(end) and begin < end):
-        raise UsageError(f"an outage goes from one second to a later one, not from {begin:g} to {end:g}")
+        raise UsageError(f"an outage must end after it begins, not go from {begin:g} to {end:g}")
     if not (math.isfinite(units) and units > 0):
-        raise UsageError(f"an outage takes more than 0 processors away, not {units:g}")
+        raise UsageError(f"an outage must remove more than 0 processors, not {units:g}")
     return float(begin), float(end), float(units)
 
 
 def outage_steps(outages: Sequence[Outage], total: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return (times, units away from each time to the next); 0 before the first. Overlaps add up, to ``total``."""
+    """Return (times, units out of service from each on); 0 before the first. Overlaps add up, to ``total``."""
     table = np.array(outages, dtype=np.float64).reshape(len(outages), 3)
     times, where = np.unique(table[:, :2].T.ravel(), return_inverse=True)
     away = np.cumsum(np.bincount(where, weights=np.concatenate((table[:, 2], -table[:, 2])), minlength=len(times)))
-    return times, np.clip(np.round(away, 9), 0.0, total)  # sums of fractions leave crumbs
+    return times, np.clip(np.round(away, 9), 0.0, total)  # rounding errors of sums of fractions
 
 
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -165,7 +165,9 @@ def parse_cut(text: str) -> tuple[float, float]:
         number = math.nan
     share = number / 100 if unit == "%" else 0.0 if unit else number
     if not (math.isfinite(number) and number >= 0 and share < 1):
-        raise UsageError(f"'{text}' is no cut: write a share of the jobs below 1 (0.05, 5%) or a time (3600s, 12h, 2d)")
+        raise UsageError(
+            f"'{text}' is not a valid cut: write a share of the jobs below 1 (0.05, 5%) or a time (3600s, 12h, 2d)"
+        )
     return (0.0, number * _SECONDS[unit]) if unit in _SECONDS else (share, 0.0)
 
 
@@ -180,7 +182,7 @@ def estimate_of(text: str) -> tuple[str, float]:
     try:
         value = float(number)
     except ValueError:
-        raise UsageError(f"estimates '{text}': '{number}' is no number") from None
+        raise UsageError(f"estimates '{text}': '{number}' is not a number") from None
     if not (value >= 0 and math.isfinite(value)):
         raise UsageError(f"estimates '{text}': the number must be 0 or more")
     return kind, value

@@ -1,4 +1,4 @@
-"""Who decides: a network for inference, compiled where it can be, else by torch."""
+"""The decision maker: a network for inference, compiled where possible, else run by torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tracekit.sim.agents.inference import Net, Scratch, room, score
 
 @dataclass(eq=False)
 class Actor:
-    """Decides by a network: ``net`` holds the arrays of a compiled forward pass; without one, ``module`` is torch's."""
+    """A network that decides: ``net`` has the arrays of a compiled forward pass, else ``module`` is torch's."""
 
     net: Net | None
     module: Any = None

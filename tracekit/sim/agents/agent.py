@@ -21,8 +21,8 @@ from tracekit.sim.agents.inference import KINDS, Net, shapes_of
 from tracekit.sim.tasks.base import task_from_dict
 
 WEIGHTS, FACTS, LOG, CHECKPOINT = "weights.safetensors", "agent.json", "log.jsonl", "checkpoint.safetensors"
-#: Of the folder's layout; an agent of an unknown version is refused, not guessed at. Version 1 (tracekit 0.1.0) knew
-#: one task and did not write its name down.
+#: Of the folder's layout; an agent of an unknown version is rejected. Version 1 (tracekit 0.1.0) had
+#: one task and did not record its name.
 VERSION, KNOWN_VERSIONS = 2, (1, 2)
 Layout = tuple[tuple[str, tuple[int, ...]], ...]  # name and shape of every part of the flat weights
 #: Agents that come with the package.
@@ -31,7 +31,7 @@ PACKAGED = Path(__file__).resolve().parents[2] / "data" / "agents"
 
 @dataclass(frozen=True, eq=False)
 class Agent:
-    """A trained network, the task that it was trained for, and where it comes from."""
+    """A trained network, the task that it was trained for, and its provenance."""
 
     network: str  # a name of `tracekit.sim.agents.config.NETWORKS`
     sizes: tuple[int, ...]  # widths from input to output; hidden widths of networks without a compiled forward pass
@@ -44,7 +44,7 @@ class Agent:
 
     @property
     def name(self) -> str:
-        """What tables call the agent."""
+        """The agent's name in tables."""
         return f"agent:{self.folder}" if self.folder is not None else "agent"
 
     def net(self) -> Net:
@@ -52,7 +52,7 @@ class Agent:
         return Net(KINDS[self.network], np.array(self.sizes, np.int64), self.flat, len(self.features))
 
     def actor(self) -> Actor:
-        """Return who decides: compiled where that can be, else by torch."""
+        """Return the decision maker: compiled where possible, else torch."""
         if not self.layout:
             return Actor(self.net())
         task = task_from_dict(self.task)
@@ -65,7 +65,7 @@ class Agent:
     # ---- files -------------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> Agent:
-        """Write weights and facts into a folder, each whole or not at all; facts last, so that they mean it is done."""
+        """Write weights, then facts, each whole or not at all: the facts mark a complete agent."""
         from safetensors.numpy import save
 
         folder = Path(folder)
@@ -86,7 +86,7 @@ class Agent:
 
     @classmethod
     def load(cls, folder: str | Path) -> Agent:
-        """Read an agent's folder; ``default`` and other names of packaged agents stand for theirs."""
+        """Read an agent's folder; ``default`` and other names refer to packaged agents."""
         from safetensors import SafetensorError
         from safetensors.numpy import load
 
@@ -97,7 +97,7 @@ class Agent:
             features, task = tuple(facts.pop("features")), {"name": "pick-job", **facts.pop("task")}
             layout = tuple((str(name), tuple(int(n) for n in shape)) for name, shape in facts.pop("layout", ()))
         except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(place / FACTS, f"lacks what an agent needs: {error}") from None
+            raise FormatError(place / FACTS, f"is incomplete: {error}") from None
         if network not in NETWORKS or (network not in KINDS and not layout):
             raise FormatError(place / FACTS, f"unknown network '{network}'")
         try:
@@ -111,21 +111,21 @@ class Agent:
 
 
 def find_folder(folder: str | Path) -> Path:
-    """Return the folder of an agent, or of one that comes with the package; an error says what is missing.
+    """Return the folder of an agent, or of one that comes with the package; the error names what is missing.
 
-    The prefix of policies, ``agent:``, is understood as well.
+    The prefix ``agent:`` of policies is accepted too.
     """
     place = Path(str(folder).removeprefix("agent:"))
     if not place.is_dir() and len(place.parts) == 1 and (PACKAGED / place / FACTS).is_file():
         return PACKAGED / place
     if not (place / FACTS).is_file():
         if (place / CHECKPOINT).is_file():
-            raise FormatError(
-                place, "holds a training that has not ended; continue it with 'tracekit train … --resume'"
-            )
+            raise FormatError(place, "holds an unfinished training; continue it with 'tracekit train … --resume'")
         known = [path.name for path in sorted(PACKAGED.glob("*")) if (path / FACTS).is_file()]
         hint = f"packaged agents: {', '.join(known)}" if known else "make one with 'tracekit train'"
-        raise FormatError(place, "is no agent: it has no agent.json" if place.is_dir() else "no such agent", hint=hint)
+        raise FormatError(
+            place, "is not an agent: agent.json is missing" if place.is_dir() else "no such agent", hint=hint
+        )
     return place
 
 
@@ -135,18 +135,16 @@ def _facts(place: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise FormatError(place / FACTS, f"cannot be read: {error}") from None
     if not isinstance(facts, dict) or facts.pop("version", None) not in KNOWN_VERSIONS:
-        raise FormatError(
-            place / FACTS, f"not the facts of an agent of version {' or '.join(map(str, KNOWN_VERSIONS))}"
-        )
+        raise FormatError(place / FACTS, f"is not agent.json of version {' or '.join(map(str, KNOWN_VERSIONS))}")
     return facts
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder for an agent, or say why it cannot be made."""
+    """Create the folder of an agent; the error names the cause if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"{folder}: cannot be made: {error.strerror}") from None
+        raise OutputError(f"{folder}: cannot be created: {error.strerror}") from None
 
 
 def layout_of(network: str, sizes: tuple[int, ...]) -> Layout:
@@ -172,7 +170,7 @@ def _flat(arrays: dict[str, NDArray[Any]], layout: Layout, place: Path) -> NDArr
     parts: list[NDArray[np.float32]] = []
     for name, shape in layout:
         if name not in arrays or arrays[name].shape != shape:
-            raise FormatError(place / WEIGHTS, f"{name} should have the shape {shape} that {FACTS} tells")
+            raise FormatError(place / WEIGHTS, f"{name} must have the shape {shape}, as stated in {FACTS}")
         parts.append(arrays[name].astype(np.float32).reshape(-1))
     flat = np.concatenate(parts)
     if len(arrays) != len(layout) or not np.isfinite(flat).all():

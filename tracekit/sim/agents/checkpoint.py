@@ -1,7 +1,7 @@
-"""A training on disk: one file that holds all that the next iteration depends on, replaced whole at iteration ends.
+"""A training on disk: one file with everything that the next iteration depends on, replaced at the end of each.
 
-A training that is killed at any moment finds either the old file or the new one. The log is written before it and cut
-back to it on resuming, so that both tell the same story.
+A training that is killed at any moment resumes from either the old file or the new one. The log is written before it
+and cut back to it on resuming, so that both agree.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def begin(folder: Path, *, force: bool) -> None:
-    """Make the folder for a new training; an agent or a training that is there stays unless ``force``."""
+    """Create the folder for a new training; an existing agent or training is kept unless ``force``."""
     there = [name for name in (CHECKPOINT, FACTS, WEIGHTS) if (folder / name).exists()]
     if there and not force:
-        goes_on = "--resume goes on with it, " if there[0] == CHECKPOINT else ""
-        raise OutputError(f"{folder}: holds {there[0]} already; {goes_on}--force replaces it")
+        goes_on = "--resume continues it, " if there[0] == CHECKPOINT else ""
+        raise OutputError(f"{folder}: {there[0]} exists already; {goes_on}--force replaces it")
     if folder.is_file():
         raise OutputError(f"{folder}: is a file; an agent is a folder")
     make_folder(folder)
@@ -60,20 +60,20 @@ def read(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
 
 
 def check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Refuse to resume with other settings than the training began with: it would be neither the one nor the other.
+    """Refuse to resume with other settings than the training was started with.
 
-    ``steps`` may grow: a longer training with a constant schedule goes on where the shorter one ended.
+    ``steps`` may grow: a longer training with a constant schedule continues where the shorter one ended.
     """
-    for name, value in json.loads(json.dumps(now)).items():  # as it was written: tuples have become lists
+    for name, value in json.loads(json.dumps(now)).items():  # as JSON stores it: tuples are lists
         if before.get(name) != value:
             raise UsageError(
-                f"{folder}: was begun with {name} = {before.get(name)!r}, not {value!r}; resume with the same "
-                "settings, or begin another one"
+                f"{folder}: was started with {name} = {before.get(name)!r}, not {value!r}; resume with the same "
+                "settings, or start a new training"
             )
 
 
 def cut_log(folder: Path, iteration: int) -> None:
-    """Drop the lines of iterations that the checkpoint does not know."""
+    """Drop the lines of iterations after the checkpoint."""
     path = folder / LOG
     if not path.is_file():
         return
@@ -82,7 +82,7 @@ def cut_log(folder: Path, iteration: int) -> None:
         try:
             if json.loads(line)["iteration"] <= iteration:
                 kept.append(line)
-        except (ValueError, KeyError):  # the line that was being written
+        except (ValueError, KeyError):  # a line cut short by the kill
             break
     write_text(path, "".join(line + "\n" for line in kept), force=True)
 

@@ -27,21 +27,21 @@ class Config:
     """The settings of one training. Budgets are counts of decisions and windows, never seconds."""
 
     network: str = (
-        "kernel"  # kernel: one small network for every job; attention: jobs look at each other; mlp: all slots
+        "kernel"  # kernel: one small network for every job; attention: jobs attend to each other; mlp: all slots
     )
     hidden: tuple[int, ...] = (32, 16, 8)  # widths of the layers between a job's features and its score
 
     steps: int = 500_000  # decisions to learn from, all iterations together
     windows: int = 64  # windows played in each iteration
     jobs: int = 256  # jobs of a window
-    keep: float = 1.0  # share of the decisions, drawn at random, that an update looks at
+    keep: float = 1.0  # share of the decisions, drawn at random, that an update uses
 
     epochs: int = 4  # passes over the decisions of an iteration
     minibatch: int = 4096  # decisions of a gradient step
     clip: float = 0.2  # of the ratio of probabilities, new to old
     gamma: float = 1.0  # discount; 1 = the window's whole score counts
-    # of generalised advantage estimation. Decisions are not evenly spaced in time: below 1, a choice that brings many
-    # other choices soon pushes its costs out of sight and looks cheap
+    # of generalised advantage estimation. Decisions are not evenly spaced in time: below 1, a choice that is soon
+    # followed by many others has its costs discounted away and appears cheap
     lam: float = 1.0
     critic_lam: float = 1.0  # the same for what the critic learns; 1 = what really followed
     dense: bool = True  # spread the score over the decisions after which it accrued, where the objective allows it
@@ -55,8 +55,10 @@ class Config:
     entropy_schedule: str = "linear"
     final_entropy: float = 0.0
     critic_speed: float = 3.0  # the critic's learning rate, in units of the actor's
-    critic_first: int = 0  # iterations in which only the critic learns; it takes a few to be of use
-    average: float = 0.0  # share that a running mean of the actor's weights keeps per iteration; the mean is judged
+    critic_first: int = 0  # iterations in which only the critic learns (warm-up)
+    average: float = (
+        0.0  # share that a running mean of the actor's weights keeps per iteration; the mean is what is validated
+    )
     value_norm: bool = True  # learn values in units of their running mean and deviation
     advantage_norm: bool = True
     target_kl: float = (
@@ -67,7 +69,7 @@ class Config:
     validation_windows: int = 16  # windows of the validation slice, played greedily
     validate_every: int = 5  # iterations
     patience: int = 0  # validations without a better score before training ends; 0 = never
-    teacher_windows: int = 64  # windows that an imitated heuristic is watched on
+    teacher_windows: int = 64  # windows on which an imitated heuristic is recorded
     teacher_epochs: int = 20
     search_rounds: int = 20  # of a search for weights of the features (--init search)
     search_tries: int = 32  # weights tried in a round, in mirrored pairs
@@ -103,7 +105,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, origin: str = "configuration") -> Config:
-        """Read plain values; an unknown name or a value of the wrong kind is an error that says which."""
+        """Read plain values; an unknown name or a value of the wrong type is an error that names it."""
         kinds = get_type_hints(cls)
         chosen: dict[str, Any] = {}
         for name, value in values.items():

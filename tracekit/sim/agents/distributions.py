@@ -1,7 +1,7 @@
-"""What a network says about an action: a distribution, over the rows of a question or over priorities of the rows.
+"""What a network returns about an action: a distribution, over the rows of a question or over priorities of the rows.
 
-Here for one decision in numpy, to play; `tracekit.sim.agents.networks` has the same for many decisions in torch, to
-learn. What is drawn depends on a key and on the number of the decision alone.
+This module has them for one decision in numpy, to play; `tracekit.sim.agents.networks` has the same for many decisions
+in torch, to learn. What is drawn depends on a key and on the number of the decision alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Distribution(Protocol):
         ...
 
     def draw(self, key: np.uint64, turn: int) -> Any:
-        """Return an action by chance."""
+        """Return a sampled action."""
         ...
 
 
@@ -37,11 +37,11 @@ class Choice:
     scores: Singles  # (rows,)
 
     def best(self) -> int:
-        """Return the row of the largest score, of equals the first."""
+        """Return the row with the largest score, the first of equal ones."""
         return self._checked(largest(self.scores, len(self.scores)))
 
     def draw(self, key: np.uint64, turn: int) -> int:
-        """Return a row by chance."""
+        """Return a sampled row."""
         return self._checked(drawn(self.scores, len(self.scores), uniform(key, turn)))
 
     def _checked(self, row: int) -> int:
@@ -64,7 +64,7 @@ class Priorities:
         return self.mean
 
     def draw(self, key: np.uint64, turn: int) -> Singles:
-        """Return priorities by chance (Box & Muller, 1958, on two uniform numbers per row)."""
+        """Return sampled priorities (Box & Muller, 1958, on two uniform numbers per row)."""
         count = len(self.mean)
         chance = np.array([uniform(key, 2 * count * turn + i) for i in range(2 * count)])
         normal = np.sqrt(-2 * np.log1p(-chance[:count])) * np.cos(2 * np.pi * chance[count:])

@@ -1,4 +1,4 @@
-"""How good an agent is: on windows, beside every heuristic, chance, and the best heuristic of each window."""
+"""How good an agent is: on windows, compared with heuristics, a random order, and the best heuristic of each window."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Evaluation:
     samples: Floats  # (draws, windows); one row when greedy
     baselines: Mapping[str, Floats]
     switches: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # what one should know before believing the numbers
+    notes: tuple[str, ...] = ()  # caveats to read before the numbers
 
     @property
     def mean(self) -> float:
@@ -89,9 +89,9 @@ def evaluate(
     policies: Sequence[str] = HEURISTICS,
     threads: int | None = None,
 ) -> Evaluation:
-    """Let an agent and the baselines schedule the same windows.
+    """Schedule the same windows with an agent and with the baselines.
 
-    The agent always takes its best choice, or is drawn from ``sample`` times. ``task`` in place of the one that it was
+    The agent takes its best choice, or is sampled ``sample`` times. ``task`` in place of the one that it was
     trained for must show it the same features.
     """
     source = trace if isinstance(trace, EpisodeSource) else EpisodeSource(trace, task or agent_task(agent))
@@ -141,7 +141,7 @@ def agent_task(agent: Agent) -> Any:
 
 
 def training_notes(agent: Agent, jobs: Table, windows: Sequence[Window] | None) -> tuple[str, ...]:
-    """Say where windows (none: the whole table) overlap what an agent has learnt from.
+    """Return notes on windows (none: the whole table) that overlap the agent's training jobs.
 
     ``jobs`` are read as in its training, with the switches of its task.
     """
@@ -149,10 +149,12 @@ def training_notes(agent: Agent, jobs: Table, windows: Sequence[Window] | None) 
         return ()
     split = agent.facts.get("split", {})
     if split.get("overlap"):
-        return ("the agent was trained on the whole trace: its scores on it flatter it",)
+        return ("the agent was trained on this whole trace, so its scores here are optimistic",)
     seen = [*split.get("train", []), *split.get("validation", [])]
     if windows is None:
-        return ("the agent was trained on part of this trace: its scores on the whole flatter it",) if seen else ()
+        return (
+            ("the agent was trained on part of this trace, so its scores on the whole are optimistic",) if seen else ()
+        )
     known = [w for w in windows if any(w[0] < last and first < w[0] + w[1] for first, last in seen)]
     if not known:
         return ()
@@ -162,7 +164,7 @@ def training_notes(agent: Agent, jobs: Table, windows: Sequence[Window] | None) 
 def chosen_windows(
     agent: Agent, source: EpisodeSource, given: Sequence[Window], count: int | None, jobs: int | None, seed: int
 ) -> tuple[list[Window], str]:
-    """Return the windows to judge an agent on, and a remark: those given, so many at random, or its own test part."""
+    """Return the windows to evaluate an agent on, with a note: those given, random ones, or its own test part."""
     if given:
         return list(given), ""
     length = jobs or int(agent.facts.get("config", {}).get("jobs", 256))

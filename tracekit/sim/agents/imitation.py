@@ -1,4 +1,4 @@
-"""Beginning with what is known: a network learns to choose as a heuristic does, before it learns to choose better.
+"""Imitation: a network first learns to choose as a heuristic does, before it learns to choose better.
 
 Behaviour cloning: the heuristic plays windows, the network learns its choices as labels.
 """
@@ -20,7 +20,7 @@ from tracekit.sim.windows import Window
 
 
 def lessons(batch: Batch, windows: Sequence[Window], name: str) -> Played:
-    """Let a heuristic play windows."""
+    """Play windows with a heuristic."""
     return play(batch, windows, None, teacher=batch.task.teacher(batch, windows, name))
 
 
@@ -30,9 +30,9 @@ def clone(
     config: Config,
     seed: int,
 ) -> dict[str, float]:
-    """Teach the actor the choices of a heuristic; returns the loss (nats) and how often it agrees, at the end."""
+    """Teach the actor the choices of a heuristic; returns the final loss (nats) and rate of agreement."""
     optimiser = torch.optim.Adam(model.actor.parameters(), lr=3e-3)
-    context = np.zeros((len(lessons), 0), np.float32)  # the critic is not asked
+    context = np.zeros((len(lessons), 0), np.float32)  # the critic takes no part
     size = min(config.minibatch, 256)  # small steps: a few windows must suffice
     total = config.teacher_epochs * -(-len(lessons) // size)
     rates = torch.optim.lr_scheduler.OneCycleLR(optimiser, 1e-2, total_steps=max(total, 2))

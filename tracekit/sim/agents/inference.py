@@ -1,7 +1,7 @@
-"""The networks as plain arrays: how an agent scores the jobs on offer, compiled, without torch.
+"""The networks as plain arrays: how an agent scores the offered jobs, compiled, without torch.
 
-A network is a kind, the sizes of its layers and one flat array of weights. Scores are worked out for the jobs that are
-there, column by column over jobs: the inner loops run over neighbouring numbers, which processors do several at a time.
+A network is a kind, the sizes of its layers and one flat array of weights. Scores are computed for the jobs that are
+present, column by column over jobs: the inner loops run over contiguous numbers, so the compiler can vectorise them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KINDS = {"kernel": KERNEL, "attention": ATTENTION, "mlp": MLP}
 #: Kernel networks work on jobs in blocks of this many: loops of a known multiple are much faster than odd ones.
 BLOCK = 32
 
-NOT_NUMBERS = "the network's scores are not numbers; the agent is damaged or has diverged"
+NOT_NUMBERS = "the network's scores are NaN; the agent is damaged or its training diverged"
 
 Singles = NDArray[np.float32]
 
@@ -36,7 +36,7 @@ class Net(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room to work in; one for every thread."""
+    """Scratch space; one per thread."""
 
     a: Singles  # (width, most rows)
     b: Singles  # (width, most rows)
@@ -46,7 +46,7 @@ class Scratch(NamedTuple):
 
 
 def no_net() -> Net:
-    """Return a network that is never asked."""
+    """Return an empty network, for where none is used."""
     return Net(KERNEL, np.ones(2, np.int64), np.zeros(2, np.float32), 1)
 
 
@@ -81,7 +81,7 @@ def weights_in(kind: str, sizes: NDArray[np.int64]) -> int:
 def _layer(
     flat: Singles, at: int, wide: int, narrow: int, source: Singles, target: Singles, rows: int, relu: bool
 ) -> int:
-    """Apply one layer to columns: target (narrow, rows) from source (wide, rows); returns where the next one begins."""
+    """Apply one layer to columns: target (narrow, rows) from source (wide, rows); return the next layer's offset."""
     bias = at + wide * narrow
     for o in range(narrow):
         out = target[o]
@@ -99,7 +99,7 @@ def _layer(
 
 @jit
 def _attend(flat: Singles, at: int, width: int, h: Singles, qkv: Singles, row: Singles, rows: int) -> int:
-    """Add to every job's vector what it learns from the others; h (width, rows) changes in place."""
+    """Add to every job's vector its attention over the others; h (width, rows) changes in place."""
     for part in range(3):
         at = _layer(flat, at, width, width, h, qkv[part * width : (part + 1) * width], rows, False)
     scale = np.float32(1.0 / math.sqrt(width))
@@ -142,7 +142,7 @@ def score(net: Net, jobs: Singles, rows: int, skip: bool, scratch: Scratch) -> N
     for f in range(features):
         for r in range(rows):
             b[f, r] = jobs[r, f]
-        for r in range(rows, columns):  # skipping, and jobs that are not there, whose scores nobody looks at
+        for r in range(rows, columns):  # skipping, and empty slots, whose scores are not used
             b[f, r] = np.float32(1.0)
     at = _layer(flat, 0, features, sizes[1], b, a, columns, True)
     if net.kind == ATTENTION:
@@ -193,7 +193,7 @@ def _score_slots(net: Net, jobs: Singles, rows: int, skip: bool, scratch: Scratc
 
 @jit
 def uniform(key: np.uint64, turn: int) -> float:
-    """Return the ``turn``-th number in [0, 1) of a stream: a hash of both, so that no state is kept anywhere.
+    """Return the ``turn``-th number in [0, 1) of a stream: a hash of both, so that no state is kept.
 
     Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014 (the finaliser of SplitMix64).
     """
@@ -206,7 +206,7 @@ def uniform(key: np.uint64, turn: int) -> float:
 
 @jit
 def largest(scores: Singles, count: int) -> int:
-    """Return the place of the largest score, of equals the first; −1 when one is not a number."""
+    """Return the position of the largest score, the first of equal ones; −1 when a score is NaN."""
     best = 0
     for r in range(count):
         if np.isnan(scores[r]):
@@ -218,7 +218,7 @@ def largest(scores: Singles, count: int) -> int:
 
 @jit
 def drawn(scores: Singles, count: int, chance: float) -> int:
-    """Return a place with probability softmax(scores), given a number in [0, 1); −1 when one is not a number."""
+    """Return a position with probability softmax(scores), given a number in [0, 1); −1 when a score is NaN."""
     best = largest(scores, count)
     if best < 0:
         return -1

@@ -1,4 +1,4 @@
-"""How a learning rate or an entropy weight moves from its first to its last value while training goes on."""
+"""How a learning rate or an entropy weight moves from its first to its last value during training."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scheduled(kind: str, first: float, last: float, progress: float, warmup: flo
     if kind == "cosine":
         return round(last + (first - last) * (1 + math.cos(math.pi * left)) / 2, 15)
     if kind == "exponential":
-        floor = max(last, first * 1e-6)  # a geometric path never arrives at zero
+        floor = max(last, first * 1e-6)  # a geometric path never reaches zero
         return first * (floor / first) ** left if first > 0 else 0.0
     raise UnknownName("schedule", kind, ("constant", "linear", "exponential", "cosine"))
 
@@ -39,8 +39,8 @@ def scheduled(kind: str, first: float, last: float, progress: float, warmup: flo
 def adapted(factor: float, kl: float, target: float) -> float:
     """Return the factor on the learning rate after an iteration moved the policy by ``kl``.
 
-    Schulman et al., "Proximal policy optimization algorithms", 2017, section 4, applied to the step's length: twice
-    too far, slower; less than half as far, faster.
+    Schulman et al., "Proximal policy optimization algorithms", 2017, section 4, applied to the learning rate: halved
+    when the policy moved more than twice the target, raised when it moved less than half of it.
 
     >>> adapted(1.0, 0.05, 0.01), adapted(1.0, 0.001, 0.01), adapted(1.0, 0.01, 0.01)
     (0.5, 1.5, 1.0)

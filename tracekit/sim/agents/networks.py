@@ -1,4 +1,4 @@
-"""The networks as torch modules, for training. Every decision brings only the rows that are there.
+"""The networks as torch modules, for training. Every decision has only the rows that are present.
 
 The rows (jobs, for pick-job) of many decisions lie below each other in one matrix (rows, features); ``segment`` says
 which decision a row belongs to. So a decision among three jobs costs three rows, not 128. A network returns one number
@@ -39,14 +39,14 @@ class Decisions:
     segment: Tensor  # (rows,) which decision
     slot: Tensor  # (rows,) which slot; skipping is the slot behind the last
     count: Tensor  # (decisions,) rows of each
-    context: Tensor  # (decisions, critic_inputs) what only the critic is told
+    context: Tensor  # (decisions, critic_inputs) what only the critic sees
 
     def __len__(self) -> int:
         return len(self.count)
 
 
 def layers(*sizes: int, last: bool = False) -> nn.Sequential:
-    """Return linear layers with ReLU between them, and behind the last one too if asked."""
+    """Return linear layers with ReLU between them, and after the last one if requested."""
     made: list[nn.Module] = []
     for wide, narrow in pairwise(sizes):
         made += [nn.Linear(wide, narrow), nn.ReLU()]
@@ -83,7 +83,7 @@ class Chosen:
         return entropy(self.every, self._decisions)
 
     def agreement(self, taken: Tensor) -> Tensor:
-        """Return how many decisions would have taken the same, at their best."""
+        """Return how many decisions would greedily take the same action."""
         best = torch.full((len(self._decisions),), -torch.inf)
         best = best.scatter_reduce(0, self._decisions.segment, self.every, "amax")
         return (self.every[taken] == best).sum()
@@ -119,14 +119,14 @@ DISTRIBUTIONS = {"choice": Chosen, "priorities": Prioritised}
 class Network(nn.Module):
     """What an actor is: rows in, one number for each out. ``__init__(features, slots, hidden)``."""
 
-    sizes: tuple[int, ...]  # what `tracekit.sim.agents.agent` writes down; hidden widths, unless said otherwise
+    sizes: tuple[int, ...]  # what `tracekit.sim.agents.agent` writes down; hidden widths by default
 
     def __init__(self, features: int, slots: int, hidden: tuple[int, ...]) -> None:
         super().__init__()
         self.sizes, self.actions_are = hidden, "choice"
 
     def decide(self, actions_are: str) -> None:
-        """Say what the numbers are parameters of: a choice, or priorities, whose deviation is then learnt too."""
+        """Set what the outputs parametrise: a choice, or priorities with a learnt deviation."""
         self.actions_are = actions_are
         if actions_are == "priorities":
             self.log_deviation = nn.Parameter(torch.full((), -0.5))
@@ -154,10 +154,10 @@ class Network(nn.Module):
         return Choice(numbers)
 
     def start_evenly(self) -> None:
-        """Begin with nearly equal scores, so that everything is tried; a network may have its own way."""
+        """Start with nearly equal scores, so that all choices are explored; a network may override this."""
 
     def soften(self, divisor: float) -> None:
-        """Divide the scores, so that the same choice is best but others are tried; a network may have its own way."""
+        """Divide the scores: the same choice stays best but others are explored; a network may override this."""
 
     def parts(self) -> list[tuple[str, Tensor]]:
         """Return the named weights in the order in which an agent keeps them."""
@@ -169,7 +169,7 @@ class Network(nn.Module):
 
 
 class Critic(nn.Module):
-    """Guesses what a state is worth: a small network on every row, their mean and sum, then another one."""
+    """The critic, which estimates the value of a state: a small network per row, mean and sum, another network."""
 
     def __init__(self, features: int, width: int, inputs: int) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ class _Layered(Network):
         raise NotImplementedError
 
     def start_evenly(self) -> None:
-        """Begin with nearly equal scores: everything is tried."""
+        """Start with nearly equal scores, so that all choices are explored."""
         with torch.no_grad():
             last = self.linears()[-1]
             last.weight *= 0.1
@@ -217,7 +217,7 @@ class _Layered(Network):
         return found
 
     def net(self, flat: NDArray[np.float32]) -> Net | None:
-        """Return the arrays of the compiled forward pass, which knows choices only."""
+        """Return the arrays of the compiled forward pass, which supports choices only."""
         if self.actions_are != "choice":
             return None
         return Net(self.kind, np.array(self.sizes, np.int64), flat, self.features)
@@ -241,7 +241,7 @@ class Kernel(_Layered):
 
 
 class Attention(_Layered):
-    """Jobs look at each other once before they are scored; one head, as wide as the first layer."""
+    """One self-attention layer over the jobs before scoring; one head, as wide as the first layer."""
 
     def __init__(self, features: int, slots: int, hidden: tuple[int, ...]) -> None:
         super().__init__(features, slots, hidden)
@@ -252,7 +252,7 @@ class Attention(_Layered):
         self.body = layers(*hidden, 1)
 
     def forward(self, decisions: Decisions) -> Tensor:
-        """Return the scores, (rows,). Only the table of who looks at whom is as wide as the longest queue in it."""
+        """Return the scores, (rows,). Only the attention matrix is padded to the longest queue."""
         h = self.embed(decisions.rows)
         size, longest, width = len(decisions), int(decisions.count.max()), h.shape[1]
         first = torch.cumsum(decisions.count, 0) - decisions.count
@@ -316,7 +316,7 @@ class ActorCritic(nn.Module):
         self.actor.decide(task.actions_are)
 
     def play_by(self, flat: NDArray[np.float32] | None = None) -> Actor:
-        """Return who decides by the actor's weights, or by others of the same kind."""
+        """Return the decision maker with the actor's weights, or with others of the same shape."""
         net = self.actor.net(self.flat() if flat is None else flat)
         if net is None and flat is not None:
             module = copy.deepcopy(self.actor)

@@ -1,4 +1,4 @@
-"""Playing episodes of pick-job in compiled code: network, environment and what is written down, in one call.
+"""Playing episodes of pick-job in compiled code: network, environment and recording in one call.
 
 What is drawn depends on an episode's own key and on the number of the decision alone.
 """
@@ -19,31 +19,31 @@ from tracekit.sim.policies.formulas import UNICEP, WFP3, formula
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, PickRules
 from tracekit.sim.tasks.pick_job.lanes import step_lane
 
-#: How choices are made: the best one; drawn by chance; as a formula does.
+#: How choices are made: the best one; sampled; as a formula chooses.
 GREEDY, SAMPLE, IMITATE = range(3)
-#: How `play_lane` came to an end: the episode is over; the tape is full; the scores are not numbers; Python is to place
+#: Why `play_lane` returned: the episode is over; the tape is full; the scores are NaN; Python has to place
 #: a job first.
 OVER, FULL, BROKEN, PLACING = range(4)
 
-#: Decisions and rows that a tape has room for before it is copied away.
+#: Decisions and rows that a tape holds before it is copied out.
 TAPE = (4096, 131_072)
 
 Singles = NDArray[np.float32]
 
 
 class Tape(NamedTuple):
-    """Where decisions are written down as they are made, with room for some thousand; one for every thread."""
+    """A record of decisions, with room for some thousands; one per thread."""
 
-    rows: Singles  # (most rows, features) the jobs that were there, and skipping where that was allowed
+    rows: Singles  # (most rows, features) the jobs on offer, and skipping where that was allowed
     size: NDArray[np.int64]  # (most,) rows of a decision
     chosen: NDArray[np.int64]  # (most,) which of them was chosen
     time: NDArray[np.float64]  # (most,) seconds
-    skips: NDArray[np.bool_]  # (most,) does the last row stand for skipping?
+    skips: NDArray[np.bool_]  # (most,) whether the last row is skipping
     used: NDArray[np.int64]  # (2,) decisions and rows in use
 
 
 def blank(decisions: int, rows: int, features: int) -> Tape:
-    """Return an empty tape; none of it is used with room for nothing."""
+    """Return an empty tape; with room for nothing, nothing is recorded."""
     return Tape(
         np.empty((rows, features), np.float32),
         np.empty(decisions, np.int64),
@@ -56,7 +56,7 @@ def blank(decisions: int, rows: int, features: int) -> Tape:
 
 @jit
 def _note(tape: Tape, features: Singles, count: int, skip: bool, place: int, now: float) -> None:
-    """Write a decision down."""
+    """Record a decision."""
     decision, row = tape.used[0], tape.used[1]
     width = features.shape[1]
     for r in range(count):
@@ -77,14 +77,14 @@ class Manner(NamedTuple):
 
     mode: int  # GREEDY, SAMPLE or IMITATE
     key: np.uint64  # of what is drawn
-    code: int  # the formula that is imitated
+    code: int  # the formula to imitate
     as_coded: bool  # waits as RLScheduler counts them in wfp3 and unicep
     procs: int  # of the machine
 
 
 @jit
 def formulas_choice(lanes: LaneArrays, lane: int, manner: Manner) -> int:
-    """Return the slot that a formula would choose, of equals the job submitted first."""
+    """Return the slot that a formula would choose, the earliest submit of equal ones."""
     jobs, now, best, least = lanes.jobs, lanes.state[lane].now, -1, np.inf
     scale = lanes.units[lane] / manner.procs  # units in a processor
     for i in range(lanes.count[lane]):
@@ -110,8 +110,8 @@ def play_lane(
 ) -> int:
     """Play a lane's episode to its end; ``turn`` (1,) is the number of the decision.
 
-    Decisions with a choice are written onto the tape if that has room at all. Returns `OVER`, `FULL` (empty the tape
-    and call again), `BROKEN` when the network's scores are not numbers, or `PLACING` (place the job and call again).
+    Decisions with more than one choice are recorded if the tape has any room. Returns `OVER`, `FULL` (empty the tape
+    and call again), `BROKEN` when the network's scores are NaN, or `PLACING` (place the job and call again).
     """
     keep = len(tape.size) > 0
     while not lanes.done[lane]:
@@ -145,7 +145,7 @@ def play_window(
 ) -> list[tuple[NDArray[Any], ...]]:
     """Play the window in a lane; return pieces of tape: rows, count, chosen, time, skips.
 
-    With a ``key`` by chance, with a ``teacher`` as that formula does, else greedily.
+    With a ``key`` choices are sampled, with a ``teacher`` they follow that formula, else they are greedy.
     """
     task = batch.task
     mode = IMITATE if teacher is not None else GREEDY if key is None else SAMPLE
@@ -168,7 +168,7 @@ def play_window(
 
 
 def _space(net: Net, rows: int, features: int, keep: bool) -> tuple[Scratch, Tape]:
-    """Return room to work in, which each thread keeps for its next window."""
+    """Return scratch space, which each thread keeps for its next window."""
     found = getattr(_OWN, "space", None)
     if found is None or found[0] is not net.flat or found[1] != (rows, features, keep):
         found = _OWN.space = (

@@ -19,15 +19,15 @@ Floats = NDArray[np.float64]
 
 
 class AgentPolicy:
-    """What ``agent:DIR`` stands for. The agent always takes its best choice; switches are those of the simulation."""
+    """The policy ``agent:DIR``. The agent always takes its best choice; switches are those of the simulation."""
 
     def __init__(self, folder: str) -> None:
         self.name = f"agent:{folder}"
         self.agent = Agent.load(folder)
 
     def priority(self, queue: Any, state: Any) -> Floats:
-        """Agents have no values that last a whole pass: they are asked job by job, see `schedule`."""
-        raise TracekitError(f"{self.name} chooses job by job and has no priorities")
+        """Not available: agents choose job by job, see `schedule`."""
+        raise TracekitError(f"{self.name} chooses job by job and has no priority()")
 
     def schedule(self, setup: Setup, /) -> Floats:
         """Return the start of every job, (jobs,)."""
@@ -39,7 +39,7 @@ class AgentPolicy:
 
 
 class _Whole(EpisodeSource):
-    """Jobs that have been prepared already, as the only episode."""
+    """Prepared jobs as the only episode."""
 
     def __init__(self, task: Task, setup: Setup) -> None:
         ready = setup.ready
@@ -52,7 +52,7 @@ class _Whole(EpisodeSource):
         self._only = Episode((0, len(ready.table)), ready, begun, setup.clock, columns)
 
     def episode(self, window: Window) -> Episode:
-        """Return the only episode there is."""
+        """Return the only episode."""
         return self._only
 
     def cost(self, window: Window, start: Floats) -> float:

@@ -1,10 +1,10 @@
-"""Proximal policy optimisation with invalid choices left out: what happens between playing windows and a better policy.
+"""Proximal policy optimisation with masked choices: from played windows to a better policy.
 
 Schulman, Wolski, Dhariwal, Radford & Klimov, "Proximal policy optimization algorithms", 2017; advantages: Schulman et
-al., "High-dimensional continuous control using generalized advantage estimation", ICLR 2016; what is not there is
+al., "High-dimensional continuous control using generalized advantage estimation", ICLR 2016; invalid actions are
 masked: Huang & Ontañón, "A closer look at invalid action masking in policy gradient algorithms", FLAIRS 2022 (here it
-is not even computed). Every draw is keyed by (seed, iteration), so that a resumed training goes on as if nothing had
-happened and no generator's state has to be kept.
+is not even computed). Every draw is keyed by (seed, iteration), so that a resumed training gives the
+same results and no generator's state has to be stored.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from tracekit.sim.tasks.played import Played
 
 Floats = NDArray[np.float64]
 
-#: Normalised advantages beyond this many deviations count as this many: one lost window must not drown the others.
+#: Normalised advantages beyond this many deviations are clipped: one very bad window must not dominate the others.
 _EXTREME = 4.0
-#: A policy that moved by so many nats in one iteration has jumped, not learnt.
+#: A policy that moves by more nats than this in one iteration counts as diverged.
 _JUMP = 20.0
 
 
 class Diverged(TracekitError):
-    """Training left the finite numbers, or the policy jumped away from what it was."""
+    """Raised when values are no longer finite, or the policy changed too much in one iteration."""
 
 
 @jit
@@ -44,7 +44,7 @@ def generalised_advantages(
 ) -> None:
     """Write A(t) = Σ (γλ)^k δ(t+k) with δ(t) = r(t) + γ V(t+1) − V(t) within each window; all (decisions,).
 
-    ``last`` marks the last decision of a window, behind which nothing is left to gain or lose.
+    ``last`` marks the last decision of a window, after which there is no further reward.
     """
     following, carried = 0.0, 0.0
     for t in range(len(reward) - 1, -1, -1):
@@ -64,7 +64,7 @@ class ValueScale:
     seen: float = 0.0  # iterations
 
     def see(self, returns: Floats) -> None:
-        """Take the returns of an iteration into account: a plain mean over the first ones, then one that forgets."""
+        """Update with the returns of an iteration: a plain mean at first, then an exponential one."""
         part = max(1 / (self.seen + 1), 0.05)
         self.mean += part * (float(returns.mean()) - self.mean)
         self.square += part * (float((returns**2).mean()) - self.square)
@@ -124,7 +124,7 @@ class PPO:
                     sums[name] = sums.get(name, 0.0) + number
             kl = float(np.mean(moved))
             if kl > _JUMP:
-                raise Diverged(f"the policy jumped (KL {kl:.3g})")
+                raise Diverged(f"the policy changed too much in one iteration (KL {kl:.3g})")
             if config.target_kl and kl > 1.5 * config.target_kl:
                 stopped = True
                 break
@@ -196,7 +196,9 @@ class PPO:
         policy_loss = -torch.min(ratio * advantage, clipped * advantage).mean()
         spread = found.entropy().mean()
         value_loss = (self.model.critic(decisions) - target).square().mean()
-        loss = policy_loss - bonus * spread + value_loss  # the two networks share nothing: no weight between them
+        loss = (
+            policy_loss - bonus * spread + value_loss
+        )  # the two networks share no weights, so the losses need no relative weight
         self.optimiser.zero_grad()
         loss.backward()
         for part in (self.model.actor, self.model.critic):

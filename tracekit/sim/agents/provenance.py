@@ -1,4 +1,4 @@
-"""Where an agent comes from: the jobs it learnt from, and the versions it was made with."""
+"""Provenance of an agent: the jobs it learnt from, and the versions of software used."""
 
 from __future__ import annotations
 

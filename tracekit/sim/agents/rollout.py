@@ -1,8 +1,8 @@
-"""Playing windows: an agent (or a teacher) decides in many windows side by side, and what happened is written down.
+"""Playing windows: an agent (or a teacher) decides in many windows side by side, and the decisions are recorded.
 
 Where a task has compiled code for it and the network a compiled forward pass, a window is played from end to end by
 one compiled call, without Python's lock; else step by step, slower and with the same outcome. Whatever is drawn depends
-on the window's own key, so neither the number of threads nor the company of other windows changes a result.
+on the window's own key, so neither the number of threads nor the other windows change a result.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Piece = tuple[NDArray[Any], ...]  # rows, count, chosen, time, skips, and action
 
 @dataclass(eq=False)
 class _Window:
-    """What happened in one window: pieces of tape, what it cost, and what was still to come at each decision."""
+    """One played window: pieces of tape, its cost, and the cost still to come at each decision."""
 
     pieces: list[Piece]
     score: float
@@ -44,10 +44,10 @@ def play(
     teacher: Any = None,
     keep: bool = True,
 ) -> Played:
-    """Play windows to their ends, in as many threads as the batch says; with ``keys`` by chance, else greedily.
+    """Play windows to their ends, in the batch's number of threads; with ``keys`` choices are sampled, else greedy.
 
     A ``teacher`` (`tracekit.sim.tasks.base.Task.teacher`: one entry for each window) decides in place of the network.
-    ``keep`` = False writes down scores only.
+    ``keep`` = False records scores only.
     """
     chosen = Actor(actor) if isinstance(actor, Net) else actor or Actor(no_net())
     played: list[_Window] = []
@@ -121,7 +121,7 @@ def _piece(made: list[Any], batch: Batch, vector: bool) -> Piece:
 
 
 def _finished(batch: Batch, lane: int, pieces: list[Piece], keep: bool) -> _Window:
-    """Return what happened in a lane whose window is over."""
+    """Return the record of a lane whose window is over."""
     start, window, task = batch.starts(lane), batch.windows[lane], batch.task
     left = np.empty((0, 2))
     if keep and task.objectives.additive:
@@ -134,7 +134,7 @@ def _finished(batch: Batch, lane: int, pieces: list[Piece], keep: bool) -> _Wind
 
 
 def _joined(played: Sequence[_Window], batch: Batch) -> Played:
-    """Put the windows together."""
+    """Concatenate the windows."""
     pieces = [piece for window in played for piece in window.pieces]
     rows, count, chosen, time, skips, *action = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     made = [sum(len(piece[1]) for piece in window.pieces) for window in played]

@@ -1,10 +1,10 @@
-"""Beginning with a search: for the weights of the features whose sum orders waiting jobs best.
+"""A search for a starting policy: weights of the features whose sum orders waiting jobs best.
 
-A policy that draws its choices one by one hardly ever differs from itself in the same way throughout a window, and a
-window's score is chaotic, so gradients see little of what a steady preference would bring, such as "of two jobs alike
-in area, the one that cannot start at once". A search that changes the weights and plays whole windows greedily sees
-just that: parameters are explored, not actions (Salimans, Ho, Chen, Sidor & Sutskever, "Evolution strategies as a
-scalable alternative to reinforcement learning", 2017). What it finds is what the network then imitates.
+A policy that samples its choices one by one rarely deviates in the same direction throughout a window, and a
+window's score is chaotic, so gradients show little of the effect of a steady preference, such as "of two jobs of equal
+area, the one that cannot start at once". A search that changes the weights and plays whole windows greedily measures
+exactly that: it explores parameters, not actions (Salimans, Ho, Chen, Sidor & Sutskever, "Evolution strategies as a
+scalable alternative to reinforcement learning", 2017). The network then imitates the result.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def search(
 
 
 def _level(cost: Floats) -> float:
-    """Return the mean of the logarithms of costs: a window twice as dear undoes one half as dear.
+    """Return the mean logarithm of costs: doubling and halving the cost cancel out.
 
-    asinh is the logarithm of what is large, and knows costs near and below zero as well.
+    asinh equals the logarithm for large costs and is defined for costs near and below zero.
     """
     return float(np.arcsinh(cost).mean())

@@ -1,4 +1,4 @@
-"""Which windows an agent learns from, which decide when it is good, and which are left to judge it: apart in time."""
+"""Which windows are for training, validation and test: separate in time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Split:
     train: tuple[Span, ...]
     validation: tuple[Span, ...]
     test: tuple[Span, ...] = ()
-    overlap: bool = False  # asked for: the parts are not apart
+    overlap: bool = False  # the parts overlap, on request
 
     def __post_init__(self) -> None:
         pieces = [(span, name) for name in ("train", "validation", "test") for span in getattr(self, name)]
@@ -33,7 +33,9 @@ class Split:
         ordered = sorted(pieces)
         for (one, its), (two, other) in pairwise(ordered):
             if one[1] > two[0]:
-                raise UsageError(f"the parts {its} {one} and {other} {two} overlap; say so if that is meant")
+                raise UsageError(
+                    f"the parts {its} {one} and {other} {two} overlap; set overlap=True if that is intended"
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -42,21 +44,21 @@ class Split:
 
 
 def split(source: EpisodeSource, share: float, *, overlap: bool = False) -> Split:
-    """Cut a trace in time: ``share`` to learn from, half of the rest to validate, the other half to judge.
+    """Split a trace in time: ``share`` for training, half of the rest for validation, the other half for test.
 
-    ``overlap`` takes the whole trace for everything.
+    ``overlap`` uses the whole trace for all three.
     """
     jobs = len(source)
     if overlap:
         whole = ((0, jobs),)
         return Split(whole, whole, whole, overlap=True)
     if not 0 < share < 1:
-        raise UsageError(f"the share of the trace to learn from must lie between 0 and 1, not {share}")
+        raise UsageError(f"the training share must lie between 0 and 1, not {share}")
     rest = (1 - share) / 2
     first, second, third = spans(source.table.submit, (share, rest, rest))
     for name, (begin, end) in (("learn from", first), ("validate on", second)):
         if end - begin < 2:
-            raise TracekitError(f"a trace of {jobs:,} jobs leaves {end - begin} to {name}; it takes a longer one")
+            raise TracekitError(f"a trace of {jobs:,} jobs leaves only {end - begin} for {name}; use a longer trace")
     return Split((first,), (second,), (third,) if third[1] > third[0] else ())
 
 
@@ -68,11 +70,11 @@ def longest(parts: Sequence[Span]) -> int:
 def windows_from(
     source: EpisodeSource, parts: Sequence[Span], count: int, jobs: int, key: Sequence[int]
 ) -> list[Window]:
-    """Draw windows of ``jobs`` jobs (fewer where no piece is that long); those without a usable job are drawn anew."""
+    """Draw windows of ``jobs`` jobs (fewer where no piece is that long); those without a usable job are drawn again."""
     warm = source.task.warm
     jobs = min(jobs, longest(parts) - warm)
     if jobs < 1:
-        raise TracekitError(f"no part of the trace has more than the {warm:,} jobs that warm the machine up")
+        raise TracekitError(f"no part of the trace has more jobs than the {warm:,} of the warm-up")
     found: list[Window] = []
     for turn in range(20):
         seed = int(np.random.SeedSequence([*key, turn]).generate_state(1)[0])
@@ -87,4 +89,4 @@ def windows_from(
     if found:
         return found
     reasons = ", ".join(f"{why}: {number:,}" for why, number in source.rejected.items())
-    raise TracekitError(f"no window of {jobs:,} jobs can be simulated ({reasons}); 'tracekit validate' says more")
+    raise TracekitError(f"no window of {jobs:,} jobs can be simulated ({reasons}); run 'tracekit validate' for details")

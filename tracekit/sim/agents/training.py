@@ -1,4 +1,4 @@
-"""Training an agent: draw windows, play them, learn from them, look how good it is by now, write it down."""
+"""Training an agent: draw windows, play them, learn from them, validate, save."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WINDOWS, _CHOICES, _VALIDATION, _LESSONS, _WEIGHTS = range(10, 15)
 
 @dataclass
 class Status:
-    """How far a training is; what progress lines are made of."""
+    """The progress of a training, for progress lines."""
 
     steps: int  # decisions learnt from
     total: int
@@ -70,8 +70,8 @@ def train(
 
     ``init``: None = from scratch, ``imitate:NAME`` = like a heuristic (``imitate:best`` = like the best one on each
     window), ``agent:DIR`` = from another agent. ``share`` of the trace, in time, is learnt from, half of the rest
-    validates; or ``parts`` says which jobs do. ``resume`` goes on with a training that was interrupted. ``source``
-    tells where the trace comes from (file, sha256). The agent of the best validation is the one that is kept.
+    validates; or ``parts`` gives the jobs of each. ``resume`` continues an interrupted training. ``source``
+    states where the trace comes from (file, sha256). The agent of the best validation is kept.
     """
     try:
         import torch  # noqa: F401
@@ -84,7 +84,7 @@ def train(
 
 
 class NothingToLearn(TracekitError):
-    """A trace in whose windows no two jobs ever wait at once, so that there is nothing to choose."""
+    """Raised when no two jobs ever wait at once in any window, so that there is nothing to choose."""
 
 
 def _quiet(text: str) -> None:
@@ -93,7 +93,7 @@ def _quiet(text: str) -> None:
 
 @dataclass(frozen=True)
 class _Course:
-    """Where a training goes, from where it starts and what it learns from."""
+    """The output of a training, its starting point and its data."""
 
     out: Path
     seed: int
@@ -111,10 +111,10 @@ class _Training:
         self.out, self.seed, self.init = course.out, course.seed, course.init
         self.parts, self.say = course.parts, course.say
         if self.parts.overlap:
-            self.say("training, validation and test windows overlap in time, as asked: scores will flatter the agent")
+            self.say("training, validation and test windows overlap in time, as requested: scores will be optimistic")
         if longest(self.parts.train) - episodes.task.warm < config.jobs:
             self.say(
-                f"windows have {longest(self.parts.train) - episodes.task.warm:,} jobs: the part to learn from is short"
+                f"windows have {longest(self.parts.train) - episodes.task.warm:,} jobs: the training part is short"
             )
         self.source = {"jobs": len(episodes), "jobs_sha256": fingerprint(episodes.table), **course.source}
         self.batch = episodes.task.batch(episodes, lanes=min(config.windows, 256), threads=config.threads or None)
@@ -132,7 +132,9 @@ class _Training:
         from tracekit.sim.agents.ppo import PPO, Diverged
 
         threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # sums in another order would be other sums: same seed, same bytes, on any machine
+        torch.set_num_threads(
+            1
+        )  # the order of sums changes the last bits: one thread gives the same bytes on any machine
         try:
             self.ppo = PPO(self.config, self.episodes.task, self.seed)
             self._look_around()
@@ -160,7 +162,7 @@ class _Training:
             torch.set_num_threads(threads)
 
     def _look_around(self) -> None:
-        """Draw the validation windows and see what heuristics make of them, and of some to learn from."""
+        """Draw the validation windows and score heuristics on them, and on some training windows."""
         config, episodes = self.config, self.episodes
         self.validation = windows_from(
             episodes, self.parts.validation, config.validation_windows, config.jobs, [self.seed, _VALIDATION]
@@ -176,7 +178,7 @@ class _Training:
         self.baseline = Baseline(episodes, base)
 
     def _begin(self) -> None:
-        """Set the weights that training starts from, and validate them: what is learnt must be better."""
+        """Set the weights that training starts from, and validate them: training must improve on them."""
         told: dict[str, float] = {}
         kind, _, name = (self.init or "").partition(":")
         if kind == "imitate":
@@ -194,7 +196,7 @@ class _Training:
         self._write({"iteration": 0, "steps": 0, **told, **self._validated()})
 
     def _imitate(self, name: str | None) -> dict[str, float]:
-        """Teach the actor what a heuristic would choose, or a weighted sum of the features that is searched for."""
+        """Teach the actor the choices of a heuristic, or of a searched weighted sum of the features."""
         from tracekit.sim.agents.imitation import clone, lessons
         from tracekit.sim.agents.search import linear, search
 
@@ -220,7 +222,7 @@ class _Training:
         return told | {f"imitation_{key}": value for key, value in agreed.items()}
 
     def _iterate(self) -> dict[str, float]:
-        """Play windows with the policy as it is, learn from them, and return the line of the log."""
+        """Play windows with the current policy, learn from them, and return the line of the log."""
         config, number = self.config, self.iteration + 1
         windows = windows_from(
             self.episodes, self.parts.train, config.windows, config.jobs, [self.seed, _WINDOWS, number]
@@ -315,7 +317,7 @@ class _Training:
         checkpoint.write(self.out, arrays | {"best": self.best, "average": self.average}, facts)
 
     def _resumed(self, resume: bool, force: bool) -> bool:
-        """Take up the last checkpoint, if that is wanted and there is one."""
+        """Continue from the last checkpoint, if requested and present."""
         found = checkpoint.read(self.out) if resume else None
         if found is None:
             checkpoint.begin(self.out, force=force)
@@ -354,13 +356,13 @@ class _Training:
 
 
 _NOTHING = (
-    "in none of the windows did two jobs wait at once, so there is nothing to learn; take longer windows (jobs), or "
+    "no two jobs ever wait at once in these windows, so there is nothing to learn; use longer windows (jobs), or "
     "raise the load (tracekit scale --load)"
 )
 
 
 def agent_of(ppo: PPO, task: Task, facts: dict[str, Any], flat: NDArray[np.float32] | None = None) -> Agent:
-    """Return the agent that a training stands at; ``flat`` = other weights of the same network."""
+    """Return the current agent of a training; ``flat`` = other weights of the same network."""
     model = ppo.model
     compiled = model.actor.net(model.flat()) is not None
     return Agent(

@@ -35,7 +35,7 @@ def violations(
 ) -> list[Violation]:
     """Check a schedule, (jobs,) each, against the machine's size: the first violation of each kind, or nothing.
 
-    A job holds its processors over [start, end): one that ends at an instant makes room for one that starts then, and
+    A job holds its processors over [start, end): a job may start at the instant at which another ends, and
     a job of no length holds nothing for longer than an instant.
     """
     found: list[Violation] = []
@@ -80,7 +80,7 @@ def over_allocation(start: Floats, end: Floats, procs: Floats, total: float) -> 
 def outage_violation(
     start: Floats, end: Floats, procs: Floats, total: float, outages: Sequence[Outage]
 ) -> Violation | None:
-    """Return the first start for which the outages had left no room; who runs already when one begins may finish."""
+    """Return the first start into an outage without enough processors; jobs that run already may finish."""
     times, away = outage_steps(outages, total)
     if not len(times):
         return None
@@ -107,7 +107,7 @@ def check_result(result: SimResult) -> list[Violation]:
 
 
 def _more_often(job_id: NDArray[np.int64], ids: NDArray[np.int64]) -> bool:
-    """Tell whether any id stands more often in the schedule than in the trace."""
+    """Return whether any id occurs more often in the schedule than in the trace."""
     values, counts = np.unique(job_id, return_counts=True)
     known, there = np.unique(ids, return_counts=True)
     slot = np.minimum(np.searchsorted(known, values), max(len(known) - 1, 0))
@@ -128,7 +128,7 @@ def read_schedule(path: str | Path) -> pd.DataFrame:
             found = pd.read_csv(source)
         except (ValueError, UnicodeDecodeError) as error:
             problem = str(error).rpartition("C error: ")[2]
-            raise FormatError(path, f"is no CSV table: {problem}", hint=_SCHEDULES) from None
+            raise FormatError(path, f"is not a CSV table: {problem}", hint=_SCHEDULES) from None
     missing = [name for name in COLUMNS if name not in found.columns and name != "submit_time"]
     if missing:
         raise FormatError(
@@ -138,7 +138,7 @@ def read_schedule(path: str | Path) -> pd.DataFrame:
         )
     for name in COLUMNS:
         if len(found) and name in found.columns and not pd.api.types.is_numeric_dtype(found[name]):
-            raise FormatError(path, f"column {name} holds something that is no number")
+            raise FormatError(path, f"column {name} has a value that is not a number")
     if found["job_id"].isna().any():
         raise FormatError(path, "column job_id has empty cells")
     if len(found) and (found["job_id"] % 1 != 0).any():
@@ -178,13 +178,13 @@ def check_schedule(
     dependencies: bool = False,
     outages: Sequence[Outage] = (),
 ) -> list[Violation]:
-    """Check a schedule against the trace it is said to be of.
+    """Check a schedule against its trace.
 
     Submit times, sizes and run times count as the trace has them: a job may hold neither fewer processors than it
     requested and was allocated, nor run shorter than it did unless it was cut at its limit. Jobs larger than the
     machine, without size or without run time need not be in the schedule; with ``partial``, no job need be. With
     ``dependencies``, followers count as submitted think_time after their predecessor ended, whatever the trace says;
-    with ``outages``, nobody may start on processors that are away.
+    with ``outages``, no job may start on processors that are out of service.
     """
     if resource is not None and resource not in UNITS:
         raise UnknownName("resource", resource, UNITS)
@@ -192,7 +192,7 @@ def check_schedule(
         raise UsageError(f"--procs must be at least 1, not {procs}")
     total = procs or trace.machine.size(resource)
     if total is None:
-        raise TracekitError("the trace does not say how large its machine is; give --procs N")
+        raise TracekitError("the trace does not state the size of its machine; give --procs N")
     ids = trace.column("job_id")
     order = np.argsort(ids, kind="stable")
     job_id = schedule["job_id"].to_numpy().astype(np.int64)

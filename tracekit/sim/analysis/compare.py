@@ -44,7 +44,7 @@ def mean_interval(values: Sequence[float] | Floats) -> dict[str, float]:
 
 
 def check_count(count: int) -> None:
-    """Refuse fewer than two shaken inputs: one tells nothing about noise."""
+    """Refuse fewer than two shaken inputs: one input cannot show noise."""
     if count < 2:
         raise UsageError(f"--shake needs at least 2 perturbations to tell noise from effect, not {count}")
 
@@ -85,7 +85,7 @@ def compare(names: Sequence[str], values: Mapping[str, Floats]) -> list[dict[str
 def ranking(names: Sequence[str], table: Floats) -> list[tuple[str, str]]:
     """Return (name, how it differs from the next better one) from the best (lowest mean) to the worst.
 
-    ``table`` has shape (len(names), inputs); the first one has nobody to differ from.
+    ``table`` has shape (len(names), inputs); the first one has no better one to differ from.
     """
     order = np.argsort(table.mean(axis=1), kind="stable")
     found = [(names[order[0]], "")]

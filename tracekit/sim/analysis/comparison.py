@@ -86,14 +86,14 @@ class Comparison:
     windows: tuple[Window, ...]
     results: tuple[SimResult, ...]  # by policy × backfilling, and within that by window
     switches: dict[str, Any]
-    notes: tuple[str, ...] = ()  # what one should know before believing the numbers
+    notes: tuple[str, ...] = ()  # caveats to read before the numbers
     differences: Floats = field(default_factory=lambda: np.empty((0, 0)))  # (rows of the table, windows), of mean_bsld
 
     @classmethod
     def of(
         cls, grid: Grid, results: Sequence[SimResult], *, baseline: str | Policy | None = None
     ) -> Comparison:  # fmt: skip
-        """Compare results that are there already; the grid's seed also resamples the windows."""
+        """Compare finished results; the grid's seed also drives the bootstrap over windows."""
         windows = tuple(grid.windows) or ((0, len(grid.jobs)),)
         beside = check_baseline(baseline, [policy for policy, _ in grid.names])
         values = _values(grid.names, windows, results)
@@ -177,7 +177,7 @@ def _values(names: Sequence[tuple[str, str]], windows: Sequence[Window], results
 
 
 def _partners(names: Sequence[tuple[str, str]], baseline: str) -> NDArray[np.intp]:
-    """Return for each row that of the baseline under the same backfilling, or its only row; −1 = neither is there."""
+    """Return for each row that of the baseline under the same backfilling, or its only row; −1 = there is none."""
     rows = {backfill: number for number, (policy, backfill) in enumerate(names) if policy == baseline}
     only = next(iter(rows.values())) if len(rows) == 1 else -1
     return np.array([rows.get(backfill, only) for _, backfill in names], dtype=np.intp)
@@ -187,7 +187,7 @@ def _means(values: Floats) -> Floats:
     """Return the means of rows without their NaN; NaN of a row that has nothing else."""
     there = np.isfinite(values)
     count = there.sum(axis=1)
-    plain = values.mean(axis=1)  # where nothing is missing, to the last bit what numpy says
+    plain = values.mean(axis=1)  # without missing values the result equals numpy's mean to the last bit
     sums: Floats = np.where(there, values, 0.0).sum(axis=1)
     partial = np.divide(sums, count, out=np.full(len(values), np.nan), where=count > 0)
     means: Floats = np.where(count == values.shape[1], plain, partial)
@@ -195,7 +195,7 @@ def _means(values: Floats) -> Floats:
 
 
 def _gaps(values: pd.DataFrame, names: Sequence[tuple[str, str]], windows: int) -> list[str]:
-    """Say which windows have no value, and for whom."""
+    """Return notes on windows without a value, and for which policies."""
     found = []
     for metric, what in (("mean_bsld", "no job to measure"), ("utilization", "no utilisation: they last no time")):
         gap = ~np.isfinite(values[metric].to_numpy(np.float64).reshape(len(names), windows))

@@ -1,13 +1,13 @@
-"""Why did this job wait? A wait taken apart into causes that add up to it, from the schedule as it was recorded.
+"""Why did this job wait? The wait, divided into causes that add up to it, from the recorded schedule.
 
 Over the wait of a job that needs n processors, every moment has one cause, the first of these that holds:
 
 * estimate: with its true run time as its estimate the job would have been running by then;
 * full: jobs that were running before it came leave less than n. Even first in line it could not have started;
-* outage: the same, because part of the machine is away, or will be before the job would end by its estimate;
-* ahead: jobs submitted before it, and started while it waited, hold what it needs;
-* overtaken: jobs submitted after it hold what it needs;
-* held back: n processors are free, but are not given to it: they are kept for somebody whose turn it is.
+* outage: the same, because part of the machine is out of service, or will be before the job's estimated end;
+* ahead: blocked by jobs submitted before it and started while it waited;
+* overtaken: blocked by jobs submitted after it;
+* held back: n processors are free, but are reserved for jobs of higher priority.
 
 Jobs that run at the submit only end, so "full" is one stretch at the beginning: its end is when the job would have
 started if it had been first in line. ahead, overtaken and held back together are the policy's order.
@@ -63,7 +63,7 @@ class Explanation:
     first_in_line: float  # when it would have started if it had been first in line
     jobs_ahead: int  # started while it waited, submitted before it
     jobs_overtaking: int  # started while it waited, submitted after it
-    held_by: list[dict[str, float]]  # who held most of the machine during the wait: job, procs, seconds
+    held_by: list[dict[str, float]]  # jobs that held most of the machine during the wait: job, procs, seconds
     others: list[OtherEstimate] = field(default_factory=list)
     method: str = "replayed"  # or "resimulated": how `others` was found
     after: int | None = None  # the job that had to end before this one was submitted …
@@ -86,7 +86,7 @@ class Explanation:
         return dataclasses.asdict(self) | {"wait": self.wait, "policy_order": self.policy, "text": self.text()}
 
     def text(self) -> str:
-        """Say it to the person who asks, in three or four sentences."""
+        """Return the explanation in three or four sentences."""
         words: str = imported("tracekit.sim.analysis.explain_text:text")(self)
         return words
 
@@ -102,10 +102,10 @@ class Recorded:
     procs: Floats
     total: float
     outages: tuple[Outage, ...] = ()
-    announced: bool = False  # nobody starts who would still hold, by estimates, what an outage takes away
+    announced: bool = False  # planned: no job starts whose estimated end lies inside the outage
 
     def row(self, job: int) -> int:
-        """Return where a job stands; an error when it is not there, or twice."""
+        """Return the row of a job; an error when it is missing or appears twice."""
         rows = np.flatnonzero(self.job_id == job)
         if not len(rows):
             raise TracekitError(f"job {job} is not in the schedule (was it rejected, or outside of the window?)")
@@ -128,7 +128,9 @@ def explain(
     row = recorded.row(job)
     submit, start, procs = float(recorded.submit[row]), float(recorded.start[row]), float(recorded.procs[row])
     if not start >= submit:
-        raise TracekitError(f"job {job} starts at {start:g}, before its submit at {submit:g}: check-schedule says more")
+        raise TracekitError(
+            f"job {job} starts at {start:g}, before its submit at {submit:g}; run check-schedule for details"
+        )
     others = _other_estimates(recorded, row, estimate, run, again)
     exact = min(others[0].start, start) if others else start
     parts, first = _parts(recorded, row, min(max(exact, submit), start), estimate if estimate > 0 else run)
@@ -155,7 +157,7 @@ def explain(
 
 
 def _came_before(recorded: Recorded, row: int) -> NDArray[np.bool_]:
-    """Tell who was submitted before a job; of equals, whoever stands before it in the schedule."""
+    """Return which jobs were submitted before a job; ties go to the earlier row of the schedule."""
     rows = np.arange(len(recorded.submit))
     same = recorded.submit == recorded.submit[row]
     earlier: NDArray[np.bool_] = (recorded.submit < recorded.submit[row]) | (same & (rows < row))
@@ -224,7 +226,7 @@ def _most_away(recorded: Recorded, times: Floats, estimate: float) -> Floats:
 
 
 def _held_by(recorded: Recorded, row: int, most: int = 5) -> list[dict[str, float]]:
-    """Return who held the most processor-seconds of the machine during the wait."""
+    """Return the jobs that held the most processor-seconds of the machine during the wait."""
     seconds = np.minimum(recorded.end, recorded.start[row]) - np.maximum(recorded.start, recorded.submit[row])
     seconds = np.where(np.arange(len(seconds)) == row, 0.0, np.maximum(seconds, 0.0))
     work = seconds * recorded.procs
@@ -260,7 +262,7 @@ def _other_estimates(
 
 
 def hole(recorded: Recorded, row: int, needed: float, estimate: float) -> float:
-    """Return when the job would have fitted without disturbing anybody: the first moment of its wait from which its
+    """Return when the job would have fitted without delaying any other: the first moment of its wait from which its
     processors are free for ``needed`` seconds, but not for ``estimate``; else the start that was.
     """  # noqa: D205
     submit, start, procs = recorded.submit[row], float(recorded.start[row]), recorded.procs[row]

@@ -1,4 +1,4 @@
-"""An explanation in plain sentences, for the person whose job it was."""
+"""An explanation in plain sentences, for the owner of the job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tracekit.sim.analysis.explain import Explanation
 
 
 def duration(seconds: float) -> str:
-    """Say a time in the two largest units.
+    """Return a time in its two largest units.
 
     >>> duration(45), duration(3900), duration(200000), duration(0.5)
     ('45 s', '1 h 5 min', '2 d 7 h', '0.5 s')
@@ -24,7 +24,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(found: Explanation, seconds: float) -> str:
-    """Say a time as a date on the machine's clock, or in seconds where the trace has no calendar."""
+    """Return a time as a date on the machine's clock, or in seconds where the trace has no calendar."""
     if found.epoch is None:
         return f"{seconds:.15g}"
     from datetime import UTC, datetime
@@ -61,12 +61,12 @@ def _dependency(found: Explanation) -> list[str]:
 def _machine(found: Explanation) -> str:
     full, outage = found.parts["full"], found.parts["outage"]
     if full + outage <= 0:
-        return "There was room for it when it came, so the machine itself was not the reason."
+        return "Enough processors were free when it was submitted, so the machine itself was not the reason."
     why = []
     if full > 0:
-        why.append(f"for {duration(full)} the machine was too full of jobs that were running before it came")
+        why.append(f"for {duration(full)} the machine was too full with jobs that were running before it was submitted")
     if outage > 0:
-        why.append(f"for {duration(outage)} part of the machine was away, or about to be")
+        why.append(f"for {duration(outage)} part of the machine was out of service, or about to be")
     line = " and ".join(why)
     if full + outage >= found.wait:
         return f"{line[0].upper()}{line[1:]}, and then it started: it could not have started any earlier."
@@ -78,15 +78,17 @@ def _order(found: Explanation) -> str:
     ahead, overtaken, held = (found.parts[name] for name in ("ahead", "overtaken", "held_back"))
     why = []
     if ahead > 0:
-        why.append(f"for {duration(ahead)} its place was taken by {_jobs(found.jobs_ahead)} submitted before it")
+        why.append(f"for {duration(ahead)} it was blocked by {_jobs(found.jobs_ahead)} submitted before it")
     if overtaken > 0:
         why.append(f"for {duration(overtaken)} by {_jobs(found.jobs_overtaking)} submitted after it")
     if overtaken > 0 and not ahead:
-        why[0] = f"for {duration(overtaken)} its place was taken by {_jobs(found.jobs_overtaking)} submitted after it"
+        why[0] = f"for {duration(overtaken)} it was blocked by {_jobs(found.jobs_overtaking)} submitted after it"
     if held > 0:
         known = found.method == "resimulated" or not found.others
         kept = (
-            "kept for jobs whose turn was earlier" if known else "not given to it (kept for others, or not in service)"
+            "reserved for jobs of higher priority"
+            if known
+            else "not given to it (reserved for other jobs, or out of service)"
         )
         why.append(f"for {duration(held)} enough processors were free, but were {kept}")
     if len(why) < 2:
@@ -104,7 +106,7 @@ def _estimate(found: Explanation) -> str:
             return "Its estimate was no longer than its run, so a better one would have changed nothing."
         return "It had no estimate, so nothing can be said about a better one."
     exact = found.others[0]
-    said = f"it was believed to take {duration(found.estimate)} and took {duration(found.run)}"
+    said = f"it was expected to take {duration(found.estimate)} and took {duration(found.run)}"
     how = "" if found.method == "resimulated" else ", in a gap that stayed open beside all others"
     if found.parts["estimate"] > 0:
         enough = [other for other in found.others if other.earlier == exact.earlier]

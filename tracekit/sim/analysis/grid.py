@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Pair = tuple[str | Policy, str]  # policy and backfilling
 
-#: Jobs of a random window where nobody says how many.
+#: Jobs of a random window by default.
 WINDOW_JOBS = 1024
 
 
@@ -55,7 +55,7 @@ def pairs_of(
 
 
 def windows_of(windows: int | Sequence[Window], jobs: int | None, count: int, seed: int) -> list[Window]:
-    """Return the windows that are meant: those given, or so many random ones of ``jobs`` out of ``count`` jobs."""
+    """Return the windows given, or that number of random windows of ``jobs`` out of ``count`` jobs."""
     if isinstance(windows, (int, np.integer)):
         return random_windows(count, int(windows), WINDOW_JOBS if jobs is None else jobs, seed)
     if jobs is not None:
@@ -105,7 +105,7 @@ class Grid:
         if not any(len(result) for result in results):
             reasons = ", ".join(results[0].rejected) or "it has none"
             raise TracekitError(
-                f"{self.name}: no job can be simulated ({reasons}); 'tracekit validate {self.name}' says more"
+                f"{self.name}: no job can be simulated ({reasons}); run 'tracekit validate {self.name}' for details"
             )
         return results
 
@@ -121,7 +121,7 @@ class Grid:
         return found
 
     def check_folders(self, out: Path) -> None:
-        """Refuse to replace schedules that are there."""
+        """Refuse to replace existing schedules."""
         for folder in self.folders():
             if (out / folder / "schedule.csv").exists():
                 raise OutputError(f"{out / folder / 'schedule.csv'}: exists already; use --force to replace it")
@@ -134,7 +134,7 @@ class Grid:
             try:
                 place.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                raise OutputError(f"{place}: cannot be made: {error.strerror}") from None
+                raise OutputError(f"{place}: cannot be created: {error.strerror}") from None
             with writing(place / "schedule.csv", force=True) as target:
                 result.schedule().to_csv(target, index=False, lineterminator="\n")
             window = self.windows[number % len(self.windows)] if self.windows else None
@@ -143,7 +143,7 @@ class Grid:
         return written
 
     def training_notes(self) -> list[str]:
-        """Say which agents are simulated on jobs that they were trained on."""
+        """Return notes on agents that are simulated on jobs that they were trained on."""
         found = []
         for policy in {name_of(policy): policy for policy, _ in self.pairs}.values():
             agent = getattr(find(policy), "agent", None)

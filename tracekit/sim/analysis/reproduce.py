@@ -1,4 +1,4 @@
-"""Published tables, recomputed with their authors' own meanings; nothing here is tuned to match."""
+"""Published tables, recomputed with their authors' own semantics; nothing here is tuned to match."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def published_for(trace: Trace) -> Published | None:
 
 
 def default_traces() -> list[Path]:
-    """Return the two published traces from the folder of test data, or say how to name another."""
+    """Return the two published traces from the folder of test data; the error names the alternatives."""
     folder = Path(os.environ.get("TRACEKIT_DATA") or Path(__file__).resolve().parents[4] / "shared" / "data")
     found = [path for row in PUBLISHED for path in (folder / "swf" / row.file, folder / row.file) if path.is_file()]
     if not found:
@@ -72,7 +72,7 @@ def default_traces() -> list[Path]:
 
 
 def agrees(cell: dict[str, Any]) -> bool:
-    """Tell whether a cell shows the published numbers to the printed digit."""
+    """Return whether a cell shows the published numbers to the printed digit."""
     return bool(
         f"{cell['bsld']:.2f}" == f"{cell['published']:.2f}"
         and f"{cell['utilization']:.3f}" == f"{cell['published_utilization']:.3f}"
@@ -84,7 +84,7 @@ def rlscheduler(
 ) -> list[dict[str, Any]]:
     """Return the cells of RLScheduler's table for one trace: means over the windows, beside the published numbers.
 
-    ``compat=False`` takes the same windows with our own definitions (decide anew, EASY, true waits) instead.
+    ``compat=False`` takes the same windows with our own definitions (re-plan at every event, EASY, true waits) instead.
     """
     switches = Switches(compat="rlscheduler" if compat else None, procs=procs)
     jobs: Table = extract_jobs(trace, switches.resolved())

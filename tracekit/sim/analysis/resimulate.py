@@ -1,4 +1,4 @@
-"""Schedules read from files, and made again with one estimate changed, where it is known how they were made."""
+"""Schedules read from files, and simulated again with one estimate changed where their switches are known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def recorded_from(schedule: pd.DataFrame, trace: Trace, total: float | None, mad
     """Return a schedule file's contents; submit times missing there come from the trace."""
     size = total or (made.switches.procs if made is not None else None) or trace.machine.size()
     if size is None:
-        raise TracekitError("the trace does not say how large its machine is; give --procs N")
+        raise TracekitError("the trace does not state the size of its machine; give --procs N")
     job_id = schedule["job_id"].to_numpy().astype(np.int64)
     if "submit_time" in schedule.columns:
         submit = schedule["submit_time"].to_numpy(dtype=np.float64)
@@ -42,7 +42,7 @@ def recorded_from(schedule: pd.DataFrame, trace: Trace, total: float | None, mad
 
 @dataclass(frozen=True)
 class Provenance:
-    """How a schedule of ours was made."""
+    """The policy and switches that a schedule was made with."""
 
     policy: str
     backfill: str
@@ -63,11 +63,11 @@ def provenance_of(schedule: str | Path) -> Provenance | None:
             facts["policy"], facts["backfill"], Switches(**switches), None if window is None else tuple(window)
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise FormatError(path, f"does not say how the schedule was made: {error}") from None
+        raise FormatError(path, f"does not state the policy and switches of the schedule: {error}") from None
 
 
 class Resimulation:
-    """A schedule made again, with one job's estimate changed: ``Resimulation(...)(estimate)`` is that job's start."""
+    """A schedule simulated again with one job's estimate changed: ``Resimulation(...)(estimate)`` is its start."""
 
     def __init__(self, made: Provenance, trace: Trace, job: int) -> None:
         from tracekit.sim.jobs import extract_jobs, prepare
@@ -81,7 +81,9 @@ class Resimulation:
         self.ready = prepare(jobs, self.switches)
         rows = np.flatnonzero(self.ready.table.job_id == job)
         if len(rows) != 1:
-            raise TracekitError(f"job {job} cannot be simulated again: it is {len(rows)} times among the trace's jobs")
+            raise TracekitError(
+                f"job {job} cannot be simulated again: it appears {len(rows)} times among the trace's jobs"
+            )
         self.row = int(rows[0])
 
     def _starts(self, estimate: float | None) -> Floats:
@@ -100,11 +102,11 @@ class Resimulation:
 
     @property
     def estimate(self) -> float:
-        """What the scheduler believed of the job."""
+        """The estimate that the scheduler used for the job."""
         return float(self.ready.estimate[self.row])
 
     def agrees(self, recorded: Recorded) -> bool:
-        """Tell whether making the schedule again gives the recorded starts."""
+        """Return whether simulating again gives the recorded starts."""
         ours = pd.Series(self._starts(None), index=self.ready.table.job_id)
         if ours.index.duplicated().any() or len(ours) != len(recorded.job_id):
             return False
@@ -112,7 +114,7 @@ class Resimulation:
 
 
 def _with_predecessor(found: Explanation, recorded: Recorded, trace: Trace, row: int) -> Explanation:
-    """Say which job a dependent one came after, where its submit came about that way."""
+    """Return the job that a dependent job was submitted after, where its submit time came about that way."""
     before, think = trace.column("prev_job")[row], trace.column("think_time")[row]
     ended = recorded.end[recorded.job_id == before] if np.isfinite(before) else np.zeros(0)
     think = float(think) if think > 0 else 0.0
@@ -131,7 +133,7 @@ def explain_file(schedule: str | Path, trace: Trace, job: int, *, procs: int | N
     size = float(trace.sizes()[rows[0]]) if len(rows) else float("nan")
     if size > recorded.total and job not in recorded.job_id:
         raise TracekitError(
-            f"job {job} asks for {size:g} of {recorded.total:g} processors, so it can never start and is not scheduled"
+            f"job {job} asks for {size:g} of {recorded.total:g} processors, so it can never start; it was rejected"
         )
     row = recorded.row(job)
     if not len(rows):

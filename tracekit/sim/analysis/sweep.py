@@ -1,7 +1,7 @@
 """Load–wait curves: the same jobs, arriving faster or slower, under several policies.
 
 Inter-arrival times are scaled (`tracekit.transform.scale_load`), so sizes, run times and the order of arrivals stay as
-they are. Beyond saturation waits grow with the length of the log: such points say where a policy saturates, no more.
+they are. Beyond saturation waits grow with the length of the log: such points only show where a policy saturates.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def sweep(
         for number, (policy, backfill) in enumerate(pairs):
             found = {metric: mean_interval(part[number]) for metric, part in values.items()}
             if np.isnan(found["mean_bsld"]["mean"]):
-                raise UsageError(f"no job is left to measure at load {load:g}: less warm-up, less cool-down, more jobs")
+                raise UsageError(
+                    f"no job is left to measure at load {load:g}: reduce --warmup/--cooldown or use more jobs"
+                )
             rows.append({"load": load, "policy": policy, "backfill": backfill, "runs": len(windows) or shakes, **found})
         tell(f"load {load:g}: {len(pairs) * (len(windows) or shakes):,} simulations")
     return rows

@@ -64,14 +64,14 @@ SCHEMES: Registry[Any] = Registry("kind of policy", {"agent": "tracekit.sim.agen
 
 
 def find(policy: str | Policy) -> BuiltIn | Policy:
-    """Return the policy of a name; an object with ``name`` and ``priority`` is one already.
+    """Return the policy of a name; an object with ``name`` and ``priority`` is returned as it is.
 
     ``module:Class`` or ``module:object`` is one of your own, imported from Python's path.
     """
     if not isinstance(policy, str):
         if isinstance(policy, (BuiltIn, Policy)):
             return policy
-        raise UsageError(f"{policy!r} is no policy: it needs a name and a method priority(queue, state)")
+        raise UsageError(f"{policy!r} is not a policy: it needs a name and a method priority(queue, state)")
     scheme, _, argument = policy.partition(":")
     if scheme in SCHEMES:
         if not argument:
@@ -82,14 +82,14 @@ def find(policy: str | Policy) -> BuiltIn | Policy:
     try:
         made = found() if isinstance(found, type) else found
     except TypeError as error:
-        raise UsageError(f"policy '{policy}' cannot be made without arguments: {error}") from None
+        raise UsageError(f"policy '{policy}' cannot be constructed without arguments: {error}") from None
     if not isinstance(made, (BuiltIn, Policy)):
         raise UsageError(f"policy '{policy}' is {found!r}, which has no name and method priority(queue, state)")
     return made
 
 
 def module_of(policy: str) -> str | None:
-    """Return the module that a policy of one's own comes from, or None for all others.
+    """Return the module of a user-defined policy, or None for all others.
 
     >>> module_of("my_policies:Patient"), module_of("sjf"), module_of("agent:default")
     ('my_policies', None, None)
@@ -99,5 +99,5 @@ def module_of(policy: str) -> str | None:
 
 
 def name_of(policy: str | Policy) -> str:
-    """Return what a policy is called in results: the name that it was asked for by, or its own."""
+    """Return the name of a policy in results: the name it was requested by, or its own."""
     return policy if isinstance(policy, str) else policy.name

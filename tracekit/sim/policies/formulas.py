@@ -27,9 +27,9 @@ SMALLEST, LARGEST, SAF, LAF = (CODES[name] for name in ("smallest", "largest", "
 SRF, LRF, SEXP, LEXP = (CODES[name] for name in ("srf", "lrf", "sexp", "lexp"))
 F1, F2, F3, F4 = (CODES[name] for name in ("f1", "f2", "f3", "f4"))
 WFP3, UNICEP, MULTIFACTOR = (CODES[name] for name in ("wfp3", "unicep", "multifactor"))
-#: From this code on the value changes while a job waits; before it, the order of two jobs is settled at submit.
+#: From this code on the value changes while a job waits; before it, priorities are static.
 FIRST_DYNAMIC = SEXP
-#: The value is given from outside: an order, random numbers, a user's policy.
+#: The value comes from outside: an order, random numbers, a user's policy.
 GIVEN = -1
 
 _ALMOST_ZERO = 0.1  # what a submit time or an estimate of zero or less counts as

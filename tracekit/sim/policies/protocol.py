@@ -1,4 +1,4 @@
-"""What a policy is: the built-in ones are known by name, any other is an object with a ``priority`` method."""
+"""What a policy is: a built-in one has a name, any other is an object with a ``priority`` method."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class BuiltIn:
 
 @dataclass(frozen=True)
 class State:
-    """What a policy may look at. Arrays of shape (jobs,) are indexed by the job numbers that the queue holds.
+    """What a policy may read. Arrays of shape (jobs,) are indexed by the job numbers that the queue holds.
 
-    Do not write into them. ``estimate`` is what the scheduler believes; the true run time is not here. The sizes of
+    Do not write into them. ``estimate`` is the scheduler's estimate; the true run time is not included. The sizes of
     the running jobs and ``free`` add up to ``total``.
     """
 
@@ -44,7 +44,7 @@ class State:
     free: float  # processors
     total: float
     running: NDArray[np.int64]  # (running,) numbers of the jobs that run now, by expected end
-    expected_end: Floats  # (running,) when they end by what backfilling believes, seconds; overdue = now
+    expected_end: Floats  # (running,) their estimated ends as backfilling sees them, seconds; overdue = now
 
     def wait(self, queue: NDArray[np.intp]) -> Floats:
         """Return how long each job of the queue has waited."""
@@ -53,9 +53,9 @@ class State:
 
 @runtime_checkable
 class Policy(Protocol):
-    """A policy of one's own. The smallest value starts first; ties go to the earlier submit.
+    """A user-defined policy. The smallest value starts first; ties go to the earlier submit.
 
-    It is asked in Python at every scheduling pass, so a simulation takes tens of microseconds a job, where a built-in
+    Python calls it at every scheduling pass, so a simulation takes tens of microseconds a job, where a built-in
     policy takes less than one. The passes themselves, with every kind of backfilling, are the same compiled code.
     """
 

@@ -1,4 +1,4 @@
-"""What a scheduler keeps about users: how long their last jobs ran, and how much they have used of late.
+"""What a scheduler records about users: how long their last jobs ran, and their recent usage.
 
 Predictions: Tsafrir, Etsion & Feitelson, "Backfilling using system-generated predictions", IEEE TPDS 18(6), 2007.
 Usage with a half-life: the classic fair-share factor of Slurm's priority/multifactor plug-in.
@@ -52,7 +52,7 @@ class UserAccounts(NamedTuple):
 
 
 def no_accounts() -> UserAccounts:
-    """Return empty accounts, for simulations that look nothing up in them."""
+    """Return empty accounts, for simulations that do not use them."""
     return UserAccounts(
         np.zeros(0, np.int64), np.zeros(0, ACCOUNT), np.zeros(0), Weights(*[0.0] * len(Weights._fields))
     )
@@ -73,7 +73,7 @@ def open_accounts(
 
 @jit_internal
 def predict(accounts: UserAccounts, job: int, requested: float) -> float:
-    """Return the mean run time of the user's last two ended jobs, at most ``requested``, which stands in for none."""
+    """Return the mean run time of the user's last two ended jobs, at most ``requested``; that, if there are none."""
     account = accounts.account[accounts.user[job]]
     if account.ended == 0:
         return requested

@@ -1,8 +1,8 @@
 """What a task is: what an agent decides, what it sees, and what it learns from. `TASKS` has them by name.
 
 A task is a frozen dataclass of plain values that has a ``name`` and is, or behaves like, a `TaskDefaults`. Training,
-playing, evaluating, serving and experiments know tasks by the `Task` protocol alone. The quickest way to one of your
-own is `tracekit.sim.tasks.stepwise`: write an episode as a Python generator that yields questions.
+playing, evaluating, serving and experiments use tasks through the `Task` protocol alone. The quickest way to a task of
+your own is `tracekit.sim.tasks.stepwise`: write an episode as a Python generator that yields questions.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class View(Protocol):
         ...
 
     def columns(self, ready: Prepared, rows: slice | None) -> Any:
-        """Return what is known of an episode's jobs beforehand; ``rows``: they are this slice of the whole trace."""
+        """Return the static features of an episode's jobs; ``rows``: they are this slice of the whole trace."""
         ...
 
 
 class Batch(Protocol):
-    """Many episodes side by side, one per lane. Arrays are written in place; copy what is to outlive the next call.
+    """Many episodes side by side, one per lane. Arrays are written in place; copy what must survive the next call.
 
     ``player`` may name compiled code that plays whole episodes (``"module:function"``, see `tracekit.sim.agents.play`);
     None: episodes are played step by step.
@@ -54,24 +54,22 @@ class Batch(Protocol):
     source: Any  # the EpisodeSource
     lanes: int
     threads: int
-    windows: list[Window]  # (lanes,) what each lane plays
-    features: NDArray[
-        np.float32
-    ]  # (lanes, slots, features) of each row that can be chosen; rows that are not there are 0
-    count: NDArray[np.int64]  # (lanes,) rows that are there: the first ones
+    windows: list[Window]  # (lanes,) episode of each lane
+    features: NDArray[np.float32]  # (lanes, slots, features) of each row that can be chosen; empty rows are 0
+    count: NDArray[np.int64]  # (lanes,) valid rows: the first ones
     mask: NDArray[np.bool_]  # (lanes, actions)
     done: NDArray[np.bool_]  # (lanes,)
     score: Floats  # (lanes,) cost of the finished episode; smaller is better
     player: str | None
 
     def reset(self, lanes: Iterable[int], windows: Iterable[Window]) -> None:
-        """Begin windows in some lanes and run each to its first question."""
+        """Start windows in some lanes and run each to its first question."""
         ...
 
     def step(self, actions: Any) -> tuple[Floats, NDArray[np.bool_]]:
         """Answer the question of every lane that is not done; return rewards, and which lanes are done now.
 
-        Actions are row numbers, (lanes,), or, where the task says so, priorities of the rows, (lanes, slots).
+        Actions are row numbers, (lanes,), or, for tasks with priorities, those of the rows, (lanes, slots).
         """
         ...
 
@@ -86,7 +84,7 @@ class Batch(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A choice to be made: rows of features, one for each thing that can be chosen, and what they stand for."""
+    """A choice to be made: rows of features, one per option, and what they represent."""
 
     rows: NDArray[np.float32]  # (rows, features)
     labels: Sequence[Any] = ()  # (rows,) for answers of the service
@@ -95,16 +93,16 @@ class Question:
 
 
 class Task(Protocol):
-    """What training, playing, evaluating, serving and experiments know of a task."""
+    """What training, playing, evaluating, serving and experiments use of a task."""
 
     name: ClassVar[str]  # such as "pick-job"; goes into agent.json and into requests of the service as ``kind``
     actions_are: ClassVar[str]  # "choice": a row; "priorities": one number per row
-    critic_inputs: ClassVar[int]  # how many numbers the critic is told beside the rows
-    server: ClassVar[str]  # who answers requests of the service, "module:Class"
+    critic_inputs: ClassVar[int]  # how many numbers the critic sees beside the rows
+    server: ClassVar[str]  # the class that answers requests of the service, "module:Class"
 
     @property
     def constants(self) -> Mapping[str, float]:
-        """What features are divided by; taken from the first trace where the task has none."""
+        """Scales of the features; taken from the first trace where the task has none."""
         ...
 
     @property
@@ -119,7 +117,7 @@ class Task(Protocol):
 
     @property
     def switches(self) -> Switches:
-        """How the simulation is to be understood."""
+        """The switches of the simulation."""
         ...
 
     @property
@@ -139,12 +137,12 @@ class Task(Protocol):
 
     @property
     def objective(self) -> str:
-        """What is to be made small, by name."""
+        """The objective to minimise, by name."""
         ...
 
     @property
     def objectives(self) -> Objective:
-        """What is to be made small."""
+        """The objective to minimise."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -171,7 +169,7 @@ class Task(Protocol):
     def rewards(
         self, played: Played, windows: Sequence[Window], baseline: Baseline, *, dense: bool
     ) -> tuple[Floats, NDArray[np.float32]]:
-        """Return the reward of each decision, and what the critic is told of it, (decisions, critic_inputs)."""
+        """Return the reward of each decision, and the critic's inputs, (decisions, critic_inputs)."""
         ...
 
     def teacher(self, batch: Any, windows: Sequence[Window], name: str) -> Any:
@@ -205,7 +203,7 @@ class TaskDefaults:
 
     @property
     def objectives(self) -> Objective:
-        """What is to be made small."""
+        """The objective to minimise."""
         return objective(self.objective)
 
     def to_dict(self) -> dict[str, Any]:
@@ -241,11 +239,11 @@ class TaskDefaults:
         return rewards(played, windows, baseline, dense=dense)
 
     def teacher(self, batch: Any, windows: Sequence[Window], name: str) -> Any:
-        """Refuse: there is nobody to imitate."""
+        """Refuse: the task has no heuristic to imitate."""
         raise UsageError(f"task {self.name} has no heuristic to imitate; leave out --init imitate:{name}")
 
     def question(self, request: Any) -> Question:
-        """Refuse: the task does not say what a request asks."""
+        """Refuse: the task has no method that reads requests."""
         raise UsageError(f"task {self.name} cannot be served: it has no method question(request)")
 
 
@@ -258,13 +256,13 @@ TASKS: Registry[Any] = Registry(
 
 
 def register_task(task: T) -> T:
-    """Make a task known by its name in this process, as an entry point does in every process; a class decorator."""
+    """Register a task by its name in this process, as an entry point does in every process; a class decorator."""
     TASKS.add(task.name, task)  # type: ignore[attr-defined]
     return task
 
 
 def find_task(name: str) -> Any:
-    """Return the class of a task: by its name, or by where it lives, ``module:Class``.
+    """Return the class of a task: by its name, or as ``module:Class``.
 
     Tasks that no installed package offers can be named in the environment, ``TRACEKIT_TASKS=module:Class,…``. The file
     of an agent names its task only: loading one imports nothing that the user has not named.
@@ -281,5 +279,5 @@ def find_task(name: str) -> Any:
 
 
 def task_from_dict(values: Mapping[str, Any]) -> Any:
-    """Return the task that `Task.to_dict` wrote; version 0.1.0 knew one task and did not write its name."""
+    """Return the task that `Task.to_dict` wrote; version 0.1.0 had one task and did not record its name."""
     return find_task(str(values.get("name", "pick-job"))).from_dict(values)

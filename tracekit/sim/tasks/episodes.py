@@ -1,4 +1,4 @@
-"""From a trace to episodes (windows ready to be played), and what a heuristic makes of them on the same engine."""
+"""From a trace to episodes (windows ready to be played), and the scores of heuristics on them, by the same engine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Episode:
     ready: Prepared
     begun: Floats  # (jobs,) starts before the window begins; NaN for all that are still to start
     opening: float  # when it begins; −inf = at the first submit
-    columns: Any  # what the task shows of the jobs
+    columns: Any  # features of the jobs as the task shows them
 
     @property
     def counted(self) -> NDArray[np.bool_]:
@@ -46,10 +46,10 @@ class Episode:
 
 
 class EpisodeSource:
-    """Cuts episodes out of a trace for a task, and scores schedules of them. They are kept, so a second time is free.
+    """Provides episodes of a trace for a task, and scores schedules of them. Episodes and scores are cached.
 
-    Positions are rows of ``table``: the trace's own rows, less what the compatibility mode drops. ``machine`` takes the
-    place of the pool of processors.
+    Positions are rows of ``table``: the trace's own rows, less what the compatibility mode drops. ``machine`` replaces
+    the pool of processors.
     """
 
     def __init__(self, trace: Trace, task: Task, *, machine: MachineModel | None = None, keep: int = 4096) -> None:
@@ -111,14 +111,14 @@ class EpisodeSource:
             ready, rows = rows_of(ready, stays), None
         return Episode(window, ready, begun, opening, self._view.columns(ready, rows))
 
-    # ---- what heuristics make of them --------------------------------------------------------------------------------
+    # ---- scores of heuristics ----------------------------------------------------------------------------------------
 
     def schedule(self, window: Window, policy: str | Policy) -> Floats:
         """Return the starts, (jobs,), that a heuristic gives the window's jobs, by the engine itself."""
         episode = self.episode(window)
         found = find(policy)
         if isinstance(found, BuiltIn) and found.name == "replay":
-            raise UsageError("replay decides nothing; it cannot be compared on windows")
+            raise UsageError("replay repeats the recorded starts; it cannot be compared on windows")
         begun = episode.begun if np.isfinite(episode.opening) else None
         setup = Setup(episode.ready, self.task.backfill, self._switches, self.machine, begun, episode.opening)
         return outcome(setup, found).start
@@ -143,7 +143,7 @@ class EpisodeSource:
         return cost
 
     def policy_cost(self, window: Window, policy: str | Policy) -> float:
-        """Return the cost of a heuristic's schedule of a window; kept for policies given by name."""
+        """Return the cost of a heuristic's schedule of a window; cached for policies given by name."""
         if not isinstance(policy, str):
             return self.cost(window, self.schedule(window, policy))
         key = ((int(window[0]), int(window[1])), policy)
@@ -174,8 +174,8 @@ class EpisodeSource:
     ) -> list[Window]:
         """Return the windows on which a heuristic (the task's base) costs more than ``low`` and less than ``high``.
 
-        RLScheduler's trajectory filter: sjf and 10 … 150. Windows where nothing is to be gained teach nothing, and
-        extreme ones drown the rest. Use it for training only: a filtered test says nothing about the trace.
+        RLScheduler's trajectory filter: sjf and 10 … 150. Windows without room for improvement teach nothing, and
+        extreme ones dominate the rest. Use it for training only: a filtered test set is not representative.
         """
         costs = self.policy_costs(windows, [policy or self.task.base])[:, 0]
         return [window for window, cost in zip(windows, costs, strict=True) if low < cost < high]

@@ -7,7 +7,7 @@ Both are thin wrappers of `tracekit.sim.tasks.pick_job.batch.Batch`; ids are reg
 >>> observation, info = env.reset(seed=1)
 >>> over = False
 >>> while not over:
-...     choice = info["action_mask"].argmax()                    # the first job on offer: first come, first served
+...     choice = info["action_mask"].argmax()                    # the first valid job: first come, first served
 ...     observation, reward, over, _, info = env.step(choice)
 >>> observation.shape, info["score"] == -reward
 ((128, 16), True)
@@ -40,7 +40,7 @@ except ModuleNotFoundError:
     raise MissingExtra("gymnasium", "rl") from None
 
 ID = ids.PICK_JOB
-#: Windows drawn in search of one that the filter lets pass.
+#: Windows drawn in search of one that passes the filter.
 _TRIES = 1000
 
 Actions = NDArray[np.int64]
@@ -72,7 +72,7 @@ class _EpisodeSampler:
             self.source = EpisodeSource(found, task or PickJob(**settings))
         self.windows = None if windows is None else [(int(start), int(count)) for start, count in windows]
         if windows is not None and (span is not None or keep is not None or not windows):
-            raise UsageError("windows must be some, and need neither a span to be drawn from nor a filter")
+            raise UsageError("give at least one window; explicit windows take neither span nor keep")
         self.span = span or (0, len(self.source))
         self.jobs = min(jobs, self.span[1] - self.span[0]) if span is None else jobs
         if windows is None:
@@ -101,7 +101,7 @@ def _spaces(task: PickJob) -> tuple[Any, Any]:
 
 
 def lane_info(batch: Batch, lane: int, mask: NDArray[np.bool_], wrong: bool = False) -> dict[str, Any]:
-    """Return what an environment says about a lane, beside its observation."""
+    """Return the info of a lane, beside its observation."""
     info: dict[str, Any] = {
         "action_mask": mask,
         "window_start": batch.windows[lane][0],
@@ -123,8 +123,8 @@ class PickJobEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not there
     ``windows`` in turn; ``keep`` = (low, high) draws again until the base policy's cost lies between. All other
     arguments are fields of `PickJob`. ``reset(options={"window": (start, jobs)})`` plays that window.
 
-    For tools that know no masks, an action that is not on offer means the first job on offer, and
-    ``info["invalid_action"]`` says so; with ``lenient=False`` it is an error.
+    For tools without action masks, an invalid action is taken as the first valid job, and
+    ``info["invalid_action"]`` is set; with ``lenient=False`` it is an error.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # as gymnasium has it
@@ -151,7 +151,7 @@ class PickJobEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not there
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float32], dict[str, Any]]:
-        """Begin a window; with a seed, the same ones follow as before."""
+        """Start a window; the same seed gives the same sequence of windows."""
         super().reset(seed=seed)
         if seed is not None:
             self._turn = 0
@@ -165,7 +165,7 @@ class PickJobEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not there
         """Choose a job."""
         wrong = not self.batch.done[0] and not self._on_offer(int(action))
         if wrong and not self.lenient:
-            raise UsageError(f"action {int(action)} is not on offer; look at info['action_mask']")
+            raise UsageError(f"action {int(action)} is not valid here; see info['action_mask']")
         reward, done = self.batch.step([0 if wrong else int(action)])
         return self.batch.features[0].copy(), float(reward[0]), bool(done[0]), False, self._info(wrong)
 
@@ -173,7 +173,7 @@ class PickJobEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not there
         return 0 <= action < self.task.actions and bool(self.batch.mask[0, action])
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return which actions are on offer, (actions,), as sb3-contrib's MaskablePPO asks for it."""
+        """Return which actions are valid, (actions,), as sb3-contrib's MaskablePPO expects it."""
         return np.array(self.batch.mask[0])
 
     def _info(self, wrong: bool = False) -> dict[str, Any]:
@@ -184,8 +184,8 @@ class PickJobVectorEnv(VectorEnv):  # type: ignore[misc]
     """Many windows at once, stepped in one compiled call; arguments as of `PickJobEnv`.
 
     The windows of sub-environment i are those of a `PickJobEnv` seeded with seed + i, however many there are. A
-    finished one begins anew at the next step, which ignores its action, or (``autoreset_mode`` SAME_STEP) at once,
-    with what it ended with in ``infos["final_obs"]`` and ``infos["final_info"]``; `metadata` says which. Given
+    finished one is reset at the next step, which ignores its action, or (``autoreset_mode`` SAME_STEP) at once, with
+    its last state in ``infos["final_obs"]`` and ``infos["final_info"]``; `metadata` has the mode. Given
     ``windows`` are dealt out in turn: sub-environment i plays numbers i, i + n, i + 2n …
 
     ``copy=False`` returns the arrays that the next step will write into, which saves time.
@@ -212,7 +212,7 @@ class PickJobVectorEnv(VectorEnv):  # type: ignore[misc]
     ) -> None:
         mode = AutoresetMode(autoreset_mode)
         if mode == AutoresetMode.DISABLED:
-            raise UsageError("PickJob begins finished windows anew: take autoreset_mode NEXT_STEP or SAME_STEP")
+            raise UsageError("PickJob resets finished windows itself: use autoreset_mode NEXT_STEP or SAME_STEP")
         self._episodes = _EpisodeSampler(trace, task, jobs, span, windows, keep, settings)
         self.batch = Batch(self._episodes.source, lanes=num_envs, threads=threads)
         self.task = self.batch.task
@@ -241,7 +241,7 @@ class PickJobVectorEnv(VectorEnv):  # type: ignore[misc]
         return self._observations(), self._infos()
 
     def reseed(self, seeds: Sequence[int | None]) -> None:
-        """Set the seeds of the windows to come, one for each sub-environment; None = go on as before."""
+        """Set the seeds of the windows to come, one for each sub-environment; None = keep the current ones."""
         if len(seeds) != self.num_envs:
             raise UsageError(f"{self.num_envs} sub-environments need as many seeds, not {len(seeds)}")
         for i, each in enumerate(seeds):
@@ -249,7 +249,7 @@ class PickJobVectorEnv(VectorEnv):  # type: ignore[misc]
                 self._rngs[i], self._turns[i] = seeding.np_random(each)[0], 0
 
     def begin(self, lanes: NDArray[np.intp], given: Sequence[Window | None] | None = None) -> None:
-        """Begin windows in some sub-environments: the given ones, or (None) those whose turn it is."""
+        """Begin windows in some sub-environments: the given ones, or (None) the next in turn."""
         windows = []
         for i, window in zip(lanes, given or [None] * len(lanes), strict=True):
             turn = int(self._turns[i]) * self.num_envs + int(i) if self._episodes.windows else int(self._turns[i])
@@ -270,7 +270,7 @@ class PickJobVectorEnv(VectorEnv):  # type: ignore[misc]
         return self._observations(), rewards, ended, np.zeros(self.num_envs, np.bool_), infos
 
     def choose(self, actions: Actions) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Make the choices and begin nothing anew; return rewards, whose window ended now, whose action was wrong."""
+        """Make the choices without resets; return rewards, which windows ended now, and which actions were invalid."""
         before = self.batch.done.copy()
         actions = np.array(actions, dtype=np.int64)
         inside = (actions >= 0) & (actions < self.task.actions)
@@ -278,13 +278,13 @@ class PickJobVectorEnv(VectorEnv):  # type: ignore[misc]
         wrong = ~offered & ~before
         if wrong.any() and not self.lenient:
             i = int(np.flatnonzero(wrong)[0])
-            raise UsageError(f"sub-environment {i}: action {actions[i]} is not on offer; look at infos['action_mask']")
+            raise UsageError(f"sub-environment {i}: action {actions[i]} is not valid here; see infos['action_mask']")
         actions[wrong] = 0
         rewards, done = self.batch.step(actions)
         return rewards, done & ~before, wrong
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return which actions are on offer, (num_envs, actions)."""
+        """Return which actions are valid, (num_envs, actions)."""
         return self.batch.mask.copy()
 
     def _observations(self) -> NDArray[np.float32]:
@@ -311,7 +311,7 @@ class PickJobVectorEnv(VectorEnv):  # type: ignore[misc]
         return found
 
     def _final(self, ended: NDArray[np.bool_]) -> dict[str, Any]:
-        """Return what finished sub-environments ended with, as Gymnasium's own vector environments do."""
+        """Return the last state of finished sub-environments, as Gymnasium's own vector environments do."""
         last = np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(ended):
             last[i] = self.batch.features[i].copy()

@@ -1,8 +1,8 @@
 """The ids under which Gymnasium finds tracekit's environments. Imports nothing heavy: ``import tracekit`` reads it.
 
 ``gymnasium.make("tracekit:tracekit/PickJob-v0")`` imports tracekit and then looks the id up. Gymnasium may come first
-or last, and tracekit must not import it, so ids are registered at once where Gymnasium is there, and otherwise as soon
-as somebody imports it. (Gymnasium 1 reads no entry points of packages.)
+or last, and tracekit must not import it, so ids are registered at once if Gymnasium is loaded, and otherwise as soon
+as it is imported. (Gymnasium 1 reads no entry points of packages.)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENVIRONMENTS: dict[str, tuple[str, str | None]] = {
 
 
 def register(gymnasium: Any) -> None:
-    """Tell Gymnasium, the module, all ids that it does not know yet."""
+    """Register all ids that Gymnasium, the module, does not have yet."""
     for name, (one, many) in ENVIRONMENTS.items():
         if name not in gymnasium.registry:
             gymnasium.register(name, entry_point=one, vector_entry_point=many)
@@ -35,7 +35,7 @@ def offer() -> None:
 
 
 class _Watch:
-    """Looks on while modules are imported (`sys.meta_path`), finds none itself, and acts after Gymnasium's import."""
+    """A finder on `sys.meta_path` that finds nothing itself and acts after Gymnasium's import."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Let the other finders find Gymnasium, and put our loader around theirs."""
@@ -65,7 +65,7 @@ class _Loader:
         return self._real.create_module(spec)
 
     def exec_module(self, module: Any) -> None:
-        """Import Gymnasium, with its own loader in all that it says about itself, and register."""
+        """Import Gymnasium, keep its own loader in the module's attributes, and register."""
         module.__spec__.loader = module.__loader__ = self._real
         self._real.exec_module(module)
         register(module)

@@ -1,8 +1,8 @@
-"""What an agent is to make small: objectives by name, alone or weighted, such as ``bsld`` or ``bsld:0.7,wait:0.3``.
+"""What an agent minimises: objectives by name, alone or weighted, such as ``bsld`` or ``bsld:0.7,wait:0.3``.
 
 Every objective is a cost: smaller is better, a reward is its negative. Utilisation therefore counts negative, as in
-RLScheduler (Zhang et al., SC 2020). The definitions are those of `tracekit.sim.metrics`; what those leave open
-(NaN, infinity) is settled here, because a learner cannot use it.
+RLScheduler (Zhang et al., SC 2020). The definitions are those of `tracekit.sim.metrics`; undefined
+values (NaN, infinity) are replaced here, because a learner cannot use them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """A finished window: what objectives look at. Times in seconds, arrays of shape (jobs,)."""
+    """A finished window, the input of objectives. Times in seconds, arrays of shape (jobs,)."""
 
     submit: Floats
     start: Floats
@@ -52,7 +52,7 @@ def bsld(schedule: Schedule) -> float:
 
 
 def slowdown(schedule: Schedule) -> float:
-    """Mean slowdown; a job shorter than a second counts as one of a second, else its slowdown would be infinite."""
+    """Mean slowdown; a job shorter than one second counts as one second, else its slowdown could be infinite."""
     return float(metrics.slowdown(schedule.wait, np.maximum(schedule.run, 1.0)).mean())
 
 

@@ -1,4 +1,4 @@
-"""What happened in episodes that were played: the decisions, packed, and what followed from them."""
+"""Records of played episodes: the decisions, packed, and their costs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Ints = NDArray[np.int64]
 class Played:
     """Decisions, window after window in the order in which they were made; D decisions on R rows in W windows.
 
-    Decisions without a choice are not kept; what followed from them is counted with the decision before.
+    Decisions without a choice are not kept; their costs count with the decision before.
     """
 
-    rows: NDArray[np.float32]  # (R, features) what there was to choose from, and skipping where that is allowed
+    rows: NDArray[np.float32]  # (R, features) the options, and skipping where that is allowed
     first: Ints  # (D,) a decision's first row …
     count: Ints  # (D,) … and how many it has
     chosen: Ints  # (D,) which of its rows was chosen
@@ -29,8 +29,8 @@ class Played:
     last: NDArray[np.bool_]  # (D,) is it the window's last?
     score: Floats  # (W,) cost of each window; smaller is better
     left: Floats  # (D, 2) what the window cost from then on, and how fast it grew (per second), both per job; empty
-    # where the objective cannot be told by time
-    skips: NDArray[np.bool_]  # (D,) does its last row stand for skipping?
+    # where the objective cannot be divided over time
+    skips: NDArray[np.bool_]  # (D,) whether its last row is skipping
     slots: int
     action: Floats = field(default_factory=lambda: np.empty(0))  # (R,) priorities, where actions are such; else empty
 
@@ -43,8 +43,8 @@ def cost_to_go(
 ) -> tuple[Floats, Floats]:
     """Return what a schedule costs from each of ``times`` on, and how fast it grows then, both summed over jobs.
 
-    What a job waited before is settled. A job that waits costs at a constant rate (for the bounded slowdown
-    1 / max(run, bound), from where its slowdown exceeds 1), so that the whole cost is a broken line.
+    The wait before that time no longer counts. A job that waits costs at a constant rate (for the bounded slowdown
+    1 / max(run, bound), from where its slowdown exceeds 1), so the total cost is piecewise linear.
     """
     bounded, plain, wait, response = objectives.weights()
     total, pace = np.zeros(len(times)), np.zeros(len(times))

@@ -1,13 +1,13 @@
-"""What each decision earned: against a base policy on the same window, at the same time.
+"""The reward of each decision, relative to a base policy on the same window at the same time.
 
-The base policy meets the same arrivals, so what is easy or hard about a window cancels out of the difference. Where
-the objective is a mean over jobs, the difference is told as it grows: the sum of rewards from a decision on is what the
-base policy still had to pay from that moment on, less what the agent still had to pay, in units of the base policy's
-whole cost. All else is earned at the end of the window.
+The base policy meets the same arrivals, so the difficulty of a window cancels out of the difference. Where
+the objective is a mean over jobs, the reward is dense: the sum of rewards from a decision on is the base
+policy's remaining cost from that moment on, less the agent's remaining cost, in units of the base policy's total cost.
+Otherwise the reward comes at the end of the window.
 
-What the critic is told may depend on the base policy's whole schedule, for that is settled whatever the agent does, but
-not on what the agent does later: a baseline that knows the outcome would take the blame out of it. (One exception is
-left: the pace of the cost is that of the moment after the choice, so it hints at the choice itself.)
+The critic's inputs may depend on the base policy's whole schedule, because the agent cannot change it, but not on later
+actions of the agent: a baseline that depends on later actions biases the gradient. (One exception is left: the rate of
+cost is taken just after the choice, so it reveals something of the choice itself.)
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tracekit.sim.windows import Window
 
 Floats = NDArray[np.float64]
 
-#: What the critic, and only the critic, is told of a decision besides its jobs: which part of the base policy's
-#: schedule lies behind it, how many jobs it is about, what the base policy still had to pay and how many jobs waited
-#: there, how fast the cost grew there and here, and the difference.
+#: Inputs of the critic alone, besides the jobs: the elapsed share of the base policy's schedule, the number of jobs,
+#: the base policy's remaining cost and waiting jobs at that time, the rate of cost of base policy and agent, and their
+#: difference.
 CRITIC_INPUTS = 7
 
 
 class Baseline:
-    """A heuristic's schedules of windows, each worked out once."""
+    """A heuristic's schedules of windows, each computed once."""
 
     def __init__(self, source: Any, policy: str) -> None:
         self.source, self.policy = source, policy
@@ -52,7 +52,7 @@ class Baseline:
 def rewards(
     played: Played, windows: Sequence[Window], baseline: Baseline, *, dense: bool
 ) -> tuple[Floats, NDArray[np.float32]]:
-    """Return the reward of each decision, (decisions,), and what the critic is told, (decisions, CRITIC_INPUTS)."""
+    """Return the reward of each decision, (decisions,), and the critic's inputs, (decisions, CRITIC_INPUTS)."""
     reward, context = np.zeros(len(played)), np.zeros((len(played), CRITIC_INPUTS), np.float32)
     dense = dense and len(played.left) == len(played)
     edges = np.searchsorted(played.window, np.arange(len(windows) + 1))

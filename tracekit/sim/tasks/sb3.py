@@ -36,13 +36,13 @@ Infos = list[dict[str, Any]]
 class PickJobVecEnv(VecEnv):  # type: ignore[misc]  # stable-baselines3 is not there when the types are checked
     """Many windows at once; arguments as of `PickJobVectorEnv`, without ``autoreset_mode`` and ``copy``.
 
-    Sub-environment i does what a `PickJobEnv` seeded with seed + i does in a ``DummyVecEnv``: a finished one begins
-    anew at once, with what it ended with in its info (``score``, ``terminal_observation``) and what the new window
-    begins with in ``reset_infos``. Windows end by themselves, so ``TimeLimit.truncated`` is always False.
+    Sub-environment i does what a `PickJobEnv` seeded with seed + i does in a ``DummyVecEnv``: a finished one is
+    reset at once, with its last state in its info (``score``, ``terminal_observation``) and the start of the new
+    window in ``reset_infos``. Windows are never cut off, so ``TimeLimit.truncated`` is always False.
     ``seed(n)`` and ``set_options({"window": (start, jobs)})`` hold for the next `reset`.
 
-    MaskablePPO finds the masks by ``env_method("action_masks")``. Algorithms that know no masks can be used too: an
-    action that is not on offer means the first job on offer, unless ``lenient=False``. Can be pickled.
+    MaskablePPO finds the masks by ``env_method("action_masks")``. Algorithms without masks can be used too: an
+    invalid action is taken as the first valid job, unless ``lenient=False``. Can be pickled.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class PickJobVecEnv(VecEnv):  # type: ignore[misc]  # stable-baselines3 is not t
     ) -> None:
         refused = [name for name in ("autoreset_mode", "copy") if name in settings]
         if refused:
-            raise UsageError(f"stable-baselines3 leaves no choice of {' and '.join(refused)}; leave it out")
+            raise UsageError(f"{' and '.join(refused)} cannot be chosen with stable-baselines3; leave it out")
         self.vector = PickJobVectorEnv(trace, task, num_envs=num_envs, **settings)
         self.batch, self.task = self.vector.batch, self.vector.task
         self._lanes = [_Lane(self.vector, lane) for lane in range(num_envs)]
@@ -76,7 +76,7 @@ class PickJobVecEnv(VecEnv):  # type: ignore[misc]  # stable-baselines3 is not t
         self._actions = actions
 
     def step_wait(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], Infos]:
-        """Choose a job in every sub-environment; return observations, rewards, who is done, infos."""
+        """Choose a job in every sub-environment; return observations, rewards, done, infos."""
         if self.batch.done.any():
             raise UsageError("call reset() before the first step")
         rewards, ended, wrong = self.vector.choose(self._actions)
@@ -91,17 +91,17 @@ class PickJobVecEnv(VecEnv):  # type: ignore[misc]  # stable-baselines3 is not t
         return self._begun(over), rewards.astype(np.float32), ended, infos
 
     def _begun(self, lanes: NDArray[np.intp]) -> NDArray[np.float32]:
-        """Keep what is to be said about windows that have just begun; return the observations of all."""
+        """Keep the infos of windows that have just started; return the observations of all."""
         for i in lanes:
             self.reset_infos[i] = lane_info(self.batch, int(i), self.batch.mask[i].copy())
         return self.batch.features.copy()
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return which actions are on offer, (num_envs, actions)."""
+        """Return which actions are valid, (num_envs, actions)."""
         return self.vector.action_masks()
 
     def close(self) -> None:
-        """End the use of the environment."""
+        """Close the environment."""
         self.vector.close()
 
     # ---- what stable-baselines3 asks single environments for, by name ------------------------------------------------
@@ -114,7 +114,7 @@ class PickJobVecEnv(VecEnv):  # type: ignore[misc]  # stable-baselines3 is not t
         return [getattr(lane, attr_name) for lane in self._chosen(indices)]
 
     def has_attr(self, attr_name: str) -> bool:
-        """Tell whether sub-environments have an attribute."""
+        """Return whether sub-environments have an attribute."""
         return hasattr(self._lanes[0], attr_name)
 
     def set_attr(self, attr_name: str, value: Any, indices: int | Iterable[int] | None = None) -> None:
@@ -128,12 +128,12 @@ class PickJobVecEnv(VecEnv):  # type: ignore[misc]  # stable-baselines3 is not t
         return [getattr(lane, method_name)(*method_args, **method_kwargs) for lane in self._chosen(indices)]
 
     def env_is_wrapped(self, wrapper_class: type, indices: int | Iterable[int] | None = None) -> list[bool]:
-        """Tell whether sub-environments are wrapped: they are not."""
+        """Return whether sub-environments are wrapped: they are not."""
         return [False for _ in self._chosen(indices)]
 
 
 class _Lane:
-    """One sub-environment, as far as it can be asked alone."""
+    """A view of one sub-environment."""
 
     metadata = PickJobEnv.metadata
     render_mode = None
@@ -145,5 +145,5 @@ class _Lane:
         self.observation_space, self.action_space = vector.single_observation_space, vector.single_action_space
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """Return which actions are on offer, (actions,)."""
+        """Return which actions are valid, (actions,)."""
         return np.array(self._vector.batch.mask[self._lane])

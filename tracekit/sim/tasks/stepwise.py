@@ -1,4 +1,4 @@
-"""Tasks written in Python, step by step: an episode is a generator that yields questions and is sent the answers.
+"""Tasks written in Python, step by step: an episode is a generator that yields questions and receives the answers.
 
 Slower than compiled lanes, and a few lines long. The generator drives a simulation, most often by
 `tracekit.sim.engine.session.Session.passes`, and returns the starts of its jobs::
@@ -49,7 +49,7 @@ class StepwiseTask(TaskDefaults):
 
     name: ClassVar[str] = ""
 
-    objective: str = "bsld"  # what is to be made small
+    objective: str = "bsld"  # the objective to minimise
     backfill: str = "easy"
     base: str = "sjf"  # policy that costs are measured against
     warm: int = 0  # jobs before an episode that the machine is warmed up with
@@ -67,7 +67,7 @@ class StepwiseTask(TaskDefaults):
         raise NotImplementedError
 
     def episode(self, setup: Setup, columns: Any) -> Steps:
-        """Yield questions, be sent answers (a row, or priorities of the rows), and return the starts of the jobs."""
+        """Yield questions, receive answers (a row, or priorities of the rows), and return the starts of the jobs."""
         raise NotImplementedError
 
     def batch(self, source: Any, *, lanes: int, threads: int | None = None) -> StepwiseBatch:
@@ -95,7 +95,7 @@ class StepwiseBatch:
         self._now = np.zeros(lanes)
 
     def reset(self, lanes: Iterable[int], windows: Iterable[Window]) -> None:
-        """Begin windows in some lanes and run each to its first question."""
+        """Start windows in some lanes and run each to its first question."""
         for lane, window in zip(lanes, windows, strict=True):
             episode = self.source.episode(window)
             warm = np.isfinite(episode.opening)
@@ -120,7 +120,9 @@ class StepwiseBatch:
             answer = given[lane]
             if self.task.actions_are == "choice":
                 if not 0 <= answer < self.count[lane]:
-                    raise UsageError(f"lane {lane}: action {answer} is not on offer, only {self.count[lane]} rows are")
+                    raise UsageError(
+                        f"lane {lane}: action {answer} is not valid, there are only {self.count[lane]} rows"
+                    )
                 answer = int(answer)
             else:
                 answer = answer[: self.count[lane]]
@@ -130,7 +132,7 @@ class StepwiseBatch:
         return reward, self.done.copy()
 
     def _ask(self, lane: int, answer: Any) -> None:
-        """Send an answer, and write down the next question, or the end."""
+        """Send an answer and record the next question, or the end."""
         steps = self._steps[lane]
         assert steps is not None
         self.features[lane], self.mask[lane], self.count[lane] = 0.0, False, 0
@@ -145,7 +147,7 @@ class StepwiseBatch:
         if question.rows.shape[1:] != self.features.shape[2:] or not 0 < count <= self.task.slots:
             shape = (self.task.slots, len(self.task.feature_names))
             raise UsageError(
-                f"task {self.task.name}: a question has shape {question.rows.shape}, at most {shape} is meant"
+                f"task {self.task.name}: a question has shape {question.rows.shape}, at most {shape} is allowed"
             )
         self.features[lane, :count], self.mask[lane, :count], self.count[lane] = question.rows, True, count
         self._now[lane] = question.now

@@ -46,9 +46,9 @@ Floats = NDArray[np.float64]
 class Batch:
     """Independent windows of one trace, one per lane, stepped in one compiled call on every core.
 
-    The arrays below are allocated once and written in place; copy what is to outlive the next call. The valid slots
-    of a lane are always the first ``count[lane]``, the others are zeros. While a gap is filled under a reservation,
-    only those that may fill it are shown. Every window asks at least once. What a lane does depends on its window
+    The arrays below are allocated once and written in place; copy what must survive the next call. The valid slots
+    of a lane are always the first ``count[lane]``, the others are zeros. While jobs are backfilled under a reservation,
+    only those that may be are shown. Every window asks at least once. What a lane does depends on its window
     and its actions alone, never on the number of lanes or threads.
     """
 
@@ -102,7 +102,7 @@ class Batch:
     # ---- playing -----------------------------------------------------------------------------------------------------
 
     def reset(self, lanes: Iterable[int], windows: Iterable[Window]) -> None:
-        """Begin windows, (first job, number of jobs), in some lanes and run each to its first choice."""
+        """Start windows, (first job, number of jobs), in some lanes and run each to its first choice."""
         log_first_compilation("begin_lanes")
         chosen = np.array(list(lanes), dtype=np.int64)
         episodes = [self.source.episode(window) for window in windows]
@@ -119,7 +119,7 @@ class Batch:
         self.place_jobs(chosen)
 
     def step(self, actions: NDArray[np.int64] | Sequence[int]) -> tuple[Floats, NDArray[np.bool_]]:
-        """Make one choice in every lane that is not done; return rewards (0 where done before), and who is done now."""
+        """Make one choice in every active lane; return rewards (0 where done before), and which are done now."""
         actions = np.ascontiguousarray(actions, dtype=np.int64)
         if actions.shape != (self.lanes,):
             raise UsageError(f"{self.lanes} lanes need as many actions, not an array of shape {actions.shape}")
@@ -128,7 +128,7 @@ class Batch:
         wrong = active & ~skips & ((actions < 0) | (actions >= self.count))
         if wrong.any():
             lane = int(np.flatnonzero(wrong)[0])
-            raise UsageError(f"lane {lane}: action {actions[lane]} is not on offer, only {self.count[lane]} jobs are")
+            raise UsageError(f"lane {lane}: action {actions[lane]} is not valid, there are {self.count[lane]} jobs")
         self._in_parts(actions)
         self.place_jobs(range(self.lanes))
         self.decisions += active
@@ -147,7 +147,7 @@ class Batch:
         return reward, self.done.copy()
 
     def _in_parts(self, actions: NDArray[np.int64]) -> None:
-        """Step all lanes, in as many threads as pay: a thread wants some thirty decisions to be worth its start."""
+        """Step all lanes, in as many threads as pay off: a thread needs some thirty decisions to be worth starting."""
         parts = min(self.threads, self.lanes // 32)
         if parts <= 1:
             step_lanes(self.arrays, self.rules, actions, 0, self.lanes)
@@ -164,7 +164,7 @@ class Batch:
             other.result()
 
     def place_jobs(self, lanes: Iterable[int]) -> None:
-        """Let the machine model place the jobs that some lanes have stopped at, and go on there."""
+        """Have the machine model place the jobs at which some lanes have stopped, and continue there."""
         if not is_asked(self.arrays.capacity):
             return
         state, kind = self.arrays.state, type(self.arrays.capacity)

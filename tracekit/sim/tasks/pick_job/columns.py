@@ -1,4 +1,4 @@
-"""What the task pick-job shows of the jobs of an episode: features that do not change, and who is visible first."""
+"""What the task pick-job shows of the jobs of an episode: static features, and the order of visibility."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tracekit.trace import Trace
 
 
 class JobColumns(NamedTuple):
-    """What is known of an episode's jobs beforehand."""
+    """Static data of an episode's jobs."""
 
     fixed: NDArray[np.float32]  # (jobs, features) those that do not change
     order: NDArray[np.int64]  # (1 or 2, jobs) jobs by the rule(s) of visibility
@@ -38,7 +38,7 @@ class JobView:
         return features.fixed_columns(self.task.feature_names, ready, self.facts, self.task.constants)
 
     def columns(self, ready: Prepared, rows: slice | None) -> JobColumns:
-        """Return what is shown of an episode's jobs; a slice of the whole trace needs no working out."""
+        """Return what is shown of an episode's jobs; a slice of the whole trace needs no computation."""
         if rows is None or self._fixed is None or self._ranks is None:
             return job_columns(self.task, ready, self.facts)
         count = rows.stop - rows.start
@@ -49,7 +49,7 @@ class JobView:
 
 
 def job_columns(task: Any, ready: Prepared, facts: Facts) -> JobColumns:
-    """Work out what is shown of prepared jobs."""
+    """Compute what is shown of prepared jobs."""
     fixed = features.fixed_columns(task.feature_names, ready, facts, task.constants)
     return JobColumns(fixed, visible_orders(ready, task), _users(ready, task))
 
@@ -60,7 +60,7 @@ def visible_orders(ready: Prepared, task: Any) -> NDArray[np.int64]:
     found = np.zeros((len(task.orders), jobs), np.int64)
     if jobs > task.slots:
         for i, name in enumerate(task.orders):
-            given = values_for(name, ready, task.switches.resolved())[1]  # static, or PickJob would not take it
+            given = values_for(name, ready, task.switches.resolved())[1]  # static, PickJob accepts no others
             found[i] = np.arange(jobs) if given is None else np.argsort(given, kind="stable")
     return found
 

@@ -4,7 +4,7 @@ Every feature is a float32 without a unit, about 0 … 1. Features of the machin
 one small network per job sees them too. A time t that has no upper end becomes t/(t + h), 0.5 at the constant h;
 requests and areas, which span six orders of magnitude, are logarithms. Constants are declared in `CONSTANTS` or
 taken from a trace (`constants_of`), and are stored with the task, so an agent sees another trace on the scale it
-learnt on. Empty slots are zeros; which slots are valid is told by a count and a mask, never by a value.
+learnt on. Empty slots are zeros; a count and a mask give the valid slots, never a value.
 
 The features of RLScheduler are those of its class HPCEnv (Zhang et al., SC 2020), bit for bit but for empty slots.
 """
@@ -53,7 +53,7 @@ class Facts:
 
 
 def facts_of(trace: Trace) -> Facts:
-    """Read them from a trace; a label that is a number counts as that number, others by their place in the list."""
+    """Read them from a trace; a label that is a number counts as that number, others by their position in the list."""
 
     def numbers(name: str) -> Floats:
         codes = trace.column(name)
@@ -167,7 +167,7 @@ FIXED: dict[str, Fixed] = {
     "app": _app,
 }
 
-#: Features worked out at every decision; their place in this table is the number that compiled code knows them by.
+#: Features computed at every decision; their position in this table is their number in compiled code.
 CHANGING: dict[str, str] = {
     "wait": "Wait so far: w / (w + short_s).",
     "long-wait": "Wait so far on the long scale: w / (w + long_s).",
@@ -178,10 +178,10 @@ CHANGING: dict[str, str] = {
     "free": "Free processors / the machine's.",
     "queue": "Waiting jobs: q / (q + queue_jobs).",
     "backlog": "Waiting work, Σ r·n / N seconds: b / (b + long_s).",
-    "filling": "1 while gaps before a reservation are filled, 0 while a job is picked.",
-    "spare": "While filling: processors that remain free beside the reserved job / the machine's; else 0.",
-    "shadow": "While filling: time until the reservation, d / (d + short_s); else 0.",
-    "ends-in-time": "While filling: 1 if the job ends, by estimate, before the reservation; else 0.",
+    "filling": "1 while jobs are backfilled before a reservation, 0 while a job is picked.",
+    "spare": "While backfilling: processors that remain free beside the reserved job / the machine's; else 0.",
+    "shadow": "While backfilling: time until the reservation, d / (d + short_s); else 0.",
+    "ends-in-time": "While backfilling: 1 if the job ends, by estimate, before the reservation; else 0.",
     "next-end": "Time until the first running job ends by estimate: d / (d + short_s); 1 if none runs.",
     "user-average": "Mean bounded slowdown of the user's jobs started so far / the worst-off user's; 0 = none yet.",
     "wait-share": "Wait so far / wait_s, at most 1 − 1e−5 (RLScheduler).",
@@ -233,14 +233,14 @@ def features_of(observer: str) -> tuple[str, ...]:
 
 
 def codes_of(features: tuple[str, ...]) -> NDArray[np.int64]:
-    """Return the numbers by which compiled code knows the features, 0 for those that do not change."""
+    """Return the numbers of the features in compiled code, 0 for those that do not change."""
     return np.array([CODES.get(name, 0) for name in features], dtype=np.int64)
 
 
 def fixed_columns(
     features: tuple[str, ...], ready: Prepared, facts: Facts, constants: Mapping[str, float]
 ) -> NDArray[np.float32]:
-    """Return what does not change, (jobs, features); the columns of changing features are 0."""
+    """Return the static features, (jobs, features); the columns of changing features are 0."""
     found = np.zeros((len(ready.table), len(features)), dtype=np.float32)
     for i, name in enumerate(features):
         if name in FIXED:

@@ -31,7 +31,7 @@ _CAN_START = CODES["can-start"]
 
 @jit_internal
 def observe_lane(lanes: LaneArrays, rules: PickRules, lane: int) -> None:
-    """Write features and mask of the choices on offer in a lane; a finished lane has none."""
+    """Write features and mask of the valid choices in a lane; a finished lane has none."""
     count, question, sim = lanes.count[lane], lanes.question[lane], simulation_of(lanes, rules, lane)
     out, mask, visible, fixed = lanes.features[lane], lanes.mask[lane], lanes.visible[lane], lanes.fixed[lane]
     waits, able, submit, now = lanes.waits[lane], lanes.able[lane], sim.jobs.submit, sim.state[0].now

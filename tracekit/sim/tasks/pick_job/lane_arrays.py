@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: What is asked in a lane, and what has come of it.
+#: The question of a lane, and its outcome so far.
 QUESTION = np.dtype(
     [
         ("asked", np.int64),  # choices asked for so far
         ("filled", np.int64),  # slots that the features of the last choice filled
-        ("may_skip", np.bool_),  # whether doing nothing is on offer
+        ("may_skip", np.bool_),  # whether doing nothing is allowed
         ("drawn", np.int64),  # how often the rule of visibility was needed
         ("cost", np.float64),  # cost of the jobs started since the last choice, by additive objectives
         ("counted", np.float64),  # jobs that count in the cost
@@ -62,13 +62,13 @@ class LaneArrays(NamedTuple):
     scratch: Any  # (L, …) each, a third capacity for what an observer tries out
     running: Running  # (L, M) each
     queue: Queue  # (L, J) each
-    # how each episode begins
+    # the start of each episode
     opening: Floats  # (L,) when; −inf = at the first submit
     begun: Ints  # (L, J) jobs that run by then, by start …
     begun_count: Ints  # (L,) … and how many
     # what the observer needs
     fixed: NDArray[np.float32]  # (L, J, F) features that do not change
-    order: Ints  # (L, 2, J) jobs by the rule(s) that decide who is visible
+    order: Ints  # (L, 2, J) jobs by the rule(s) of visibility
     mark: Ints  # (L, J) scratch
     stair: Ints  # (L, M + 1) scratch
     waits: Floats  # (L, S) scratch: of the jobs in the slots …
@@ -89,7 +89,7 @@ class LaneArrays(NamedTuple):
 
 @jit_merged
 def simulation_of(lanes: LaneArrays, rules: PickRules, lane: int) -> Simulation:
-    """Return the simulation of a lane. Views only, so this costs next to nothing."""
+    """Return the simulation of a lane. Views only, so this is cheap."""
     n, jobs, running, queue = lanes.length[lane], lanes.jobs, lanes.running, lanes.queue
     return Simulation(
         rules.engine,
@@ -110,7 +110,7 @@ def simulation_of(lanes: LaneArrays, rules: PickRules, lane: int) -> Simulation:
     )
 
 
-# ---- made and filled from Python -------------------------------------------------------------------------------------
+# ---- allocated and filled from Python --------------------------------------------------------------------------------
 
 
 def rules_of(task: PickJob) -> PickRules:
@@ -125,7 +125,7 @@ def allocate(
 ) -> LaneArrays:
     """Make the arrays of all lanes with room for ``jobs`` on machines of ``units``.
 
-    With ``before``, go on with what its lanes hold.
+    With ``before``, its lanes' contents are kept.
     """
     names = task.feature_names
     most, width = machine.most_running(jobs, units), len(names)

@@ -1,11 +1,11 @@
-"""The compiled part of the environment: many episodes side by side, each stopped where a job is to be chosen.
+"""The compiled part of the environment: many episodes side by side, each stopped where a job has to be chosen.
 
 A *lane* is one simulation. `proceed` makes a choice and runs to the next one by the engine's own event loop and pass,
-and writes down which jobs may be chosen there. It says nothing about *which* job is best; everything else (events,
+and records which jobs may be chosen there. It does not decide *which* job is best; everything else (events,
 reservations, backfilling) is the code that the heuristics run on.
 
-All functions take `LaneArrays`, with one row per lane, and a lane's number, so that compiled code of others (a network,
-a rollout) can call them as well::
+All functions take `LaneArrays`, with one row per lane, and a lane's number, so that other compiled code (a network,
+a rollout) can call them too::
 
     @jit
     def rollout(lanes, rules, lane, ...):
@@ -44,7 +44,7 @@ from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, PickRules, simul
 
 @jit_internal
 def _open(lanes: LaneArrays, rules: PickRules, lane: int) -> None:
-    """Put a lane to where its episode begins."""
+    """Reset a lane to the start of its episode."""
     sim = simulation_of(lanes, rules, lane)
     state, question, tally = lanes.state[lane], lanes.question[lane], sim.running.tally[0]
     clear(sim.capacity)
@@ -75,7 +75,7 @@ def ask_lane(lanes: LaneArrays, rules: PickRules, lane: int) -> None:
 
 @jit_internal
 def chosen_job(lanes: LaneArrays, rules: PickRules, lane: int, action: int) -> int:
-    """Return the job that an action means; −1 = do nothing until the next event; −2 = it is not on offer."""
+    """Return the job that an action means; −1 = do nothing until the next event; −2 = the action is invalid."""
     if 0 <= action < lanes.count[lane]:
         return int(lanes.visible[lane, action])
     return -1 if action == rules.slots and lanes.question[lane].may_skip else -2
@@ -85,7 +85,7 @@ def chosen_job(lanes: LaneArrays, rules: PickRules, lane: int, action: int) -> i
 def proceed(lanes: LaneArrays, rules: PickRules, lane: int, job: int) -> None:
     """Choose a job (−1: none until the next event) and run to the next choice, or to the end; forced ones are made.
 
-    Returns early where Python is to place a job first (``state.placing``): call again with that job.
+    Returns early where Python has to place a job first (``state.placing``): call again with that job.
     """
     sim = simulation_of(lanes, rules, lane)
     state, question, engine = sim.state[0], lanes.question[lane], rules.engine
@@ -107,7 +107,7 @@ def proceed(lanes: LaneArrays, rules: PickRules, lane: int, job: int) -> None:
                 lanes.count[lane] = 0
                 lanes.done[lane] = True
                 return
-            if engine.commit and state.blocked != NO_JOB:  # nothing to choose: the pick of before is tried again
+            if engine.commit and state.blocked != NO_JOB:  # nothing to choose: the earlier pick is tried again
                 if engine.backfill != NONE or fits(sim.capacity, state.blocked):
                     job = state.blocked
                 else:
@@ -132,7 +132,7 @@ def proceed(lanes: LaneArrays, rules: PickRules, lane: int, job: int) -> None:
 
 @jit_merged
 def _choose(sim: Simulation, job: int) -> bool:
-    """Let a chosen job have its turn; return False where Python is to place a job before things go on."""
+    """Start or reserve the chosen job; return False where Python has to place a job first."""
     state, backfill = sim.state[0], sim.rules.backfill
     if state.phase == FILLING and backfill == EASY:
         return fill(sim, (), job)
@@ -141,7 +141,7 @@ def _choose(sim: Simulation, job: int) -> bool:
         if outcome == ASKED:
             return False
         state.phase = PICKING if outcome == STARTED else BETWEEN if backfill == NONE else FILLING
-    if state.phase == FILLING and backfill != EASY:  # these rules fill gaps by themselves
+    if state.phase == FILLING and backfill != EASY:  # under these rules backfilling is automatic
         if fill_gaps(sim, ()) != NO_JOB:
             return False
         state.phase = BETWEEN
@@ -150,7 +150,7 @@ def _choose(sim: Simulation, job: int) -> bool:
 
 @jit_merged
 def _account(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation) -> None:
-    """Write down what the jobs that just started have cost, and take them out of the queue."""
+    """Record the cost of the jobs that just started, and remove them from the queue."""
     by_user, jobs, queue, question = lanes.by_user[lane], sim.jobs, sim.queue, lanes.question[lane]
     for i in range(queue.length[0]):
         job = queue.job[i]
@@ -167,7 +167,7 @@ def _account(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation) ->
 def _show(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation) -> int:
     """Write which jobs may be chosen into ``visible``, by submit time, or by the rule where there are too many.
 
-    To be picked: every waiting job. To fill a gap: every job that is not in the way. Returns how many.
+    To pick: every waiting job. To backfill: every job that does not delay the reservation. Returns how many.
     """
     visible, queue, state = lanes.visible[lane], sim.queue, sim.state[0]
     filling, found = state.phase == FILLING, 0
@@ -224,11 +224,11 @@ def _show_some(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation) 
 
 @jit_internal
 def step_lane(lanes: LaneArrays, rules: PickRules, lane: int, action: int) -> bool:
-    """Make one choice, run to the next one and observe it; False: the action was not on offer, nothing happened.
+    """Make one choice, run to the next one and observe it; False: the action was invalid, nothing changed.
 
-    Afterwards ``lanes.done[lane]`` tells whether the episode is over, ``lanes.question[lane].cost`` what the jobs that
-    started since the last choice have cost, by additive objectives (forced starts before the first choice count in
-    the first step). Where ``lanes.state[lane].placing`` is a job, it is to be placed before `go_on`.
+    Afterwards ``lanes.done[lane]`` is whether the episode is over, ``lanes.question[lane].cost`` the cost of the jobs
+    that started since the last choice, by additive objectives (forced starts before the first choice count in
+    the first step). Where ``lanes.state[lane].placing`` is a job, it must be placed before `go_on`.
     """
     job = chosen_job(lanes, rules, lane, action)
     if job < -1:
@@ -242,7 +242,7 @@ def step_lane(lanes: LaneArrays, rules: PickRules, lane: int, action: int) -> bo
 
 @jit
 def step_lanes(lanes: LaneArrays, rules: PickRules, actions: NDArray[np.int64], first: int, last: int) -> None:
-    """Step the lanes [first, last) that are not done; their actions must be on offer."""
+    """Step the lanes [first, last) that are not done; their actions must be valid."""
     for lane in range(first, last):
         if not lanes.done[lane]:
             step_lane(lanes, rules, lane, actions[lane])
@@ -259,7 +259,7 @@ def begin_lanes(lanes: LaneArrays, rules: PickRules, chosen: NDArray[np.int64]) 
 
 @jit
 def go_on(lanes: LaneArrays, rules: PickRules, lane: int) -> None:
-    """Go on in a lane whose job Python has placed."""
+    """Continue a lane whose job Python has placed."""
     proceed(lanes, rules, lane, lanes.state[lane].placed)
     observe_lane(lanes, rules, lane)
 

@@ -1,8 +1,8 @@
 """The settings of the task pick-job: which waiting job comes next.
 
-An agent is shown up to 128 waiting jobs and picks one. By default the machine decides anew at every event with EASY
+An agent is shown up to 128 waiting jobs and picks one. By default the machine re-plans at every event with EASY
 backfilling: a picked job that fits starts, and the agent is asked again at the same instant; one that does not fit
-gets the reservation, and the agent is asked which of the jobs that are not in its way shall fill the gap, until none
+gets the reservation, and the agent is asked which of the jobs that do not delay it is backfilled, until none
 is left. With ``commit`` a pick blocks until it starts, as in RLScheduler (Zhang et al., SC 2020). An agent that picks
 what a heuristic would pick makes the schedule that `tracekit.simulate` makes with the heuristic, start by start.
 """
@@ -36,7 +36,7 @@ REWARDS = ("final", "relative", "dense")
 #: Heuristics that can be imitated: formulas of one job. What ``imitate:best`` chooses from, window by window.
 TEACHERS = tuple(name for name, code in formulas.CODES.items() if code != formulas.MULTIFACTOR)
 GOOD_TEACHERS = ("fcfs", "sjf", "smallest", "saf", "srf", "wfp3", "unicep", "f1", "f2", "f3", "f4")
-#: Rules of visibility that draw from two orders in turn; any policy whose order is settled at submit is one as well.
+#: Rules of visibility that draw from two orders in turn; any policy with static priorities is one too.
 ALTERNATING = {"sjf-smallest": ("sjf", "smallest")}
 
 
@@ -49,9 +49,11 @@ class PickJob(TaskDefaults):
 
     slots: int = 128  # jobs that can be shown
     observer: str = "default"  # what is shown of each: a name of `features.OBSERVERS`, or features with commas
-    visible: str = "fcfs"  # who is shown when more wait: a policy settled at submit, or sjf-smallest (RLScheduler)
+    visible: str = (
+        "fcfs"  # which jobs are shown when more wait: a policy with static priorities, or sjf-smallest (RLScheduler)
+    )
     backfill: str = "easy"  # none, easy, easy-sjf or rlscheduler; in compatibility mode easy means rlscheduler
-    commit: bool = False  # a pick blocks until it starts; else decide anew at every event
+    commit: bool = False  # a pick blocks until it starts; else re-plan at every event
     skip: bool = False  # one more action, the last: do nothing until the next event
     ask_forced: bool = False  # ask also where there is only one choice
     objective: str = "bsld"  # a name of `objectives.OBJECTIVES`, or several with weights: bsld:0.7,wait:0.3
@@ -67,17 +69,19 @@ class PickJob(TaskDefaults):
         object.__setattr__(self, "switches", dataclasses.replace(self.switches, commit=self.commit))
         object.__setattr__(self, "backfill", backfill_for(self.backfill, self.switches))
         if self.backfill not in BACKFILLS:
-            raise UsageError(f"PickJob knows no backfilling '{self.backfill}'; take {', '.join(BACKFILLS)}")
+            raise UsageError(f"PickJob does not support backfilling '{self.backfill}'; use {', '.join(BACKFILLS)}")
         if self.switches.dynamic:
-            raise UsageError("PickJob knows no dependencies, outages or predictions; leave these switches out")
+            raise UsageError("PickJob does not support dependencies, outages or predictions; leave these switches out")
         if any(parse_cut(cut) != (0.0, 0.0) for cut in (self.switches.warmup, self.switches.cooldown)):
             raise UsageError("PickJob scores every job of a window: no warmup, no cooldown ('warm' fills the machine)")
         if estimate_of(self.switches.estimates)[0] == "last-two":
-            raise UsageError("PickJob knows no estimates 'last-two'; take requested, actual, factor:F or noisy:SIGMA")
+            raise UsageError(
+                "PickJob does not support estimates 'last-two'; use requested, actual, factor:F or noisy:SIGMA"
+            )
         if self.slots < 1:
             raise UsageError(f"an agent must be shown at least one job, not {self.slots}")
         if self.warm < 0:
-            raise UsageError(f"the jobs of a warm start cannot be {self.warm}")
+            raise UsageError(f"warm (jobs of the warm start) must be 0 or more, not {self.warm}")
         if self.reward not in REWARDS:
             raise UnknownName("reward", self.reward, REWARDS)
         features.features_of(self.observer)
@@ -101,7 +105,7 @@ class PickJob(TaskDefaults):
 
     @property
     def orders(self) -> tuple[str, ...]:
-        """The one or two orders that visible jobs are drawn from."""
+        """The one or two orders that visible jobs are taken from."""
         return ALTERNATING.get(self.visible, (self.visible,))
 
     @property
