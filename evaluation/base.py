@@ -69,7 +69,7 @@ class Setting:
 
     @property
     def draws(self) -> int:
-        """Return how often stretches or windows are drawn anew where a metric makes its own interval."""
+        """Return how many bootstrap draws a metric makes for its own interval."""
         return 40 if self.quick else 100
 
     @property
@@ -101,7 +101,7 @@ class Metric(Protocol):
 
 
 class Quantity:
-    """A number that every trace has by itself; the real and the synthetic one stand side by side."""
+    """A property of a single trace; the real and the synthetic value are shown side by side."""
 
     name: ClassVar[str]
     family: ClassVar[str]

@@ -21,7 +21,7 @@ from evaluation.view import Floats, View
 
 FOLDS = 5
 WINDOW = 5
-_BLOCKS = 40  # stretches of each trace that are drawn anew for the interval
+_BLOCKS = 40  # blocks of each trace that are resampled for the interval
 
 
 def job_features(view: View, numbers: list[str], labels: list[str]) -> Floats:
@@ -31,7 +31,7 @@ def job_features(view: View, numbers: list[str], labels: list[str]) -> Floats:
 
 
 def familiar(real: View, synth: View, labels: list[str]) -> list[str]:
-    """Leave out labels that the synthetic trace has renamed: names are opaque, so new ones are no sign of bad data."""
+    """Leave out labels that the synthetic trace has renamed: names are opaque, so new ones are not a fault."""
     return [
         label
         for label in labels
@@ -102,7 +102,7 @@ def equal_rows(table: Floats) -> NDArray[np.intp]:
 def _auc(
     tables: tuple[Floats, Floats], folds: NDArray[np.intp], setting: Setting, rng: np.random.Generator, note: str
 ) -> Score:
-    """Return the cross-validated AUC with an interval from drawing stretches of both traces anew."""
+    """Return the cross-validated AUC with an interval from resampling blocks of both traces."""
     table = np.vstack(tables)
     truth = np.arange(len(table)) >= len(tables[0])
     scores = cross_validated(table, truth, folds, setting.trees, int(rng.integers(2**31)))
@@ -127,7 +127,7 @@ class JobDetection:
 
     name: ClassVar[str] = "c2st"
     family: ClassVar[str] = "joint"
-    unit: ClassVar[str] = "AUC, 0.5 = cannot tell"
+    unit: ClassVar[str] = "AUC, 0.5 = indistinguishable"
     resampled: ClassVar[bool] = False
 
     def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
@@ -156,7 +156,7 @@ class WindowDetection:
 
     name: ClassVar[str] = "c2st_window"
     family: ClassVar[str] = "time"
-    unit: ClassVar[str] = "AUC, 0.5 = cannot tell"
+    unit: ClassVar[str] = "AUC, 0.5 = indistinguishable"
     resampled: ClassVar[bool] = False
 
     def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:

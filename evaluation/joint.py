@@ -47,7 +47,7 @@ def _correlations(table: Floats) -> Matrix:
 
 
 def pearson(view: View, names: list[str]) -> Matrix:
-    """Return Pearson correlations of the columns as they stand."""
+    """Return Pearson correlations of the columns as they are."""
     return _correlations(np.column_stack([view.numbers[name] for name in names]))
 
 

@@ -1,4 +1,4 @@
-"""Marginal fidelity: each column of the jobs by itself, whatever the order of the jobs and whatever stands beside it.
+"""Marginal fidelity: each column of the jobs by itself, regardless of the order of jobs and of other columns.
 
 Wasserstein is scipy's. SDMetrics has KS and total variation too, but it cannot be a base dependency, because it brings
 the BUSL-licensed copulas with it; tests compare ours with scipy's and, where it is installed, with SDMetrics.
@@ -93,7 +93,7 @@ class KolmogorovSmirnov:
 
 
 def _unknown(real: View, synth: View, name: str) -> str:
-    """Say how many values are unknown where the two traces differ in that."""
+    """Return a note on the share of unknown values where the two traces differ."""
     shares = [1 - len(view.known(name)) / max(len(view), 1) for view in (real, synth)]
     if abs(shares[0] - shares[1]) < 0.01:
         return ""
@@ -193,7 +193,7 @@ class Unseen:
 
 
 class UserShares:
-    """user_shares.tv: total variation of the users' shares of jobs, busiest first, whoever they are."""
+    """user_shares.tv: total variation of the users' shares of jobs, busiest first, regardless of names."""
 
     name: ClassVar[str] = "user_shares"
     family: ClassVar[str] = "marginal"

@@ -33,7 +33,7 @@ class Scoring:
 
     @property
     def cheap(self) -> list[Metric]:
-        """The metrics that are worked out anew for every draw."""
+        """The metrics that are recomputed for every draw."""
         return [metric for metric in self.metrics if metric.resampled]
 
     def merged(self, metrics: Iterable[Metric], real: View, synth: View) -> dict[str, Score]:
@@ -54,7 +54,7 @@ class Floor:
     note: str = ""
 
     def holds(self, score: Score) -> bool | None:
-        """Tell whether a score is no worse than what two halves of the real trace show; None where nobody can tell."""
+        """Return whether a score is no worse than what two halves of the real trace show; None where unknown."""
         if np.isnan(score.value) or np.isnan(self.low) or np.isnan(self.high):
             return None
         if score.better == "lower":
@@ -90,7 +90,7 @@ def _own_range(score: Score, whole: float, spread: float) -> tuple[float, float]
 
 
 def noise_floor(scoring: Scoring, real: View, times: int, rng: np.random.Generator) -> tuple[dict[str, Floor], str]:
-    """Score real odd weeks against real even weeks and say how it was cut; a step is a metric, or one of the draws."""
+    """Score real odd weeks against real even weeks, with a note on the split; a step is a metric or a draw."""
     blocks, odd, even, how = halves(real)
     sizes = np.diff(blocks.edges)
     if min(sizes[odd].sum(), sizes[even].sum()) < FEWEST_JOBS:
@@ -146,7 +146,7 @@ def with_intervals(
     times: int,
     rng: np.random.Generator,
 ) -> dict[str, Score]:
-    """Return the scores with intervals from drawing the synthetic trace's weeks (or tenths, when it is short) anew."""
+    """Return the scores with intervals from resampling the synthetic trace's weeks (or tenths, when it is short)."""
     if times < 5 or len(synth) < 100 or not synth.span > 0:
         return dict(scores)
     blocks = Blocks.cut(synth, WEEK if synth.span >= 10 * WEEK else synth.span / 10 * (1 - 1e-9))

@@ -2,7 +2,7 @@
 
 They differ from ours: the user id counts as a number, the inter-arrival time as a column like any other, and rows are
 taken in the file's order. Under ``--preset poster`` the keys ks.mean, correlation.mad_pearson, acf1.* and user_repeat
-carry these definitions; the same numbers stand under poster.* too.
+carry these definitions; the same numbers are listed under poster.* too.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class PosterCorrelation:
     resampled: ClassVar[bool] = True
 
     def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
-        """Compare the two matrices; a constant column has no correlation, and then there is no score."""
+        """Compare the two matrices; a constant column has no correlation, and then the score is missing."""
         ours, theirs, names = _pair(real, synth)
         flat = [name for name in names if len(np.unique(theirs[name])) < 2]
         if flat or len(names) < 2:
@@ -140,7 +140,7 @@ def as_pandas_reads(values: Floats) -> Floats:
 
 
 class PosterNodes:
-    """poster.nodes_invalid: share of rows whose node count is no positive whole number."""
+    """poster.nodes_invalid: share of rows whose node count is not a positive whole number."""
 
     name: ClassVar[str] = "poster_nodes"
     family: ClassVar[str] = "validity"

@@ -1,8 +1,8 @@
 """Privacy: whether the synthetic trace gives away jobs or users of the trace that its model was fitted on.
 
 All of it needs a hold-out: real jobs that the model was not fitted on show what is normal between strangers. Take the
-hold-out from interleaved weeks; a later period has drifted and flatters every model. Nearest neighbours come from
-scipy's k-d tree, on numbers only (logged and scaled by the real trace); exact copies also compare the labels.
+hold-out from interleaved weeks; a later period has drifted, which makes every model look safer. Nearest neighbours come
+from scipy's k-d tree, on numbers only (logged and scaled by the real trace); exact copies also compare the labels.
 """
 
 from __future__ import annotations
@@ -131,13 +131,13 @@ class DistanceToClosest(_Privacy):
 
 
 class Membership(_Privacy):
-    """privacy.membership_auc: how well the distance to the closest synthetic job tells fitted from hold-out jobs.
+    """privacy.membership_auc: how well the distance to the closest synthetic job separates fitted from hold-out jobs.
 
     AUC of the simplest membership attack (Chen et al. 2020, GAN-Leaks); 0.5 = no, 1 = always.
     """
 
     name: ClassVar[str] = "membership"
-    unit: ClassVar[str] = "AUC, 0.5 = cannot tell"
+    unit: ClassVar[str] = "AUC, 0.5 = indistinguishable"
     keys = ("privacy.membership_auc",)
 
     def compare(
@@ -176,7 +176,7 @@ def weekly_patterns(view: View, users: NDArray[np.int64]) -> Floats:
 class UserLinkage(_Privacy):
     """privacy.user_linkage: share of users whose synthetic weekly pattern is closest to their own real one.
 
-    Pattern: shares of jobs by hour of the week; closeness: Hellinger. The hold-out's share stands beside it: people
+    Pattern: shares of jobs by hour of the week; closeness: Hellinger. The hold-out's share is shown beside it: people
     keep their habits, so they can be linked that often from weeks that no model has seen. Chance is one over the users.
     """
 

@@ -3,7 +3,7 @@
 Both traces are cut into windows of consecutive jobs, each simulated on an empty machine of the real trace's size, by
 the same engine that `tracekit simulate` uses. f1 … f4 depend on the submit time itself, so a synthetic window is moved
 to where the real window of the same number starts. ``matched``: the synthetic trace's submit times are stretched so
-that its offered load is the real one, which tells a wrong load from wrong behaviour under load.
+that its offered load is the real one, which separates a wrong load from wrong behaviour under load.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def tau(real: Runs, synth: Runs, picked: tuple[np.ndarray, np.ndarray] | None = 
 
 
 class _Histograms:
-    """Waits or slowdowns of every window in fine bins of ln(1 + x), so that drawing windows anew costs nothing."""
+    """Waits or slowdowns of every window in fine bins of ln(1 + x), so that resampling windows is cheap."""
 
     def __init__(self, runs: Runs, what: str) -> None:
         self.counts = np.array(

@@ -1,6 +1,7 @@
 """Score synthetic traces against a real one, beside the noise floor and the trivial baselines.
 
-There is no averaged quality score: each key keeps its own unit, and what could not be computed says why.
+There is no averaged quality score: each key keeps its own unit, and a score that could not be computed has a note with
+the reason.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tracekit.trace import Trace, check_trace
 PRESETS = ("poster",)
 FEWEST_JOBS = 10
 
-#: Called as work goes on with (steps done, steps in all, what is being done).
+#: Progress callback: (steps done, steps in all, current step).
 Progress = Callable[[int, int, str], None]
 
 
@@ -65,7 +66,7 @@ class Scores:
         }
 
     def within_noise(self, key: str, scored: Scored) -> bool | None:
-        """Tell whether a score is no worse than half of the real trace against the other half; None = unknown."""
+        """Return whether a score is no worse than half of the real trace against the other half; None = unknown."""
         floor = self.noise_floor.get(key)
         return None if floor is None else floor.holds(scored.scores[key])
 
@@ -244,7 +245,7 @@ def score(
     steps.doing("noise floor")
     rng = np.random.default_rng([seed, 2])
     floors, how = noise_floor(scoring, ours, draws[0], rng) if floor else ({}, "not asked for")
-    for one in scored:  # what only another trace has is missing here, and says so
+    for one in scored:  # scores that only another trace has are listed as missing, with a note
         for key in family:
             one.scores.setdefault(key, absent("cannot be computed for this trace"))
     order = sorted(family, key=lambda key: list(FAMILIES).index(family[key]))
@@ -271,7 +272,7 @@ def score(
 
 
 class _Steps:
-    """Counts steps and tells the caller's progress function."""
+    """Counts steps and calls the caller's progress function."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self.progress, self.total, self.done, self.label = progress, total, 0, ""
@@ -290,7 +291,7 @@ class _Steps:
 
 
 def _draws(jobs: int, quick: bool) -> tuple[int, int]:
-    """Return how often weeks are drawn anew, for the floor and for each synthetic trace; fewer for long traces."""
+    """Return the number of bootstrap draws of weeks, for the floor and each synthetic trace; fewer for long traces."""
     if quick:
         return max(6, min(10, 400_000 // jobs)), 0
     return max(10, min(40, 1_500_000 // jobs)), max(6, min(20, 600_000 // jobs))

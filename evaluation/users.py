@@ -1,4 +1,4 @@
-"""Time structure of single users: who comes next, what they repeat, how they work in sessions.
+"""Time structure of single users: the next submitter, repeated jobs, sessions.
 
 A session is a stretch of one user's jobs with no gap between submits longer than 20 minutes (Zakay & Feitelson 2012);
 a batch is a stretch in which each job is submitted before the one before it could have ended. Traces made by models

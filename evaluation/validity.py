@@ -100,7 +100,7 @@ class Validity:
     """validity.<rule>: share of rows that break the rule; validity.share: share that breaks at least one.
 
     integers, at_least_one, fits_machine, run_within_limit, cpu_per_node, known_labels, times (run time missing or below
-    zero, submit missing). The rules are read off the real trace, whose own share stands beside.
+    zero, submit missing). The rules are read off the real trace, whose own share is shown beside it.
     """
 
     name: ClassVar[str] = "validity"
@@ -129,7 +129,7 @@ class Validity:
 
 
 def _with_dropped(view: View, mask: Mask, rule: str) -> float:
-    """Return the share of rows; jobs without a submit time are no part of the view but break the rule on times."""
+    """Return the share of rows; jobs without a submit time are not in the view but violate the rule on times."""
     return float((mask.sum() + (view.dropped if rule == "times" else 0)) / (len(view) + view.dropped))
 
 
@@ -170,7 +170,7 @@ class OfferedLoad(Quantity):
         }
 
     def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
-        """Measure both, and say where the machine's size was assumed."""
+        """Measure both, with a note where the machine's size was assumed."""
         scores = super().__call__(real, synth, setting=setting, rng=rng)
         if real.machine.note and not scores["offered_load"].note:
             scores["offered_load"] = replace(scores["offered_load"], note=real.machine.note)

@@ -44,7 +44,7 @@ class Reference:
 
     @classmethod
     def of(cls, real: Trace) -> Reference:
-        """Take the real trace's machine, or say what was assumed in its place."""
+        """Take the real trace's machine, with a note on what was assumed where it is unknown."""
         unit, size = real.machine.unit, real.machine.size()
         if size:
             return cls(unit, float(size))
@@ -77,7 +77,7 @@ class View:
         return len(self.submit)
 
     def has(self, name: str) -> bool:
-        """Tell whether a column holds at least one known value."""
+        """Return whether a column holds at least one known value."""
         if name in self.labels:
             return bool((self.labels[name] >= 0).any())
         return name in self.numbers and bool(np.isfinite(self.numbers[name]).any())
@@ -88,7 +88,7 @@ class View:
         return values[np.isfinite(values)]
 
     def varies(self, name: str) -> bool:
-        """Tell whether a column holds at least two different values."""
+        """Return whether a column holds at least two different values."""
         known: NDArray[Any]
         if name in self.labels:
             known = self.labels[name][self.labels[name] >= 0]

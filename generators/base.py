@@ -1,4 +1,4 @@
-"""What every model that makes traces looks like from outside."""
+"""The interface of every model that makes traces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tracekit.trace import Trace
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What `tracekit models` tells about a model before it is imported or fitted."""
+    """What `tracekit models` prints about a model before it is imported or fitted."""
 
     family: str  # classic, baseline, gan, vae, copula, transformer, diffusion, sessions
     summary: str  # one line

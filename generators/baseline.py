@@ -1,4 +1,4 @@
-"""The two trivial models that every comparison shows, so that a clever model has something to beat.
+"""The two trivial models of every comparison, as the baseline for learned models.
 
 `resample` draws whole rows with replacement: every column and every dependence inside a row is right, nothing between
 rows is. `independent` draws every column for itself: only the marginals are right. Both lose users' sessions, repeated
@@ -32,7 +32,7 @@ from tracekit.trace import Trace
 
 
 class _Baseline:
-    """Keeps the fitted jobs themselves; subclasses say how rows are drawn from them."""
+    """Keeps the fitted jobs themselves; subclasses define how rows are drawn from them."""
 
     name: ClassVar[str]
     info: ClassVar[ModelInfo]
@@ -104,7 +104,7 @@ class Resample(_Baseline):
     ) -> tuple[dict[str, Any], NDArray[np.float64]]:
         picked = rng.integers(0, len(rows), n_jobs)
         spare = rng.integers(0, len(gaps), n_jobs)
-        # The first real job has no inter-arrival time of its own: where it is drawn, any other's stands in.
+        # The first real job has no inter-arrival time of its own: where it is drawn, that of any other is used.
         before = np.where(picked > 0, gaps[picked - 1], gaps[spare])
         return {str(name): rows[name].array.take(picked) for name in rows.columns}, before[1:]
 

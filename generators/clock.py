@@ -19,9 +19,9 @@ from tracekit.trace import Trace
 
 HOUR = 3600.0
 WEEK_HOURS = 168
-#: No hour is quieter than this share of the mean hour: a clock must never stand still.
+#: No hour is quieter than this share of the mean hour: a clock must never stop.
 QUIETEST = 0.02
-#: Fewer jobs than this, or less than a week of them, say too little about the hours of the week.
+#: Fewer jobs than this, or less than a week of them, are too little to estimate the hours of the week.
 LEAST_JOBS = 500
 #: Beyond this many hours the clock runs evenly; a century is enough for any trace.
 FARTHEST = 24 * 366 * 100
@@ -94,6 +94,6 @@ class Clock:
 
 
 def _interpolate(x: Floats, known_x: Floats, known_y: Floats) -> Floats:
-    """Interpolate linearly; beyond the last point go on at the mean pace of 1, which is the clock's own mean."""
+    """Interpolate linearly; beyond the last point continue at the clock's mean pace of 1."""
     y: Floats = np.interp(x, known_x, known_y) + np.maximum(x - known_x[-1], 0.0)
     return y

@@ -1,4 +1,4 @@
-"""What the classic models share: checks on input, the mark "this was made", and folders of plain files."""
+"""What the classic models share: checks on input, the note that a trace is synthetic, and folders of plain files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tracekit.errors import FormatError, NotFitted, TracekitError, UsageError
 from tracekit.machine import Machine
 from tracekit.trace import Trace
 
-#: Columns that describe what a scheduler did, or that point at another job: nobody scheduled the made jobs, and the
-#: jobs pointed at are not there.
+#: Columns that describe what a scheduler did, or that point at another job: synthetic jobs were not scheduled, and the
+#: jobs pointed at do not exist.
 NOT_WORKLOAD = ("wait_time", "prev_job", "think_time")
 
 
@@ -25,7 +25,7 @@ def check_jobs(name: str, trace: Trace, *, least: int = 2) -> Trace:
     order = order[np.isfinite(submit)]
     if len(order) < least:
         raise TracekitError(
-            f"{name}: needs at least {least} jobs with a known submit time to learn from, this trace has {len(order)}"
+            f"{name}: needs at least {least} jobs with a known submit time, this trace has {len(order)}"
         )
     return trace.take(order)
 
@@ -38,18 +38,18 @@ def check_count(name: str, n_jobs: int) -> int:
 
 
 def not_fitted(name: str) -> NotFitted:
-    """Return the error for a model that has learnt nothing yet."""
+    """Return the error for a model that has not been fitted."""
     return NotFitted(f"model {name} is not fitted: call fit(trace, seed=…) or load(folder) first")
 
 
 def made_note(name: str, how: str, real: Trace, seed: int) -> str:
-    """Return the one sentence that says how a trace was made; it goes into its machine's notes and its history."""
+    """Return the sentence that states how a trace was made; it goes into its machine's notes and its history."""
     of = f" of {real.machine.name}" if real.machine.name else ""
     return f"MADE by tracekit, not recorded: model {name} ({how}) fitted to {len(real)} jobs{of}, seed {seed}"
 
 
 def made_machine(machine: Machine, note: str) -> Machine:
-    """Return ``machine`` marked as carrying made jobs; a recorded log's own header would deny it, so it goes."""
+    """Return ``machine`` marked as that of a synthetic trace, without the recorded log's header."""
     source = f"{note}; machine of {machine.source}" if machine.source else note
     return machine.replace(source=source, header=None, notes=(note, *machine.notes))
 

@@ -1,7 +1,7 @@
 """Mixed-type tabular diffusion in one file of torch: masked categories first, then Gaussian numbers given them.
 
-After TabDDPM (Kotelnikov et al., ICML 2023) and FinDiff (Sattarov, Schreyer, Borth, ICAIF 2023), with two changes that
-job traces ask for. Categories are noised by *masking* instead of by random flips or by noise on embeddings, because
+After TabDDPM (Kotelnikov et al., ICML 2023) and FinDiff (Sattarov, Schreyer, Borth, ICAIF 2023), with two changes for
+job traces. Categories are noised by *masking* instead of by random flips or by noise on embeddings, because
 columns with a hundred levels (users, limits) cannot be recovered from either. And the two kinds are noised one after
 the other: the reverse process first uncovers the categories, one column a step in random order, while the numbers are
 pure noise, and then denoises the numbers with all categories in sight. Every network call is spent on a conditional
@@ -40,12 +40,12 @@ class Settings:
     dropout: float = 0.05
     average: float = 0.995  # decay of the running mean of weights that is used for sampling
     denoising_steps: int = 16  # network calls for the numbers
-    check_every: int = 200  # steps between looks at the held-out rows
-    patience: int = 8  # looks without improvement before the training ends
+    check_every: int = 200  # steps between validations on the held-out rows
+    patience: int = 8  # validations without improvement before the training ends
 
 
 class Denoiser(nn.Module):
-    """Looks at noisy numbers, partly masked categories and the noise level; says what both were."""
+    """Predicts clean numbers and categories from noisy numbers, partly masked categories and the noise level."""
 
     def __init__(self, numbers: int, levels: Sequence[int], settings: Settings) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Denoiser(nn.Module):
         self.register_buffer("waves", math.pi * 2.0 ** torch.arange(-1, 7), persistent=False)
 
     def forward(self, x: Tensor, codes: Tensor, level: Tensor) -> Tensor:
-        """Take x (B, N), codes (B, C), noise level (B,) in 0 … 1; return what was understood of it, (B, width)."""
+        """Take x (B, N), codes (B, C), noise level (B,) in 0 … 1; return the hidden state, (B, width)."""
         angle = level[:, None] * self.waves
         parts = [x, torch.tanh(x), *(e(codes[:, c]) for c, e in enumerate(self.embed)), angle.sin(), angle.cos()]
         hidden = self.enter(torch.cat(parts, dim=1))
@@ -121,10 +121,10 @@ def loss_of(model: Denoiser, x: Tensor, codes: Tensor, dice: torch.Generator) ->
 
 
 def train(x: Tensor, codes: Tensor, levels: Sequence[int], settings: Settings, seed: int, after: After) -> Denoiser:
-    """Fit to rows x (B, N) and codes (B, C); torch itself is seeded by the caller. Returns the best state met.
+    """Fit to rows x (B, N) and codes (B, C); torch itself is seeded by the caller. Returns the best state.
 
     Every twentieth row is held out; the state that explains those best is kept, and when none has been better for a
-    while, or ``after`` says so, the training ends.
+    while, or ``after`` returns True, the training ends.
     """
     model = Denoiser(x.shape[1], levels, settings)
     average = Denoiser(x.shape[1], levels, settings)

@@ -123,7 +123,7 @@ class Diffusion(TableModel):
 class _Plan:
     """Which slots the network sees as numbers and which as categories."""
 
-    numbers: tuple[Slot, ...]  # with shares where a number stands for an ordered level
+    numbers: tuple[Slot, ...]  # with shares where a number represents an ordered level
     categories: tuple[Slot, ...]
     scales: dict[str, Quantiles]  # of raw numbers, which are not normal by themselves
 

@@ -154,7 +154,7 @@ class Lookup:
 
 
 def determines(trace: Trace, of: str, name: str) -> bool:
-    """Tell whether every label of ``of`` goes with one label of ``name`` only, and this is no accident of rarity."""
+    """Return whether every label of ``of`` has one label of ``name`` only, and not merely because it is rare."""
     codes, other = trace.column(of), trace.column(name)
     count = np.bincount(codes + 1)
     if (count[codes + 1] >= 5).mean() < 0.8 or len(np.unique(codes)) < 2:

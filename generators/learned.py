@@ -37,7 +37,7 @@ class TableModel:
 
     ``budget`` chooses how long to learn: counts of steps that take about 1, 5 or 30 minutes for 30,000 jobs on two
     cores. ``encoding`` is ``default`` (only possible jobs come back) or ``raw`` (the plain columns of the published
-    studies). ``progress`` is told how far the fit is.
+    studies). ``progress`` is called with the progress of the fit.
     """
 
     name: ClassVar[str]
@@ -55,9 +55,9 @@ class TableModel:
             raise UnknownName("encoding", encoding, ("default", "raw"))
         self.budget, self.encoding_name = budget, encoding
         self.progress: Progress = progress or silent
-        self.notes: list[str] = []  # what a person should know about the fit
+        self.notes: list[str] = []  # notes for the user about the fit
         self._encoding: Encoding | None = None
-        self._fitted: dict[str, Any] = {}  # what the provenance says of the fit
+        self._fitted: dict[str, Any] = {}  # facts for the provenance line
 
     # ---- what subclasses do --------------------------------------------------------------------------------------
 
@@ -79,7 +79,7 @@ class TableModel:
         """Return about how much memory the fit takes per row."""
         return 200.0 * len(slots)
 
-    # ---- what everybody sees -------------------------------------------------------------------------------------
+    # ---- public --------------------------------------------------------------------------------------------------
 
     def fit(self, trace: Trace, /, *, seed: int = 0) -> Self:
         """Learn from the usable jobs of a trace. Ctrl-C ends the fit early and keeps what was learnt."""
@@ -105,11 +105,11 @@ class TableModel:
 
     @property
     def interrupted(self) -> bool:
-        """Tell whether the fit was ended early."""
+        """Whether the fit was stopped early."""
         return bool(self._fitted.get("interrupted", False))
 
     def _within_reach(self, table: Table, slots: list[Slot], seed: int) -> Table:
-        """Return as many random rows as time and memory allow, and say so when that is not all."""
+        """Return as many random rows as time and memory allow, with a note when that is not all."""
         room = memory()
         available = room[1] if room else 0
         reach = int(0.5 * available / self._bytes_per_row(slots)) if available else len(table)
@@ -122,7 +122,7 @@ class TableModel:
         if len(table) <= most:
             return table
         why = "memory" if reach < self.most_rows else "time"
-        self.notes.append(f"learnt from {most:,} random jobs of {len(table):,} (a matter of {why})")
+        self.notes.append(f"learnt from {most:,} random jobs of {len(table):,} (limited by {why})")
         rows = np.random.default_rng([seed, 0xF]).choice(len(table), most, replace=False)
         return table.iloc[np.sort(rows)].reset_index(drop=True)
 
@@ -132,7 +132,7 @@ class TableModel:
         """Make exactly ``n_jobs`` jobs; with ``only``, all of them have the given labels.
 
         ``balance`` makes some spare jobs and exchanges a few for them, so that the mean work of a job is the real one
-        although a few huge jobs decide about it.
+        although a few huge jobs dominate it.
         """
         n_jobs = check_count(self.name, n_jobs)
         if self._encoding is None:
@@ -186,15 +186,15 @@ class TableModel:
         )
 
     def _sample_only(self, n_rows: int, seed: int, only: Mapping[str, str]) -> Table:
-        """Make rows that fulfil conditions: asked of the model, and whatever it ignores by rejection."""
+        """Make rows that meet conditions: by the model where it can, else by rejection."""
         fixed = self._codes_of(only)
         found: list[Table] = []
         count = tried = attempt = 0
         while count < n_rows:
             if tried > MOST_TRIES * n_rows and tried > 100_000:
                 raise TracekitError(
-                    f"{self.name}: of {tried:,} made jobs only {count} have {_said(only)}; {n_rows} are wanted. "
-                    "Ask for fewer jobs or a commoner value, or fit the model to such jobs only"
+                    f"{self.name}: only {count} of {tried:,} synthetic jobs have {_said(only)}; {n_rows} are needed. "
+                    "Ask for fewer jobs or a more common value, or fit the model to such jobs only"
                 )
             share = max(count, 1) / tried if tried else 1.0
             batch = int(min(max(1.3 * (n_rows - count) / share, 500), 100_000)) if tried else n_rows
@@ -214,7 +214,7 @@ class TableModel:
         for name, value in only.items():
             if name not in labels:
                 raise UsageError(
-                    f"--only {name}: this model can be told {', '.join(labels) or 'nothing'} only "
+                    f"--only {name}: this model only takes {', '.join(labels) or 'no columns'} "
                     f"(encoding {self.encoding_name})"
                 )
             part = labels[name]
@@ -241,13 +241,13 @@ class TableModel:
 
     @classmethod
     def load(cls, folder: Path, *, trust: bool = False) -> Self:
-        """Read back what `save` wrote. Weights that are programs (pickles) need ``trust``; the error says why."""
+        """Read back what `save` wrote. Weights that are programs (pickles) need ``trust``; the error names the risk."""
         folder = Path(folder)
         config = read_config(folder, cls.name)
         if cls.info.trust and not trust:
             raise TracekitError(
-                f"{folder}: {cls.info.trust}; if you made this model yourself, or trust who did, "
-                "say so with --trust (trust=True)"
+                f"{folder}: {cls.info.trust}; if you made this model yourself, or trust its author, "
+                "use --trust (trust=True)"
             )
         try:
             model = cls(budget=config["budget"], encoding=config["encoding"])

@@ -2,8 +2,8 @@
 
 U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid jobs",
 Journal of Parallel and Distributed Computing 63(11), 2003. Sizes, run times and arrivals are drawn by
-`generators.lublin_model` and fitted by `generators.lublin_fit`; limits come from `generators.tsafrir`. The model knows
-no users, no queues and no week.
+`generators.lublin_model` and fitted by `generators.lublin_fit`; limits come from `generators.tsafrir`. The model has
+no users, no queues and no weekly cycle.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Lublin:
 
     @classmethod
     def published(cls, procs: int, *, two_types: bool = False, limits: bool = True) -> Self:
-        """Return the model as published, for a machine of ``procs`` processors; it needs no trace to learn from.
+        """Return the model as published, for a machine of ``procs`` processors; no trace is needed.
 
         ``two_types`` mixes batch and interactive jobs (column queue); ``limits`` adds Tsafrir's estimates.
         """
@@ -159,7 +159,7 @@ class Lublin:
         return model
 
 
-#: Stands for "draw the modal limits anew for each sample", as the published model does.
+#: Means "draw new modal limits for each sample", as the published model does.
 _NEW_LIMITS = Limits(np.empty(0), np.empty(0))
 
 #: The longest limit of the published model: the first round one above e^12 s, at which run times end.
@@ -171,7 +171,7 @@ def _published_types(procs: int, two_types: bool) -> tuple[JobType, ...]:
 
 
 def _merged_arrivals(state: State, n_jobs: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], Floats]:
-    """Return each job's type and submit time: every type arrives on its own, and the first ``n_jobs`` of all count."""
+    """Return each job's type and submit time: types arrive independently; the first ``n_jobs`` of all count."""
     start = state.first_submit - state.midnight
     times = [sample_arrivals(kind, n_jobs, rng, start=start) for kind in state.types]
     merged = np.concatenate(times)

@@ -33,15 +33,15 @@ REACHED_WITHIN = 60.0
 
 _LINE_PULL = 0.3  # log error in mean run time or work that a change of 1 in p is worth
 
-_TINY = 1e-12  # a probability that stands for "the model says never", so that one odd job does not decide
+_TINY = 1e-12  # replaces a probability of zero, so that one odd job does not decide
 
 
 def fit_state(trace: Trace) -> State:
-    """Learn everything the model needs from a trace; a `TracekitError` says what is missing."""
+    """Learn everything the model needs from a trace; a `TracekitError` names what is missing."""
     all_jobs = len(trace)
     trace = check_jobs("lublin", trace)
     size, run = trace.sizes(), trace.column("run_time")
-    # Jobs that take none of what is scheduled (no GPU, say) or that say nothing of it are no part of this model.
+    # Jobs that use none of the scheduled resource (e.g. no GPU), or of unknown size, are not part of this model.
     known = (size >= 1) & (run >= 0) & np.isfinite(size) & np.isfinite(run)
     if known.sum() < 2:
         raise TracekitError("lublin: needs at least 2 jobs with known size and run time to learn from")
@@ -167,7 +167,7 @@ def fit_sizes(size: Floats) -> JobType:
 def fit_runs(kind: JobType, size: Floats, run: Floats, *, steps: int = 200) -> JobType:
     """Return ``kind`` with the hyper-gamma of ln(run) fitted by EM, the share of the first gamma linear in size.
 
-    The model cuts e^g to whole seconds, so a run of r seconds stands for g ≈ ln(r + ½); runs below a second count as
+    The model cuts e^g to whole seconds, so a run of r seconds means g ≈ ln(r + ½); runs below a second count as
     one second. Equal (size, ln run) are pooled in steps of 0.02, so a million jobs cost no more than a few thousand.
     """
     step_of = np.round(np.log(np.maximum(run, 1.0) + 0.5) / 0.02).astype(np.int64)

@@ -4,7 +4,7 @@
 * run times: e^g with g from a mixture of two gammas; larger jobs more often draw the long one;
 * arrivals: gaps e^g with g from a gamma, on a clock that runs faster by day than by night.
 
-The paper stands in `generators.lublin`, the generator made of these parts.
+The paper is cited in `generators.lublin`, the generator that uses these parts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class JobType:
     gap_a: float = 10.2303 * 1.0225  # ln(gap): gamma(gap_a, gap_b); 1.0225 leads from the rush hours to all hours
     gap_b: float = 0.4871
     longest_gap: float = 13.0  # ln(gap) above this is drawn again
-    gap_scale: float = 1.0  # seconds that a unit of gap stands for
+    gap_scale: float = 1.0  # seconds per unit of gap
     day_a: float | None = 8.1737  # jobs over the day: gamma(day_a, day_b) in half-hours; None = no daily cycle
     day_b: float = 3.9631
     day_start: int = 11  # the half-hour (from 1) at which the day of the gamma begins
@@ -103,7 +103,7 @@ def sample_sizes(kind: JobType, n_jobs: int, rng: np.random.Generator) -> NDArra
     stage = rng.random(n_jobs) <= kind.prob
     low, high = np.where(stage, kind.low, kind.med), np.where(stage, kind.med, kind.high)
     exponent = low + rng.random(n_jobs) * (high - low)
-    # Rounding up could pass the largest size where that is no power of two (the reference program lets it).
+    # Rounding up could pass the largest size where that is not a power of two (the reference program lets it).
     rounded = np.minimum(np.floor(exponent + 0.5), np.floor(kind.high + 1e-9))
     exponent = np.where(u <= kind.serial + kind.power2, rounded, exponent)
     return np.where(u <= kind.serial, 1, np.floor(2.0**exponent + 0.5)).astype(np.int64)

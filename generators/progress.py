@@ -1,4 +1,4 @@
-"""How a fit tells how far it is, and how it is told to stop early."""
+"""Progress of a fit, and how it is stopped early."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class StderrProgress:
 
 
 class Stop:
-    """Whether somebody asked for an early end."""
+    """Whether an early stop was requested."""
 
     asked = False
 
 
 @contextmanager
 def stoppable() -> Iterator[Stop]:
-    """Turn the first Ctrl-C (or a polite kill) into a wish that the fit grants after its current step.
+    """Turn the first Ctrl-C (or SIGTERM) into a request to stop after the current step.
 
     The second one interrupts at once. Outside the main thread signals cannot be caught, and nothing changes.
     """
@@ -59,14 +59,14 @@ def stoppable() -> Iterator[Stop]:
         yield stop
         return
 
-    def wish(number: int, frame: FrameType | None) -> None:
+    def on_signal(number: int, frame: FrameType | None) -> None:
         if stop.asked:
             raise KeyboardInterrupt
         stop.asked = True
         sys.stderr.write("\nstopping after this step and keeping what was learnt; once more to stop at once\n")
 
     signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, wish) for number in signals]
+    before = [signal.signal(number, on_signal) for number in signals]
     try:
         yield stop
     finally:

@@ -2,7 +2,7 @@
 
 A *quantile scale* suits what was measured (run times, gaps, memory used): the empirical distribution is laid out
 along the normal curve, values that occur often as steps, the rest by interpolation of their logarithms. *Levels* suit
-what somebody asked for (limits, sizes, queues): only values that were really asked for come back.
+requested values (limits, sizes, queues): only values that occurred in the real trace are made.
 """
 
 from __future__ import annotations

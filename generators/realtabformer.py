@@ -5,8 +5,8 @@ small model untrained, so it is 1e-3; ``overwrite_output_dir`` is unknown to tra
 ``full_save_dir``; a random state of 0 counts as none. It never asks a hub for anything: there is no pretrained model.
 
 With the default encoding every column is one token: labels and levels as they are, numbers as one of `BINS` equal parts
-of the normal curve (a place within the part is drawn anew). With the raw encoding numbers are spelt digit by digit, as
-in the paper.
+of the normal curve (the position within the part is drawn again). With the raw encoding numbers are spelt digit
+by digit, as in the paper.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def scale_machine(trace: Trace, procs: int) -> tuple[Trace, float]:
     limit = capacity[unit] or np.inf
     first = next((c for c in (f"req_{unit}", f"alloc_{unit}") if trace.has(c)), None)
     if first is None:
-        raise UsageError(f"--machine-procs needs sizes in {unit}, which this trace has not")
+        raise UsageError(f"--machine-procs needs sizes in {unit}, which this trace does not have")
     size = trace.column(first)
     scaled = np.clip(np.round(size * factor), 1, limit)
     columns: dict[str, Any] = {}

@@ -4,7 +4,7 @@ About 10,000 jobs on 256 processors at an offered load of 0.8, from one seed. Si
 day follow Lublin and Feitelson, limits follow Tsafrir (`generators.lublin`, `generators.tsafrir`). What those models
 leave out is added by hand, with round numbers chosen to look like archive logs:
 
-* users with very unequal shares, in groups, who come in *sessions* by day and on working days;
+* users with very unequal shares, in groups, working in *sessions* by day and on working days;
 * inside a session, the same few *templates* (program, size, limit) again and again, some seconds or minutes apart;
 * jobs that fail at once, are cancelled half-way, or run into their limit;
 * waits, from an EASY schedule of the jobs on the empty machine.
@@ -44,8 +44,8 @@ HABITS = 5  # templates a user has at any time
 NEW_TEMPLATE = 0.4  # chance that a session begins with something new, which replaces an old habit
 SAME_TEMPLATE = 0.8  # chance that the next job of a session repeats the template of the one before
 MOST_WORK = 3_000_000.0  # processor-seconds of a typical job: no site lets one job take the machine for a day
-MORE = 0.82  # chance that a session goes on after a job
-HEAVY, MORE_HEAVY = 300_000.0, 0.45  # but who submits jobs of more than this many processor-seconds submits few
+MORE = 0.82  # chance that a session continues after a job
+HEAVY, MORE_HEAVY = 300_000.0, 0.45  # users with jobs above this many processor-seconds submit few
 SCRIPTED = 0.35  # chance that a session submits by script, seconds apart, rather than by hand
 SPREAD = 0.6  # standard deviation of ln(run time) among jobs of one template
 FAIL, CANCEL = 0.06, 0.03
@@ -89,7 +89,7 @@ class Templates:
         self.used = 0
 
     def next(self) -> Template:
-        """Return one that nobody has had before."""
+        """Return one that is not in use."""
         k = self.used
         self.used += 1
         return Template(int(self.app[k]), int(self.procs[k]), float(self.limit[k]), float(self.log_run[k]))

@@ -18,7 +18,7 @@ class Sizes:
     """Processors, nodes, GPUs and the kind of GPU, requested and allocated: one ordered level per real combination.
 
     Columns that are a fixed multiple of another (64 processors a node) or equal to it are left out and re-derived;
-    combinations that nobody ever asked for cannot come back.
+    combinations that were never requested cannot occur.
     """
 
     key: ClassVar[str] = "sizes"

@@ -54,7 +54,7 @@ class Fitted:
 
     @property
     def interrupted(self) -> bool:
-        """Tell whether the fit was ended early."""
+        """Whether the fit was stopped early."""
         return isinstance(self.model, TableModel) and self.model.interrupted
 
     def save(self, folder: str | Path, *, force: bool = False) -> None:
@@ -103,7 +103,7 @@ def load(folder: str | Path, *, trust: bool = False) -> Fitted:
         name = str(plain["model"])
         numbers = [float("nan") if plain[key] is None else float(plain[key]) for key in ("span_s", "demand", "load")]
     except (OSError, ValueError, KeyError, TypeError):
-        raise FormatError(folder, "is no saved model", hint="make one with tracekit synth … --save DIR") from None
+        raise FormatError(folder, "is not a saved model", hint="create one with tracekit synth … --save DIR") from None
     kind = MODELS.get(name)
     model = kind.load(folder, trust=trust) if issubclass(kind, TableModel) else kind.load(folder)
     return Fitted(model, int(plain["jobs"]), *numbers)
@@ -149,7 +149,7 @@ def make(
 
     Either ``n_jobs`` or ``span`` (seconds). ``load`` is ``real`` (the real trace's offered load, within 2 %), ``none``
     (as the model makes it) or a number. ``machine_procs`` scales sizes to another machine, ``start`` sets the date of
-    the first job, ``only`` asks for jobs with certain labels. Of the model sessions one may also ask for a number of
+    the first job, ``only`` asks for jobs with certain labels. Model sessions also takes a number of
     ``users``, for the ``share`` of jobs with a label, ``{("queue", "batch"): 0.3}``, and for ``more`` jobs with a
     resource, ``{"gpus": 1.2}``; the load then is the real one times what follows from that, unless a number is given.
     """
@@ -157,20 +157,20 @@ def make(
         raise UsageError("give either a number of jobs or a span, not both")
     check_seed(seed)
     target = check_load(load)
-    wishes = _wishes(fitted, users, share, more, start)
+    what_if = _what_if(fitted, users, share, more, start)
     if span is None:
         _check_amount(n_jobs or fitted.jobs)
-        return _shaped(fitted, n_jobs or fitted.jobs, seed, target, machine_procs, start, only, wishes)
+        return _shaped(fitted, n_jobs or fitted.jobs, seed, target, machine_procs, start, only, what_if)
     if not span > 0:
         raise UsageError(f"the span must be above 0 seconds, not {span}")
     if not fitted.span > 0:
         raise UsageError(
-            "a span needs a model of a trace whose jobs do not all arrive at one instant; give a number of jobs"
+            "a span needs a trace whose jobs do not all arrive at one instant; give a number of jobs instead"
         )
     count = max(2, round(fitted.jobs * span / fitted.span))
     _check_amount(count)
     for _ in range(6):  # the time that so many jobs take depends on them: approach it, then cut
-        made = _shaped(fitted, count, seed, target, machine_procs, start, only, wishes)
+        made = _shaped(fitted, count, seed, target, machine_procs, start, only, what_if)
         reached = stats.span(made)
         if span <= reached <= 1.02 * span:
             break
@@ -189,8 +189,8 @@ def _check_amount(n_jobs: int) -> None:
     most = min(MOST_JOBS, room[1] // BYTES_A_JOB) if room else MOST_JOBS
     if n_jobs > most:
         raise UsageError(
-            f"about {n_jobs:,} jobs are asked for; at most {most:,} can be made at a time: ask for fewer, or write a "
-            f"Parquet file with model {DEFAULT_MODEL}, which goes in parts"
+            f"about {n_jobs:,} jobs were requested; at most {most:,} can be made at once: request fewer, or write a "
+            f"Parquet file with model {DEFAULT_MODEL}, which works in parts"
         )
 
 
@@ -208,21 +208,21 @@ def chunks(
     """Sample in parts that one after the other make up a trace of any length; None where a model cannot do that."""
     model = fitted.model
     check_seed(seed)
-    target, wishes = check_load(load), _wishes(fitted, users, share, more, start)
-    if not isinstance(model, Sessions) or wishes is None or target == "none":
+    target, what_if = check_load(load), _what_if(fitted, users, share, more, start)
+    if not isinstance(model, Sessions) or what_if is None or target == "none":
         return None
     size = model.machine.size()
     if target != "real":
         if not size:
             return None
-        wishes = replace(wishes, demand=float(target) * size)
-    return model.chunks(n_jobs, seed=seed, what_if=wishes)
+        what_if = replace(what_if, demand=float(target) * size)
+    return model.chunks(n_jobs, seed=seed, what_if=what_if)
 
 
 def check_seed(seed: int) -> None:
     """Refuse a seed that generators of random numbers do not take."""
     if seed < 0:
-        raise UsageError(f"a seed is a whole number from 0, not {seed}")
+        raise UsageError(f"the seed must be a whole number from 0, not {seed}")
 
 
 def check_load(load: str | float) -> str | float:
@@ -232,27 +232,27 @@ def check_load(load: str | float) -> str | float:
     try:
         number = float(load)
     except ValueError:
-        raise UsageError(f"--load is real, none or a number such as 0.8, not '{load}'") from None
+        raise UsageError(f"--load must be real, none or a number such as 0.8, not '{load}'") from None
     if not (number > 0 and np.isfinite(number)):
         raise UsageError(f"--load must be above 0, not {load}")
     return number
 
 
-def _wishes(
+def _what_if(
     fitted: Fitted,
     users: int | None,
     share: Mapping[tuple[str, str], float] | None,
     more: Mapping[str, float] | None,
     start: str | None,
 ) -> WhatIf | None:
-    """Return what is asked of a model that can grant wishes, None for one that cannot and is not asked to."""
+    """Return the what-if options for model sessions, None for other models; an option they lack is an error."""
     if isinstance(fitted.model, Sessions):
         if users is not None and users < 1:
-            raise UsageError(f"--users is a whole number from 1, not {users}")
+            raise UsageError(f"--users must be a whole number from 1, not {users}")
         return WhatIf(users, dict(share or {}), dict(more or {}), start=start)
     asked = [flag for flag, value in (("--users", users), ("--share", share), ("--more", more)) if value]
     if asked:
-        raise UsageError(f"{asked[0]}: model {fitted.model.name} has no such wish; model sessions has")
+        raise UsageError(f"{asked[0]} is only supported by model sessions, not by {fitted.model.name}")
     return None
 
 
@@ -264,69 +264,69 @@ def _shaped(
     procs: int | None,
     start: str | None,
     only: Mapping[str, str] | None,
-    wishes: WhatIf | None,
+    what_if: WhatIf | None,
 ) -> Trace:
-    if wishes is not None:
-        made, steps = _granted(fitted, n_jobs, seed, target, procs, only, wishes)
+    if what_if is not None:
+        made, steps = _sampled_what_if(fitted, n_jobs, seed, target, procs, only, what_if)
     else:
         made, steps = _sampled(fitted, n_jobs, seed, only, balance=target != "none"), []
     if procs is not None:
         made, factor = scale_machine(made, procs)
         steps.append(f"sizes scaled by {factor:.4g} to a machine of {procs} processors")
     if start is not None:
-        made = made if wishes is not None else move_start(in_order(made), start)
+        made = made if what_if is not None else move_start(in_order(made), start)
         steps.append(f"starts at {start}")
     if target != "none":
-        made, said = _loaded(made, fitted, target, scaled=procs is not None, wishes=wishes)
+        made, said = _loaded(made, fitted, target, scaled=procs is not None, what_if=what_if)
         steps.append(said)
     for step in steps:
         made = made.replace(step=step)
     return made.replace(machine=made.machine.replace(notes=(*made.machine.notes, *steps)))
 
 
-def _granted(
+def _sampled_what_if(
     fitted: Fitted,
     n_jobs: int,
     seed: int,
     target: str | float,
     procs: int | None,
     only: Mapping[str, str] | None,
-    wishes: WhatIf,
+    what_if: WhatIf,
 ) -> tuple[Trace, list[str]]:
     """Sample from a model that reaches a load by the number of users, which leaves their hours alone."""
     model = fitted.model
     assert isinstance(model, Sessions)
     size = model.machine.size()
     if target not in ("real", "none") and size:
-        wishes = replace(wishes, demand=float(target) * size)
+        what_if = replace(what_if, demand=float(target) * size)
     elif only and target == "real" and np.isfinite(fitted.demand):
-        wishes = replace(wishes, demand=fitted.demand)
-    made = _rejected(model, n_jobs, seed, only) if only else model.sample(n_jobs, seed=seed, what_if=wishes)
-    said = [f"{name} {value}" for name, value in wishes.said().items()]
+        what_if = replace(what_if, demand=fitted.demand)
+    made = _rejected(model, n_jobs, seed, only) if only else model.sample(n_jobs, seed=seed, what_if=what_if)
+    said = [f"{name} {value}" for name, value in what_if.said().items()]
     return made, [f"asked for {', '.join(said)}"] if said else []
 
 
 def _loaded(
-    made: Trace, fitted: Fitted, target: str | float, *, scaled: bool, wishes: WhatIf | None = None
+    made: Trace, fitted: Fitted, target: str | float, *, scaled: bool, what_if: WhatIf | None = None
 ) -> tuple[Trace, str]:
-    """Stretch time to the load that is asked for, and say what was reached."""
+    """Scale inter-arrival times to the requested load; return also a note on the load reached."""
     size = made.machine.size()
     if target == "real":
         demand = fitted.load * size if scaled and size else fitted.demand
-        if wishes is not None and isinstance(fitted.model, Sessions):
-            demand *= fitted.model.demand(wishes) / fitted.model.demand(WhatIf())
+        if what_if is not None and isinstance(fitted.model, Sessions):
+            demand *= fitted.model.demand(what_if) / fitted.model.demand(WhatIf())
         if not (np.isfinite(demand) and demand > 0):
-            return made, "load left as it is: that of the real trace is unknown"
+            return made, "load unchanged: the load of the real trace is unknown"
     elif size:
         demand = float(target) * size
     else:
         raise UsageError(f"--load {target} needs a machine whose size is known; give it with --procs or --machine")
     stretch = 1.0
-    if wishes is None or not abs(stats.mean_demand(made) / demand - 1) <= LOAD_NEAR:
+    if what_if is None or not abs(stats.mean_demand(made) / demand - 1) <= LOAD_NEAR:
         made, stretch = match_load(made, demand)
     reached = stats.mean_demand(made) / demand
     if not abs(reached - 1) <= LOAD_TOLERANCE:
-        return made, f"load could not be matched: {reached:.3g} times what was asked for"
+        return made, f"load could not be matched: {reached:.3g} times the requested load"
     known = f"{demand / size:.4g}" if size else f"a demand of {demand:.4g} {made.machine.unit}"
     how = "" if f"{stretch:.4g}" == "1" else f" by stretching gaps by {stretch:.4g}"
     return made, f"load matched to {known} (reached {reached:.2%} of it){how}"
@@ -337,8 +337,8 @@ def _sampled(fitted: Fitted, n_jobs: int, seed: int, only: Mapping[str, str] | N
     if isinstance(model, TableModel):
         return model.sample(n_jobs, seed=seed, only=only, balance=balance)
     made: object = _rejected(model, n_jobs, seed, only) if only else model.sample(n_jobs, seed=seed)
-    if not isinstance(made, Trace):  # a model of somebody else's
-        raise TracekitError(f"garbage: sample returned a {type(made).__name__} in place of a Trace")
+    if not isinstance(made, Trace):  # a third-party model
+        raise TracekitError(f"model {model.name}: sample returned a {type(made).__name__}, expected a Trace")
     return made
 
 
@@ -350,7 +350,7 @@ def _rejected(model: Generator, n_jobs: int, seed: int, only: Mapping[str, str])
         keep = np.ones(len(made), dtype=bool)
         for name, value in only.items():
             if name not in made.jobs.columns or not isinstance(made.jobs[name].dtype, pd.CategoricalDtype):
-                raise UsageError(f"--only {name}: model {model.name} makes no such label")
+                raise UsageError(f"--only {name}: model {model.name} does not make that column")
             keep &= (made.jobs[name] == value).to_numpy(dtype=bool, na_value=False)
         kept = int(keep.sum())
         if kept >= wanted:
@@ -358,7 +358,7 @@ def _rejected(model: Generator, n_jobs: int, seed: int, only: Mapping[str, str])
         if tried >= MOST_TRIES * wanted and tried >= 100_000:
             said = " and ".join(f"{name}={value}" for name, value in only.items())
             raise TracekitError(
-                f"{model.name}: of {tried:,} made jobs only {kept} have {said}; {wanted} are wanted. "
-                "Ask for fewer jobs or a commoner value, or fit the model to such jobs only"
+                f"{model.name}: only {kept} of {tried:,} synthetic jobs have {said}; {wanted} are needed. "
+                "Ask for fewer jobs or a more common value, or fit the model to such jobs only"
             )
         tried = int(min(max(1.3 * tried * wanted / max(kept, 1), 2 * tried), max(MOST_TRIES * wanted, 100_000)))

@@ -1,4 +1,4 @@
-"""User resampling: whole users' histories, moved by whole weeks and put together anew.
+"""User resampling: whole users' histories, moved by whole weeks and recombined.
 
 N. Zakay and D. G. Feitelson, "Workload resampling for performance evaluation of parallel job schedulers", Concurrency
 and Computation: Practice and Experience 26(12), 2014. What one user did stays together, and stays at its hour of the
@@ -48,7 +48,7 @@ class UserResample:
     name: ClassVar[str] = "user-resample"
     info: ClassVar[ModelInfo] = ModelInfo(
         family="classic",
-        summary="users' own histories, moved by whole weeks and combined anew",
+        summary="users' own histories, moved by whole weeks and recombined",
         licence="Apache-2.0",
         copies=True,
         paper="Zakay & Feitelson, Concurrency and Computation: Practice and Experience 26(12), 2014",
@@ -125,13 +125,13 @@ class Histories:
         self.start = origin if origin >= 0 else origin + self.unit  # no submit time below zero
         self.at = submit - origin  # (jobs,) seconds since the origin
         code = trace.column("user")
-        self.nobody = np.flatnonzero(code < 0)  # (…,) rows without a user
+        self.userless = np.flatnonzero(code < 0)  # (…,) rows without a user
         self._split(code)
 
     def _split(self, code: NDArray[np.int64]) -> None:
         """Group rows by user: ``rows[first[h] : first[h] + size[h]]`` is history h."""
         by_user = np.argsort(code, kind="stable")
-        self.rows = by_user[len(self.nobody) :].astype(np.intp)
+        self.rows = by_user[len(self.userless) :].astype(np.intp)
         _, self.first, self.size = np.unique(code[self.rows], return_index=True, return_counts=True)
         if not len(self.first):
             self.long_term = self.temporary = np.empty(0, dtype=np.intp)
@@ -151,14 +151,14 @@ class Histories:
         within = np.arange(len(which)) - np.repeat(np.cumsum(self.size[drawn]) - self.size[drawn], self.size[drawn])
         rows = self.rows[self.first[drawn][which] + within]
         at = (self.at[rows] + shift[which]) % self.period_length
-        if len(self.nobody):
+        if len(self.userless):
             others, when = self._whole_units(rng)
             rows, at = np.concatenate([rows, others]), np.concatenate([at, when])
         return rows, self.start + number * self.period_length + at
 
     def _whole_units(self, rng: np.random.Generator) -> tuple[Rows, Floats]:
-        """Draw jobs that belong to nobody: each week of the period is one whole week of the trace."""
-        at = self.at[self.nobody] % self.period_length
+        """Draw jobs without a user: each week of the period is one whole week of the trace."""
+        at = self.at[self.userless] % self.period_length
         unit_of = (at // self.unit).astype(np.int64)
         by_unit = np.argsort(unit_of, kind="stable")
         first = np.searchsorted(unit_of[by_unit], np.arange(self.units + 1))
@@ -166,7 +166,7 @@ class Histories:
         pieces = [by_unit[first[k] : first[k + 1]] for k in picked]
         rows = np.concatenate(pieces)
         target = np.repeat(np.arange(self.units), [len(piece) for piece in pieces])
-        return self.nobody[rows], at[rows] % self.unit + target * self.unit
+        return self.userless[rows], at[rows] % self.unit + target * self.unit
 
     def how(self) -> str:
         """Say in a few words what was combined."""
@@ -175,8 +175,8 @@ class Histories:
         text = f"histories of {len(self.first)} users moved by whole {self.unit_name}"
         if self.unit_name != "weeks":
             text += ", the trace being shorter than two weeks"
-        if len(self.nobody):
-            text += f"; {len(self.nobody)} jobs without a user by whole {self.unit_name}"
+        if len(self.userless):
+            text += f"; {len(self.userless)} jobs without a user by whole {self.unit_name}"
         return text
 
 

@@ -1,4 +1,4 @@
-"""From a plan to its tasks: which generator is fitted to what, which agent is trained on what, who judges.
+"""From a plan to its tasks: which generator is fitted to what, which agent is trained on what, how they are compared.
 
     train ──fit──▶ samples ──train──▶ agents ──evaluate──▶ scores on held-out windows
       └──────────────────────train──▶ agents ──evaluate──▶ the same windows
@@ -44,7 +44,7 @@ class Maker:
 
 @dataclass(frozen=True)
 class Code:
-    """Hashes of the source that each kind of task depends on; the generators' own stand by their names."""
+    """Hashes of the source that each kind of task depends on; those of generators are listed by name."""
 
     fit: Mapping[str, str]
     score: str

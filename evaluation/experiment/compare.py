@@ -16,7 +16,7 @@ _NUMBERS = ["value", "real", "low", "high"]
 
 
 def compare(first: str | Path, second: str | Path) -> dict[str, Any]:
-    """Return what differs. Timings (rows of kind cost) are no difference."""
+    """Return what differs. Timings (rows of kind cost) do not count."""
     (about_a, verdict_a), (about_b, verdict_b) = read_run(first), read_run(second)
     tables = []
     for folder in (first, second):

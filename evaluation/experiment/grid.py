@@ -1,4 +1,4 @@
-"""The plan of an experiment: a TOML file into frozen dataclasses. A key that nobody knows is an error, not a guess.
+"""The plan of an experiment: a TOML file into frozen dataclasses. An unknown key is an error.
 
 Every comment behind a field is its documentation; docs/experiments.md shows a whole file.
 """
@@ -98,9 +98,9 @@ class Judging:
         if self.metric not in METRICS:
             raise UnknownName("metric of the verdict", self.metric, METRICS)
         if not 0 < self.margin < 10:
-            raise UsageError(f"verdict: the margin is a fraction such as 0.1, not {self.margin:g}")
+            raise UsageError(f"verdict: margin must be a fraction such as 0.1, not {self.margin:g}")
         if not 0 < self.alpha < 0.5:
-            raise UsageError(f"verdict: alpha is a level such as 0.05, not {self.alpha:g}")
+            raise UsageError(f"verdict: alpha must be a level such as 0.05, not {self.alpha:g}")
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Scarce:
 
     def __post_init__(self) -> None:
         if not 0 <= self.share < 1:
-            raise UsageError(f"scarce: the share is a fraction below 1, not {self.share:g}")
+            raise UsageError(f"scarce: share must be a fraction below 1, not {self.share:g}")
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a task is given up; nobody else's run ends with it."""
+    """Limits after which a task is given up; other tasks continue."""
 
     minutes: float = 120.0  # wall-clock, of one task
     attempts: int = 3  # of a task whose process was killed
@@ -194,14 +194,14 @@ def _built(kind: type[S], values: Mapping[str, Any], origin: str) -> S:
         place, default = f"{origin}: {key}", known[key]
         if dataclasses.is_dataclass(default) and not isinstance(default, type):
             if not isinstance(value, Mapping):
-                raise SchemaError(f"{place} is a section, not {value!r}")
+                raise SchemaError(f"{place} must be a section, not {value!r}")
             given[key] = _built(type(default), value, f"{origin}, [{key}]")
         else:
             given[key] = _value(kind, key, default, value, place)
     return kind(**given)
 
 
-#: Fields whose default None does not tell their type.
+#: Fields whose default None does not show their type.
 _OPTIONAL: dict[tuple[str, str], type] = {
     ("Source", "procs"): int,
     ("Source", "jobs"): int,
@@ -218,13 +218,13 @@ def _value(kind: type, key: str, default: Any, value: Any, place: str) -> Any:
     wanted = _OPTIONAL.get((kind.__name__, key)) or type(default)
     if kind is Models and key == "traces":
         if not isinstance(value, Mapping):
-            raise SchemaError(f"{place} maps names to lists of files, not {value!r}")
+            raise SchemaError(f"{place} must map names to lists of files, not {value!r}")
         return {name: _texts([files] if isinstance(files, str) else files, place) for name, files in value.items()}
     if wanted is tuple:
         return _texts(value, place)
     if wanted is dict:
         if not isinstance(value, Mapping):
-            raise SchemaError(f"{place} is a section, not {value!r}")
+            raise SchemaError(f"{place} must be a section, not {value!r}")
         return dict(value)
     if wanted is bool or wanted is str:
         if not isinstance(value, wanted) and not (key == "load" and isinstance(value, (int, float))):

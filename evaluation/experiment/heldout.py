@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from tracekit.sim.simulate import SimResult
 
 REAL_LOAD = "real"
-#: What is recorded of every window that somebody scheduled.
+#: What is recorded of every scheduled window.
 MEASURED = ("mean_bsld", "mean_wait_s", "p95_bsld", "utilization")
 Row = dict[str, Any]  # load, window, and the measured values
 
 
 def starts(jobs: int, count: int, length: int, fewest: int = 3) -> list[int]:
-    """Return first positions of windows that do not overlap, evenly spaced: ``count``, or what there is room for.
+    """Return first positions of windows that do not overlap, evenly spaced: ``count``, or as many as fit.
 
     >>> starts(1000, 3, 100), starts(250, 10, 100, fewest=2)
     ([0, 450, 900], [0, 150])
@@ -55,7 +55,7 @@ def check_load(load: str) -> str:
     except ValueError:
         number = -1.0
     if not (number > 0 and np.isfinite(number)):
-        raise UsageError(f"windows: a load is real or a number such as 0.9, not '{load}'")
+        raise UsageError(f"windows: load must be real or a number such as 0.9, not '{load}'")
     return f"{number:g}"
 
 

@@ -1,4 +1,4 @@
-"""From the tidy table of an experiment to verdict.json: who is compared with whom, and what is said about it."""
+"""From the tidy table of an experiment to verdict.json: which arms are compared, and the sentences about them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Judge:
         return dataclasses.replace(verdict, sentence=verdict.sentence + (f" ({but})" if but else ""), facts=facts)
 
     def _reservations(self, arm: str, model: str, base: str, shape: tuple[int, ...], lost: int) -> Iterator[str]:
-        """Say what a reader of the sentence alone would not know: what is missing, and what could not vary."""
+        """Return caveats for the sentence: what is missing, and what could not vary."""
         samples, seeds, _ = shape
         if lost:
             yield f"{lost} of its samples failed"
@@ -92,7 +92,7 @@ class Judge:
         yield from self._notes(base, "", "the agents to compare with")
 
     def _notes(self, arm: str, model: str, who: str) -> Iterator[str]:
-        """Say what learners have noted about their agents, and about how many of them."""
+        """Return the learners' notes about their agents, with counts."""
         rows = self.frame[(self.frame["kind"] == "agent") & (self.frame["arm"] == arm) & (self.frame["model"] == model)]
         agents = rows.fillna({"seed": 0}).groupby(["seed", "agent_seed"])["note"].first()
         for note, count in agents[agents != ""].value_counts().items():
@@ -123,7 +123,7 @@ class Judge:
         return self.plan.models.samples
 
     def _is_drawn(self, arm: str, model: str) -> bool:
-        """Tell whether a generator made the jobs, which could have made others; a trace that is given is what it is."""
+        """Return whether a generator made the jobs, so that samples vary; a given trace is fixed."""
         return arm in (MODEL, BASELINE, HELPED) and model not in self.plan.models.traces
 
     def _reason(self, arm: str, model: str, base: str) -> str:
@@ -194,7 +194,7 @@ def _failed_arms(failures: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]
 
 
 def sensitivity(untrained: Verdict, heuristics: Sequence[Mapping[str, Any]], margin: float) -> dict[str, Any]:
-    """Say whether this experiment could notice a bad training trace at all: knowing nothing must look worse.
+    """Return whether this experiment could notice a bad training trace at all: an untrained agent must score worse.
 
     The assay sensitivity of equivalence trials (ICH E10): where even choosing jobs at random, or an agent that has
     learnt nothing, is equivalent, so is everything.
@@ -239,7 +239,7 @@ def _floors(frame: pd.DataFrame) -> dict[str, Floor]:
 
 
 def within_noise(scores: Mapping[str, Score], floors: Mapping[str, Floor]) -> dict[str, list[int]]:
-    """Return for each group of keys how many scores are no worse than the noise floor, and of how many."""
+    """Return for each group of keys how many scores are within the noise floor, and of how many."""
     found: dict[str, list[int]] = {}
     for key, score in scores.items():
         held = floors[key].holds(score) if key in floors else None

@@ -19,7 +19,7 @@ from tracekit.errors import TracekitError, UnknownName
 from tracekit.registry import Registry
 from tracekit.trace import Trace
 
-#: A learner may leave a file of this name in the agent's folder: what one should know about it, in a few words.
+#: A learner may leave a file of this name in the agent's folder: a short note about it.
 NOTE = "note.txt"
 
 
@@ -82,7 +82,7 @@ class PickHeuristic:
             jobs = schedulable(trace)
             length = min(chosen["jobs"], len(jobs))
             if length < 2:
-                raise TracekitError(f"{len(jobs)} jobs that can be scheduled are too few to learn from")
+                raise TracekitError(f"only {len(jobs)} jobs can be scheduled: too few to learn from")
             places = np.random.default_rng(seed).integers(0, len(jobs) - length + 1, chosen["windows"])
             windows = Heldout(jobs, [int(p) for p in places], length, ["real"], backfill)
             means = {

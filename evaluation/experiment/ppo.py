@@ -1,4 +1,4 @@
-"""The agents of `tracekit train` as a learner of experiments: masked PPO on a task, pick-job unless told otherwise."""
+"""The agents of `tracekit train` as a learner of experiments: masked PPO on a task, pick-job by default."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ class PPO:
         extra = {key: config.get(key, default) for key, default in self.extra.items()}
         own = {key: value for key, value in config.items() if key in known}
         if not isinstance(extra["task"], Mapping):
-            raise SchemaError(f"setting of {self.name}: task is a table of the task's fields, not {extra['task']!r}")
+            raise SchemaError(
+                f"setting of {self.name}: task must be a table of the task's fields, not {extra['task']!r}"
+            )
         fields = {"backfill": backfill, **extra["task"]}
         kind = find_task(str(fields.pop("name", "pick-job")))
         try:
@@ -77,7 +79,7 @@ class PPO:
     ) -> None:
         """Learn from the first part of a trace and keep the state that is best on the rest.
 
-        A trace in which hardly ever two jobs wait at once teaches nothing: its agent stays as born, and says so.
+        If two jobs hardly ever wait at once there is nothing to learn: the untrained agent is kept and a note written.
         """
         from tracekit.sim.agents import NothingToLearn, Split, train
         from tracekit.sim.windows import spans

@@ -73,7 +73,7 @@ def predictors(
             used.append(_standard(scipy_stats.rankdata(table[:, column])))
     rows.sort(key=lambda row: (-row["rho"], row["key"]))
     if not rows:
-        return [], f"{len(names)} generators with a difference: too few to say which score to trust"
+        return [], f"{len(names)} generators with a difference: too few to conclude which score to trust"
     best = next((row for row in rows if row["n"] == len(names)), None)  # of few generators, any score is best easily
     if best is None:
         return rows, f"{len(names)} generators, but no score of all of them: which is best means nothing"

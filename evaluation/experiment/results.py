@@ -57,9 +57,9 @@ def read(path: Path) -> pd.DataFrame:
     try:
         return pd.read_parquet(path).astype(COLUMNS)
     except FileNotFoundError:
-        raise FormatError(path, "no such file", hint="give a folder that tracekit experiment has finished") from None
+        raise FormatError(path, "no such file", hint="give the folder of a finished tracekit experiment") from None
     except (OSError, ValueError, KeyError) as error:
-        raise FormatError(path, f"is no table of an experiment: {error}") from None
+        raise FormatError(path, f"is not the table of an experiment: {error}") from None
 
 
 def collected(grid: Grid, store: Store, results: Mapping[str, Result]) -> list[dict[str, Any]]:
@@ -127,7 +127,7 @@ def _number(value: Any) -> float:
 def log_scores(frame: pd.DataFrame, metric: str) -> dict[tuple[str, str], dict[int, dict[int, dict[str, np.ndarray]]]]:
     """Return the agents' log scores: (arm, model) → sample → agent's seed → load → (windows,).
 
-    A score of 0 (nobody waited) counts as the smallest positive one would: 1 second; slowdowns are never below 1.
+    A score of 0 (no job waited) counts as the smallest positive one would: 1 second; slowdowns are never below 1.
     """
     found: dict[tuple[str, str], dict[int, dict[int, dict[str, np.ndarray]]]] = {}
     chosen = frame[(frame["kind"] == "agent") & (frame["key"] == metric)]

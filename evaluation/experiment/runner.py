@@ -11,7 +11,7 @@ from evaluation.experiment.engines import Engine
 from evaluation.experiment.grid import Limits
 from evaluation.experiment.tasks import Result, Store, Task
 
-#: How often the display is told something although nothing has ended, in seconds.
+#: How often the display is refreshed although no task has ended, in seconds.
 _BEAT = 1.0
 
 

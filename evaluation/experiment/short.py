@@ -28,7 +28,7 @@ SHOWN = {
     "privacy.exact_copies": "as the hold-out (real)",
     "privacy.membership_auc": "0.5",
 }
-#: Enough to tell a bad trace from a good one, not to find the best agent; the same for real and synthetic.
+#: Enough to separate a bad trace from a good one, not to find the best agent; the same for real and synthetic.
 SMALL: dict[str, dict[str, Any]] = {"ppo": {"steps": 50_000}, "pick-heuristic": {}}
 WINDOW, WINDOWS = 128, 40
 
@@ -49,8 +49,8 @@ def verdict(
     """Return verdict.json for one synthetic trace, with its scores by key under ``scores``.
 
     Both may be traces or files; ``format`` is that of the real file, ``procs`` the size of the real machine.
-    The real trace is divided as in the experiment, so agents are judged on its last fifth. Whoever made the synthetic
-    trace may have seen that fifth; nobody can tell from the file, so the note says it.
+    The real trace is divided as in the experiment, so agents are judged on its last fifth. The model of the
+    synthetic trace may have been fitted on that fifth; the file does not show it, so a note states it.
     """
     source = Source(path="" if isinstance(real, Trace) else str(real), procs=procs, format=format)
     trace = _machine(real, procs, format) if isinstance(real, Trace) else read_source(source)
@@ -76,14 +76,16 @@ def verdict(
         about = json.loads((place / "experiment.json").read_text(encoding="utf-8"))
         scored = about["files"]["scores"].get(name)
         scores = json.loads((place / scored).read_text(encoding="utf-8"))["synthetic"][0]["scores"] if scored else {}
-    note = "agents are judged on the last fifth of the real jobs; whoever made the synthetic trace may have seen them"
+    note = (
+        "agents are tested on the last fifth of the real jobs; the synthetic trace's model may have been fitted on them"
+    )
     return found | {"scores": scores, "note": note}
 
 
 def _machine(real: Trace, procs: int | None, format: str | None) -> Trace:
     """Return a trace on a machine of ``procs``, as reading its file with them would give."""
     if format is not None:
-        raise UsageError("format says how to read a file; the real jobs are a Trace already")
+        raise UsageError("format applies to files only; the real jobs are a Trace already")
     if procs is not None and procs < 1:
         raise UsageError(f"procs must be at least 1, not {procs}")
     return real if procs is None else real.replace(machine=real.machine.replace(procs=procs))

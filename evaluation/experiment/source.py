@@ -1,8 +1,8 @@
 """Which source files a piece of work depends on, so that a result is used again only while its code is the same.
 
-Imports are followed from module to module within our own rooms, lazy ones too, and so are the modules that are looked
-up by name with `tracekit.registry.imported`. The front doors (`import tracekit`, the command line) lead everywhere and
-compute nothing, so they are left out.
+Imports are followed from module to module within our own packages, lazy ones too, and so are the modules that are
+looked up by name with `tracekit.registry.imported`. The front doors (`import tracekit`, the command line) lead
+everywhere and compute nothing, so they are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from evaluation.experiment.tasks import code_digest
 
-ROOMS = ("tracekit", "generators", "evaluation")
+PACKAGES = ("tracekit", "generators", "evaluation")
 DOORS = (
     "tracekit",
     "tracekit.api",
@@ -29,7 +29,7 @@ DOORS = (
 
 
 def sources(modules: Iterable[str]) -> set[Path]:
-    """Return the files of modules and of all that they import from our rooms; a module of somebody else is one file."""
+    """Return the files of modules and of all they import from our packages; a third-party module is one file."""
     found: dict[str, Path] = {}
     open_ = [name for name in modules if name not in DOORS]
     while open_:
@@ -38,7 +38,7 @@ def sources(modules: Iterable[str]) -> set[Path]:
         if name in found or place is None:
             continue
         found[name] = place
-        open_ += [other for other in _imports(place) if other.split(".")[0] in ROOMS and other not in DOORS]
+        open_ += [other for other in _imports(place) if other.split(".")[0] in PACKAGES and other not in DOORS]
     return set(found.values())
 
 
@@ -52,7 +52,7 @@ def digest_of(*modules: str) -> str:
 def _place(name: str) -> Path | None:
     try:
         spec = find_spec(name)
-    except Exception:  # a package of somebody else runs when its modules are looked for
+    except Exception:  # a third-party package runs code when its modules are looked up
         return None
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return None

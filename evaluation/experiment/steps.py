@@ -23,12 +23,12 @@ from tracekit.registry import imported
 from tracekit.trace import Trace
 
 Inputs = Mapping[str, Path]
-#: Fewer runnable jobs than this share of what was asked for is no trace that one could train on.
+#: A trace with a smaller share of runnable jobs than this is rejected.
 FEWEST_RUNNABLE = 0.5
 
 
 class Interrupted(Exception):
-    """Somebody asked the work to end early; what it would leave is not what it was asked for."""
+    """Raised when a fit was stopped early: its result is not the requested one."""
 
 
 def fit(params: Mapping[str, Any], inputs: Inputs, out: Path) -> None:
@@ -48,20 +48,20 @@ def fit(params: Mapping[str, Any], inputs: Inputs, out: Path) -> None:
 
 
 def on_the_same_machine(made: Any, real: Trace, jobs: int | None = None) -> Trace:
-    """Refuse what is no usable trace, and give the rest the real trace's machine: only the jobs are to differ."""
+    """Return the trace on the real trace's machine, so that only the jobs differ; refuse an unusable one."""
     if not isinstance(made, Trace):
-        raise TracekitError(f"garbage: returned {type(made).__name__} in place of a Trace")
+        raise TracekitError(f"the generator returned {type(made).__name__}, expected a Trace")
     if jobs is not None and len(made) != jobs:
-        raise TracekitError(f"garbage: returned {len(made):,} jobs where {jobs:,} were asked for")
+        raise TracekitError(f"the generator returned {len(made):,} jobs, expected {jobs:,}")
     sizes = {unit: getattr(real.machine, unit) for unit in ("procs", "nodes", "gpus", "unit")}
     fitting: Trace = made.replace(machine=made.machine.replace(**sizes))
     runnable = len(schedulable(fitting)) / max(len(fitting), 1)
     if runnable < FEWEST_RUNNABLE:
         raise TracekitError(
-            f"garbage: only {runnable:.0%} of its jobs could run (a submit time, a run time, a size that fits)"
+            f"only {runnable:.0%} of the generated jobs can run (submit time, run time and a size that fits)"
         )
     if not stats.span(fitting) > 0:
-        raise TracekitError("garbage: all of its jobs arrive at one instant")
+        raise TracekitError("all generated jobs arrive at one instant")
     return fitting
 
 
@@ -161,7 +161,7 @@ def perform(task: Task, inputs: Inputs, out: Path) -> Result:
         except Exception as error:
             reason = _said(error)
             traceback.print_exc()
-        except BaseException as error:  # sys.exit, by a model or because the process is asked to end: who can tell?
+        except BaseException as error:  # sys.exit, by a model or because the process was asked to end
             reason, lost = f"it asked its process to end ({_said(error)})", True
     return Result(
         ok=not reason,

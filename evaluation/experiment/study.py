@@ -8,7 +8,7 @@
 5. Say for every generator whether that makes a difference (`judging`, `verdict`).
 
 Steps 2 to 4 are `tasks`, listed by `build` and worked through by `runner` on one of the `engines`. A run that was
-interrupted goes on where it was when it is asked for again.
+interrupted resumes where it was when it is started again.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Study:
 
     @property
     def identity(self) -> str:
-        """Return a hash of what was asked for; code and engine are no part of it."""
+        """Return a hash of the plan and data; code and engine are not part of it."""
         paths = {"real": {"path": ""}, "other": {"path": ""}}
         plain = self.plan.to_dict()
         plain = {key: value | paths.get(key, {}) if isinstance(value, dict) else value for key, value in plain.items()}
@@ -100,7 +100,7 @@ def read_source(source: Source) -> Trace:
     import tracekit
 
     if not source.path:
-        raise UsageError("which real trace? name it on the command line or as path in [real]")
+        raise UsageError("no real trace: name it on the command line or as path in [real]")
     trace = tracekit.read(source.path, source.format, procs=source.procs, machine=source.machine)
     if source.clean:
         trace = trace.clean(source.clean)
@@ -111,7 +111,7 @@ def divide(real: Trace, plan: Plan) -> Parts:
     """Cut the real trace by time; nothing is shuffled, and no job is in two parts."""
     if not real.machine.size():
         raise TracekitError(
-            f"the trace does not say how many {real.machine.unit} its machine has, and agents need one to schedule: "
+            f"the trace does not state how many {real.machine.unit} its machine has, which agents need: "
             "give procs in [real] or --procs N"
         )
     train, rest = real.split(plan.split.train)
@@ -179,13 +179,13 @@ def _check(plan: Plan) -> None:
         check_load(load)
     for name in plan.models.traces:
         if not name or name in ARMS or name in plan.models.names:
-            raise UsageError(f"[models.traces]: '{name}' stands for something else already; choose another name")
+            raise UsageError(f"[models.traces]: '{name}' is taken already; choose another name")
     if not plan.models.names and not plan.models.traces:
         raise UsageError(f"no models: name them with --models or in [models]; known: {', '.join(MODELS)}")
 
 
 def _target(name: str) -> str:
-    """Return where a model lives: a registered name, or module:Class of one's own."""
+    """Return the target of a model: a registered name, or a user's module:Class."""
     return name if ":" in name else MODELS.target(name)
 
 
@@ -199,7 +199,7 @@ def _makers(plan: Plan, jobs: int) -> list[Maker]:
             continue
         try:
             info = getattr(imported(_target(name)), "info", None)
-        except Exception:  # whatever is wrong with one's own module
+        except Exception:  # any fault of a user's module
             info = None
         minutes = float(getattr(info, "minutes", 0.1))
         found.append(
@@ -233,7 +233,7 @@ def _code(plan: Plan, makers: list[Maker]) -> Code:
 
 
 def _modules(policies: Iterable[str]) -> list[str]:
-    """Return the modules of policies of one's own: a result is of use only while they are the same."""
+    """Return the modules of user-defined policies: results are reused only while these are unchanged."""
     return sorted({module for module in map(module_of, policies) if module is not None})
 
 
@@ -328,7 +328,7 @@ def _alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise OutputError(f"{folder}: another run is at work in this folder") from None
+            raise OutputError(f"{folder}: another run is using this folder") from None
         yield
 
 
@@ -443,7 +443,7 @@ def about(study: Study, engine: str, results: Mapping[str, Result], command: str
 
 
 def _beside(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Return the files that a plan names beside the real trace, each with what it stands for."""
+    """Return the files that a plan names beside the real trace, each with its role."""
     if plan.other.path:
         yield "other", plan.other.path
     for name, files in plan.models.traces.items():
@@ -494,7 +494,7 @@ def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
         try:
             found.append(json.loads((Path(folder) / name).read_text(encoding="utf-8")))
         except OSError:
-            raise FormatError(folder, "is no finished experiment", hint=f"there is no {name} in it") from None
+            raise FormatError(folder, "is not a finished experiment", hint=f"{name} is missing") from None
         except ValueError as error:
             raise FormatError(Path(folder) / name, f"not valid JSON: {error}") from None
     return found[0], found[1]

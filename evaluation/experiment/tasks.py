@@ -1,7 +1,7 @@
 """Pieces of work that are done once: each has an address made of what goes into it, and a folder that holds its result.
 
 The address is a hash of the kind of work, its parameters (seeds among them), the addresses of its inputs and the code
-that does it. Whoever asks for the same work again finds the folder; whoever changes anything that matters does not.
+that does it. Requesting the same work again finds the folder; a change of anything relevant does not.
 A folder is written under another name and renamed, and its files are listed with their hashes: what is half there,
 damaged or cut short counts as not there.
 """

@@ -7,7 +7,7 @@ score, so that a difference is a ratio and a window with a long queue does not o
 margin or more" and "better by the margin or more" are rejected at level α, which is when the 1 − 2α interval lies
 within the margin.
 
-*The interval.* Windows, seeds of agents and synthetic samples are crossed, and all of them vary, so all are drawn anew
+*The interval.* Windows, seeds of agents and synthetic samples are crossed, and all of them vary, so all are resampled
 (Owen, "The pigeonhole bootstrap", Ann. Appl. Stat. 1, 2007: a little too wide rather than too narrow). Agents of one
 seed begin alike and see the same windows, so they are compared with each other. Of n units n − 1 are drawn, which makes
 the bootstrap variance of a mean unbiased even for three seeds (Rao & Wu, JASA 83, 1988); t quantiles with
@@ -37,7 +37,7 @@ Outcome = Literal["equivalent", "worse", "better", "undecided", "failed"]
 FEWEST_WINDOWS = 3
 #: Windows below which nothing can be said about how alike neighbours are.
 FEWEST_FOR_LIKENESS = 8
-#: The answer to "how many more windows?" aims at this chance of a decision; beyond so many it is no advice.
+#: The answer to "how many more windows?" aims at this chance of a decision; beyond that number no advice is given.
 POWER = 0.8
 MOST_WINDOWS = 100_000
 
@@ -52,7 +52,7 @@ class Estimate:
     seeds: float  # variance due to seeds and samples, which no number of windows takes away
     units: tuple[int, int]  # samples, and seeds of agents
     per_window: Floats  # (windows,)
-    independent: float  # windows that do not resemble their neighbours and would tell as much
+    independent: float  # equivalent number of independent windows
 
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return the 1 − 2α interval."""
@@ -80,7 +80,7 @@ class Estimate:
 
     @property
     def autocorrelation(self) -> float:
-        """Return the lag-1 autocorrelation of the differences: far from 0, windows are no independent draws."""
+        """Return the lag-1 autocorrelation of the differences: far from 0, windows are not independent."""
         return _autocorrelation(self.per_window)
 
 
@@ -91,7 +91,7 @@ def _autocorrelation(values: Floats) -> float:
 
 
 def _independent(per_window: Floats) -> float:
-    """Return how many independent windows tell as much as these, which may resemble their neighbours."""
+    """Return the effective number of independent windows, given that neighbours may be correlated."""
     n, seen = len(per_window), _autocorrelation(per_window)
     if n < FEWEST_FOR_LIKENESS or not math.isfinite(seen):
         return float(n)

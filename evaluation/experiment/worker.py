@@ -1,7 +1,7 @@
 """A process that does tasks for `engines.Local`: JSON lines in, JSON lines out. Not for people.
 
 It leads a session of its own, so that Ctrl-C in a terminal reaches only the parent, which decides; and it ends when the
-parent does, however that came about: nobody goes on working for a run that is gone.
+parent does, however it ended: no worker outlives its run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from evaluation.experiment.tasks import Store, Task
 def main() -> None:
     """Do one task after another until standard input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what libraries print must not look like an answer
+    os.dup2(2, 1)  # output of libraries must not be taken for an answer
     waiting: queue.Queue[str] = queue.Queue()
 
     def listen() -> None:

@@ -32,7 +32,7 @@ def verdict_intervals(verdicts: Sequence[Mapping[str, Any]], margin: float | Non
     """Draw each model's difference from agents trained on real jobs with its interval, and the margin as a band."""
     rows = [v for v in verdicts if v.get("difference") is not None and np.isfinite(float(v["difference"]))]
     if not rows:
-        raise NothingToDraw("no model came as far as a difference")
+        raise NothingToDraw("no model has a difference to draw")
     data = pd.DataFrame([{k: v.get(k) for k in ("model", "verdict", "difference", "low", "high")} for v in rows])
     figure, (axis,) = blank(7.2, 1.1 + 0.36 * len(rows))
     if margin is not None:
@@ -63,7 +63,7 @@ def _ratio(value: float | None, instead: float) -> float:
 
 
 def _percent_axis(axis: Any, reach: float) -> None:
-    """Mark a logarithmic axis by percentages, as many as find room; beyond ``reach`` intervals are cut off."""
+    """Mark a logarithmic axis by percentages, as many as fit; beyond ``reach`` intervals are cut off."""
     axis.set_xlim(-1.08 * reach, 1.08 * reach)
     steps = next(steps for limit, steps in _TICKS if reach <= limit)
     ticks = sorted([0.0, *(sign * np.log1p(step) for step in steps for sign in (-1, 1))])
@@ -114,10 +114,10 @@ def paired(table: pd.DataFrame, arm: str, margin: float | None, look: Mapping[st
     """Draw every held-out window once: agents trained on real jobs across, those trained on ``arm`` up."""
     means = table.groupby(["arm", "load", "window"], dropna=False)["value"].mean().unstack("arm")
     if "real" not in means.columns or arm not in means.columns:
-        raise NothingToDraw(f"no windows on which both real and {arm} were judged")
+        raise NothingToDraw(f"no windows on which both real and {arm} were evaluated")
     pairs = means[["real", arm]].dropna()
     if pairs.empty:
-        raise NothingToDraw(f"no window on which both real and {arm} were judged")
+        raise NothingToDraw(f"no window on which both real and {arm} were evaluated")
     figure, (axis,) = blank(3.9, 3.7)
     both = pairs.to_numpy(dtype=np.float64)
     low, high = float(both.min()), float(both.max())
@@ -178,7 +178,7 @@ def trusted(table: pd.DataFrame) -> Drawing:
     """Draw how well every cheap score orders the models as the agents do, best first."""
     table = table[np.isfinite(table["rho"])].copy()
     if table.empty:
-        raise NothingToDraw("too few models came through to say which score to trust")
+        raise NothingToDraw("too few models finished to conclude which score to trust")
     table = table.sort_values("rho", ascending=False, kind="stable").head(_MOST_SCORES)
     figure, (axis,) = blank(7.2, 1.1 + 0.27 * len(table))
     axis.axvline(0, color=INK, linewidth=1)

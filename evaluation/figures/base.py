@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 INK, SOFT, REAL = "#1f2328", "#cfd4da", "#0b0c0d"
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 _LONGEST = 24  # letters of a name
-_INSIDE = 5  # curves whose names find room among them
+_INSIDE = 5  # up to so many curves are labelled in the plot
 NAMES = {
     "run_time": "run time",
     "req_time": "limit",
@@ -36,7 +36,7 @@ NAMES = {
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """A figure, the very numbers that were drawn, and what one sees in it, for those who cannot see it."""
+    """A figure, the numbers in it, and a text description of it for screen readers."""
 
     figure: Figure
     data: pd.DataFrame

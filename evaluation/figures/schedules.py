@@ -1,4 +1,4 @@
-"""What a scheduler makes of the traces: rankings of policies, who ran where, how many waited."""
+"""Schedules of the traces: rankings of policies, Gantt charts, queue lengths."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def queues(scene: Scene) -> Drawing:
 
 
 def gantt(scene: Scene) -> Drawing:
-    """Draw who ran where and when in the middle of each trace; the darker, the shorter a job has waited."""
+    """Draw a Gantt chart of the middle of each trace; the darker, the shorter a job has waited."""
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import LogNorm
 
@@ -158,5 +158,5 @@ def _boxes(result: SimResult) -> pd.DataFrame:
         for low, width in places.get(job, [])
     ]
     if not rows:
-        raise NothingToDraw("no job takes any time")
+        raise NothingToDraw("all run times are zero")
     return pd.DataFrame(rows, columns=["job", "start_s", "end_s", "first", "last", "wait_s"])

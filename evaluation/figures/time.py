@@ -22,7 +22,7 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 def week(view: View) -> Floats:
     """Return the percentage of jobs by weekday and hour, shape (7, 24)."""
     if view.hour is None:
-        raise NothingToDraw(f"the {view.name} trace has no calendar: nobody knows its hours")
+        raise NothingToDraw(f"the {view.name} trace has no calendar, so the hour of day is unknown")
     return np.bincount(view.hour, minlength=168).reshape(7, 24) / max(len(view), 1) * 100
 
 
@@ -58,7 +58,7 @@ def hours(scene: Scene) -> Drawing:
 def hour_grid(scene: Scene) -> Figure:
     """Draw each trace's share of jobs by weekday and hour, all on one colour scale."""
     if scene.real.hour is None:
-        raise NothingToDraw("the real trace has no calendar: nobody knows its hours")
+        raise NothingToDraw("the real trace has no calendar, so the hour of day is unknown")
     tables = {name: week(view) for name, (view, _) in scene.everyone.items() if view.hour is not None}
     columns = min(len(tables), 2)
     figure = Figure(figsize=(5.2 * columns, 2.4 * -(-len(tables) // columns)), layout="constrained")

@@ -90,7 +90,7 @@ def correlations(scene: Scene, kind: Kind = "pearson") -> Drawing:
 
 
 def _short(value: float) -> str:
-    """Return a correlation in as few letters as tell it.
+    """Return a correlation as short text.
 
     >>> _short(0.314), _short(-0.31), _short(0.001), _short(1.0)
     ('.31', '−.31', '0', '1')

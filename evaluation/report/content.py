@@ -38,7 +38,7 @@ class Input:
 
     @classmethod
     def of(cls, path: str | Path, name: str, jobs: int) -> Input:
-        """Hash a file; what is no plain file, such as a folder or a stream, has no hash."""
+        """Hash a file; anything that is not a plain file, such as a folder or a stream, has no hash."""
         place = Path(path)
         if not place.is_file():
             return cls(name, "", jobs)
@@ -80,7 +80,7 @@ class Content:
     def __post_init__(self) -> None:
         scored = [one.name for one in self.scores.synthetic]
         if list(self.synthetic) != scored:
-            raise TracekitError(f"a report needs one trace a score, in one order: {list(self.synthetic)}, {scored}")
+            raise TracekitError(f"traces and scores of a report do not match: {list(self.synthetic)}, {scored}")
         for name, columns in TABLES.items():
             table = getattr(self, name)
             missing = [] if table is None else [column for column in columns if column not in table.columns]

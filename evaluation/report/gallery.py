@@ -18,12 +18,12 @@ Tell = Callable[[str], None]
 MOST_BYTES = 7_000_000  # of all figures; the page has to stay below 8 MB
 #: With more models than this, schedules are drawn for all of them together only.
 SCHEDULES_FOR = 14
-#: Columns that a reader will look for; where a trace lacks one, its panel says so.
+#: Columns that a reader expects; where a trace lacks one, its panel states that.
 _LOOKED_FOR = {"req_time": "limits", "user": "users", "queue": "queues", "status": "statuses"}
 
 
 class Gallery:
-    """Draws figures and keeps count of them; ``tell`` hears the name of each before it is drawn."""
+    """Draws and counts figures; ``tell`` is called with the name of each before it is drawn."""
 
     def __init__(self, tell: Tell | None = None) -> None:
         self.tell = tell or (lambda _: None)
@@ -55,7 +55,7 @@ def slug(name: str) -> str:
 
 
 def grid(*parts: Html) -> Html:
-    """Return figures side by side as far as there is room; two or four of them stand in pairs."""
+    """Return figures side by side as far as they fit; two or four of them in pairs."""
     return tag("div", joined(parts), class_="figures two" if len(parts) in (2, 4) else "figures")
 
 
@@ -115,7 +115,7 @@ def _model(scene: Scene, name: str, gallery: Gallery, ranks: pd.DataFrame | str,
             grid(
                 gallery("Jobs waiting, first come first served with EASY backfilling", f"queue {name}",
                         lambda: schedules.queues(scene), wide=True),
-                gallery("Who ran where: a Gantt chart from the middle of each trace, same policy", f"gantt {name}",
+                gallery("Gantt chart from the middle of each trace, same policy", f"gantt {name}",
                         lambda: schedules.gantt(scene), wide=True),
             )
         )  # fmt: skip
@@ -145,7 +145,7 @@ def _curves(scene: Scene, gallery: Gallery, name: str) -> Html:
 
 
 def _absent(scene: Scene, name: str) -> list[Html]:
-    """Say which columns could not be compared, because one of the traces lacks them."""
+    """Return a note on columns that could not be compared because one of the traces lacks them."""
     theirs = scene.others[name]
     ours = [words for column, words in _LOOKED_FOR.items() if not scene.real.has(column)]
     lost = [words for column, words in _LOOKED_FOR.items() if scene.real.has(column) and not theirs.has(column)]

@@ -55,7 +55,7 @@ def _score_headline(scores: Scores) -> Words:
 
 
 def _leaders(scores: Scores, families: Sequence[str], among: Sequence[Scored]) -> Words:
-    """Say which of some traces is closest in which families."""
+    """Return which trace is closest in which families, as a sentence."""
     won: dict[str, list[str]] = {}
     names = {one.name for one in among}
     for family in families:
@@ -63,7 +63,7 @@ def _leaders(scores: Scores, families: Sequence[str], among: Sequence[Scored]) -
         if len(top) == 1:
             won.setdefault(top[0].name, []).append(family)
     if not won:
-        return ["No model stands out."]
+        return ["No model is clearly closer than the others."]
     said: Words = []
     for name, where in sorted(won.items(), key=lambda item: -len(item[1]))[:3]:
         said += [
@@ -80,7 +80,7 @@ def _all_within(scores: Scores, name: str) -> bool:
 
 
 def _caution(content: Content) -> Words:
-    """Say what must not be overlooked: copies, or that nobody looked for them."""
+    """Return the privacy warning: copies were found, or privacy was not measured."""
     scores = content.scores
     if "privacy" not in measured(scores):
         return [" Privacy was not measured: a plain copy would look perfect here."]

@@ -28,11 +28,11 @@ def inline(*parts: str) -> Html:
 
 
 def _safe(text: str) -> str:
-    return escape(text.encode("utf-8", "replace").decode())  # half a letter of an odd file name cannot stand in UTF-8
+    return escape(text.encode("utf-8", "replace").decode())  # lone surrogates of odd file names are not UTF-8
 
 
 def tag(name: str, *parts: str, **attributes: str | int | bool | None) -> Html:
-    """Return an element. ``class_`` stands for class, other underscores for hyphens; None and False are left out."""
+    """Return an element. ``class_`` means class, other underscores are hyphens; None and False are left out."""
     made = []
     for key, value in attributes.items():
         if value is None or value is False:
@@ -95,7 +95,7 @@ class Tab:
 
 
 def tabs(name: str, panels: Sequence[Tab], level: int = 3) -> Html:
-    """Return tabs that the arrow keys move between; all panels stand below each other on paper and without a script."""
+    """Return tabs for the arrow keys; in print and without JavaScript all panels are shown."""
     buttons, bodies = [], []
     for k, panel in enumerate(panels):
         buttons.append(
@@ -124,10 +124,10 @@ def figure(drawing: Drawing, ident: str, name: str, caption: str, *, wide: bool 
 
 
 def missing(caption: str, reason: str) -> Html:
-    """Return what stands where a figure cannot be drawn."""
+    """Return the placeholder of a figure that cannot be drawn."""
     return tag("p", tag("b", caption), f": not drawn, {reason}.", class_="absent")
 
 
 def details(summary: str, body: Html, *, opened: bool = False) -> Html:
-    """Return a part that one can fold."""
+    """Return a collapsible part."""
     return tag("details", tag("summary", summary), body, open=opened)

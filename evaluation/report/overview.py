@@ -21,11 +21,11 @@ from tracekit.plots.style import duration
 BADGES = {"equivalent": "✓ equivalent", "better": "▲ better", "worse": "▼ worse", "undecided": "? undecided",
           "failed": "✕ failed"}  # fmt: skip
 
-_FEW = 4  # verdicts that find room above the table
+_FEW = 4  # verdicts that fit above the table
 
 
 def overview(content: Content) -> Html:
-    """Return heading, verdicts, who is closest where, and a sentence for every family."""
+    """Return heading, verdicts, the closest traces, and a sentence for every family."""
     few = len(content.verdicts) <= _FEW
     verdicts = [verdict_list(content)] if content.verdicts else []
     return joined(
@@ -100,7 +100,7 @@ def who_wins(content: Content) -> Html:
         name = tag("a", one.name, href=f"#model-{k}") if ours else f"{one.name} (baseline)"
         agents = [_verdict((verdicts if ours else others).get(one.name))] if content.verdicts else []
         rows.append([Cell(name), *agents, *_cells(one, k, by_family if ours else base, top if ours else {})])
-    caption = "Who wins on what: scores within the real trace's own noise (as far as halves of it differ)."
+    caption = "Scores within the real trace's own noise (as far as halves of it differ), by family."
     caption += " ★ closest." if len(scores.synthetic) > 1 else ""
     caption += " Grey: trivial baselines that every model should beat." if scores.baselines else ""
     if content.verdicts:

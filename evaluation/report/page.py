@@ -1,4 +1,4 @@
-"""The page: what stands where, in one file that asks nobody for anything."""
+"""The layout of the report: one self-contained HTML file without any external resource."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from evaluation.report.tables import cost_table, definitions, privacy_table, pro
 from tracekit.errors import OutputError
 from tracekit.files import check_writable, is_stream, write_text
 
-#: Called as work goes on with (steps done, steps in all, what is being done).
+#: Progress callback: (steps done, steps in all, current step).
 Progress = Callable[[int, int, str], None]
 MOST_BYTES = 8_000_000
-_UNFOLDED = (  # where no script runs, all panels stand below each other
+_UNFOLDED = (  # without JavaScript all panels are shown below each other
     "<noscript><style>[role=tabpanel][hidden] { display: block } [role=tablist], .get, .theme { display: none }"
     "</style></noscript>"
 )
@@ -40,7 +40,7 @@ def write(content: Content, path: str | Path, *, force: bool = False, progress: 
 def targets(path: str | Path, *, force: bool = False) -> tuple[Path, Path]:
     """Return the two files that a report consists of, after making sure that they may be written."""
     if is_stream(path):
-        raise OutputError("a report is two files, FILE.html and FILE.json: it cannot go to standard output")
+        raise OutputError("a report is two files, FILE.html and FILE.json; it cannot be written to standard output")
     page, beside = Path(path), Path(path).with_suffix(".json")
     if page.suffix.lower() not in (".html", ".htm") and not page.is_dir():
         raise OutputError(f"{path}: a report is HTML, for a browser: name it {page.with_suffix('.html')}")
@@ -97,7 +97,7 @@ def _privacy(content: Content, scene: Scene, gallery: Gallery) -> Html:
     parts = [privacy_figure(content, scene, gallery)]
     if made is not None:
         parts.append(made)
-    parts.append(paragraph(["Passing these attacks is no guarantee: they are the simplest ones."], class_="quiet"))
+    parts.append(paragraph(["Passing these attacks is not a guarantee: they are the simplest ones."], class_="quiet"))
     return joined(parts)
 
 
@@ -105,10 +105,10 @@ def _cost(content: Content, gallery: Gallery) -> Html:
     costs = content.table("costs")
     made = cost_table(content)
     if costs is None or made is None:
-        return paragraph(["Not known: the traces came as files, and files do not say what it took to make them."])
+        return paragraph(["Unknown: the traces were read from files, which do not record the cost of making them."])
     from evaluation.figures import agents
 
-    caption = "Seconds of CPU time by model and step; whoever comes first on a machine waits for the compiler, too"
+    caption = "Seconds of CPU time by model and step; the first one on a machine includes compilation"
     drawn = gallery(caption, "cost", lambda: agents.costs(costs), wide=True)
     return inline(grid(drawn), made)
 

@@ -18,24 +18,26 @@ ABOUT, VERDICT, TABLE = "experiment.json", "verdict.json", "results.parquet"
 
 
 def is_run(folder: str | Path) -> bool:
-    """Tell whether an experiment has left its plan in a folder."""
+    """Return whether a folder holds the plan of an experiment."""
     return (Path(folder) / ABOUT).is_file()
 
 
 def content_of(folder: str | Path) -> Content:
     """Return the content of a report about a run.
 
-    Of every model the first sample is drawn and stands in the tables of scores; the verdicts rest on all of them.
+    The first sample of every model is drawn and shown in the tables of scores; the verdicts rest on all of them.
     """
     folder = Path(folder)
     about, verdict = _read(folder / ABOUT), _read(folder / VERDICT)
     if not (folder / TABLE).is_file():
-        raise FormatError(folder / TABLE, "no such file: the experiment has not come to its end")
+        raise FormatError(folder / TABLE, "no such file: the experiment has not finished")
     frame = pd.read_parquet(folder / TABLE)
     try:
         return _content(folder, about, verdict, frame)
     except (KeyError, TypeError, IndexError) as error:
-        raise FormatError(folder, f"is not what an experiment leaves: {type(error).__name__} {error}") from None
+        raise FormatError(
+            folder, f"is not the folder of a finished experiment: {type(error).__name__} {error}"
+        ) from None
 
 
 def _content(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], frame: pd.DataFrame) -> Content:
@@ -98,7 +100,7 @@ def _scores(folder: Path, about: Mapping[str, Any]) -> Scores:
         m["name"]: Scores.from_dict(_read(folder / files[m["name"]])) for m in about["models"] if m["name"] in files
     }
     if not found:
-        raise TracekitError(f"{folder}: no model came as far as a trace that could be scored; see {VERDICT}")
+        raise TracekitError(f"{folder}: no model produced a trace that could be scored; see {VERDICT}")
     floor = Scores.from_dict(_read(folder / files["noise_floor"])) if "noise_floor" in files else None
     floor = floor or next((one for one in found.values() if one.noise_floor), None)
     family: dict[str, str] = {}
@@ -112,7 +114,7 @@ def _scores(folder: Path, about: Mapping[str, Any]) -> Scores:
         shown, trivial = trivial, []
     any_one = next(iter(found.values()))
     switches = floor.switches if floor is not None else any_one.switches
-    for scored in (*shown, *trivial):  # what only another model has is missing here, and says so
+    for scored in (*shown, *trivial):  # scores that only another model has are listed as missing, with a note
         scored.scores.update({key: _missing() for key in family if key not in scored.scores})
     floors = floor.noise_floor if floor is not None else {}
     return Scores(any_one.real, any_one.real_jobs, shown, trivial, floors, family, switches)

@@ -1,4 +1,4 @@
-"""The scores in sentences: who is closest in which family, what gives a trace away, what was not measured."""
+"""The scores in sentences: the closest trace in each family, its weakest points, what was not measured."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Words = list[str]  # of a sentence, some of them `Bold`
 class Standing:
     """How one trace does in one family: so many of the scores lie within the noise floor.
 
-    ``judged`` counts the scores that have a noise floor and that any of the traces reaches: who lacks the users, say,
+    ``judged`` counts the scores that have a noise floor and that any of the traces has: a trace without users, say,
     is not within the noise there.
     """
 
@@ -80,9 +80,9 @@ def _places(scores: Scores, keys: Sequence[str]) -> dict[str, float]:
 
 
 def best(found: Sequence[Standing]) -> list[Standing]:
-    """Return who does best: most scores within the noise; then, unless that is all of them, the better mean place.
+    """Return the best traces: most scores within the noise; then, unless all are, the better mean rank.
 
-    Several where nothing tells them apart: what lies within the noise everywhere cannot be ordered.
+    Several if they are indistinguishable: traces within the noise everywhere cannot be ranked.
     """
     known = [one for one in found if one.judged or np.isfinite(one.rank)]
     if not known:
@@ -99,7 +99,7 @@ def best(found: Sequence[Standing]) -> list[Standing]:
 #: The score that says most about a family in one number, and how it is said; {v} value, {r} real, {f} noise floor.
 _TELLING: dict[str, tuple[str, str]] = {
     "marginal": ("ks.mean", "mean KS distance of its columns {v} (0 = same; halves of the real trace: {f})"),
-    "joint": ("c2st.auc", "a classifier tells its jobs from real ones with AUC {v} (0.5 = it cannot)"),
+    "joint": ("c2st.auc", "a classifier separates its jobs from real ones with AUC {v} (0.5 = it cannot)"),
     "time": ("acf1.run_time", "run times of neighbouring jobs correlate with {v} (real: {r})"),
     "validity": ("validity.share", "{v%} of its rows break a rule (real: {r%})"),
     "load": ("offered_load", "offered load {v} (real: {r})"),
@@ -123,7 +123,7 @@ def telling(scores: Scores, family: str, scored: Scored) -> str:
 
 
 def family_sentence(scores: Scores, family: str) -> Words:
-    """Say in one or two sentences who does how well in a family."""
+    """Return one or two sentences on how the traces compare in a family."""
     found = standings(scores, family)
     top = best(found)
     if not counted_keys(scores, family):
@@ -170,7 +170,7 @@ def _privacy_sentence(scores: Scores) -> Words:
 
 
 def _beaten(scores: Scores, family: str, first: Standing) -> Words:
-    """Say so where a trivial baseline does as well as the best model."""
+    """Return a remark where a trivial baseline does as well as the best model."""
     rivals = [one for one in standings(scores, family, baselines=True) if one.judged and one.share >= first.share]
     if not rivals or not first.judged:
         return []

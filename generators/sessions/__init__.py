@@ -1,4 +1,4 @@
-"""Sessions: traces with users who come and go, work in sessions and repeat themselves."""
+"""Sessions: traces with users that arrive and leave, work in sessions and repeat jobs."""
 
 from generators.sessions.model import Sessions
 

@@ -1,4 +1,4 @@
-"""Users' histories: who submitted when, in sessions and batches.
+"""Users' histories: the submit times of each user, in sessions and batches.
 
 A *history* is everything that one user submitted; jobs without a user are taken week by week, each week as a history of
 its own. Along a history every job begins a new *turn*: it belongs to the batch of the one before it, or follows in the
@@ -19,7 +19,7 @@ from tracekit.trace import Trace
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-BATCH_GAP = 60.0  # seconds: who submits faster than this has a script
+BATCH_GAP = 60.0  # seconds: faster submits come from a script
 SESSION_GAP = 20 * 60.0  # Zakay and Feitelson 2012
 NIGHT_GAP = 8 * 3600.0
 #: Turn of a job by the seconds since the one before it in its history.
@@ -80,12 +80,12 @@ class Histories:
 
 @dataclass(frozen=True)
 class Plan:
-    """Who will submit when: the skeleton of one period, by made user, then by time. All of shape (jobs,)."""
+    """Which user submits when: the skeleton of one period, by synthetic user, then by time. All of shape (jobs,)."""
 
     maker: Ints  # made user, never falling; the same number in two periods is the same person
     donor: Ints  # history whose habits the made user has
     at: Floats  # local seconds since the wall's origin
-    model: Ints  # the real job in whose place each one stands
+    model: Ints  # the real job that each one is modelled on
 
     def __len__(self) -> int:
         return len(self.at)

@@ -29,7 +29,7 @@ from tracekit.machine import Machine
 from tracekit.trace import Trace
 
 SKELETONS = ("resampled", "modelled")
-#: A user who is active over more than this share of the trace stays for all of a made one.
+#: A user active over more than this share of the trace stays for the whole synthetic trace.
 LONG_TERM = 0.5
 #: No run time is scaled by more than this to reach a load; what is left is a matter of how many users there are.
 MOST_SCALING = 0.08
@@ -43,7 +43,7 @@ NOTHING = WhatIf()
 
 
 class Sessions:
-    """Users, sessions, batches and templates; the skeleton says who comes when, the row model says with what.
+    """Users, sessions, batches and templates; the skeleton decides which user submits when, the row model decides what.
 
     ``skeleton``: ``resampled`` moves real users' activity, ``modelled`` makes it up from fitted distributions.
     ``privacy``: k, the number of users that must share whatever is learnt about requests and habits.
@@ -61,7 +61,9 @@ class Sessions:
         if skeleton not in SKELETONS:
             raise UnknownName("skeleton", skeleton, SKELETONS)
         if isinstance(privacy, bool) or privacy < 1:
-            raise UsageError(f"--privacy is the number of users who share what is learnt, from 1 on, not {privacy}")
+            raise UsageError(
+                f"--privacy must be the least number of users that share a learnt value, from 1 on, not {privacy}"
+            )
         self.skeleton, self.privacy = skeleton, privacy
         self.notes: list[str] = []
         self._rows: Rows | None = None
@@ -100,12 +102,12 @@ class Sessions:
         """Make exactly ``n_jobs`` jobs, as many periods of the real trace's length as it takes.
 
         ``reveal`` adds the column ``x_donor``: which real user (in the order of the labels) each job's user was
-        modelled on. It exists to measure what an attacker could find out, and undoes the privacy of the names.
+        modelled on. It exists to measure what an attacker could learn, and undoes the privacy of the names.
         """
         n_jobs = check_count(self.name, n_jobs)
         demand, tune = self.demand(what_if), 1.0
         best, least = pd.DataFrame(), np.inf
-        for _ in range(4):  # how much work so many jobs bring depends on who brings them: approach it
+        for _ in range(4):  # the work of a number of jobs depends on the users drawn: iterate
             jobs = self._jobs_of(n_jobs, seed, what_if, tune)
             natural = self._demand_of(jobs) / demand
             jobs = self._loaded(jobs, demand)
@@ -153,7 +155,7 @@ class Sessions:
         return work / float(submit[-1] - submit[0]) if work > 0 and submit[-1] > submit[0] else float("nan")
 
     def demand(self, what_if: WhatIf) -> float:
-        """Return the mean number of busy units that the wishes lead to; NaN = unknown."""
+        """Return the mean number of busy units that the what-if options lead to; NaN = unknown."""
         rows = self._fitted()
         if what_if.demand is not None:
             return what_if.demand
@@ -183,8 +185,8 @@ class Sessions:
         times = float(rate.max())
         if times > 1 and times * len(self._jobs) > MOST_PLANNED:
             raise UsageError(
-                f"too much is asked for: {times:,.0f} times as many jobs as the real trace's {len(self._jobs):,} in as "
-                f"long a time (at most {MOST_PLANNED:,} are planned at once); ask for less, or fit to fewer jobs"
+                f"too many jobs requested: {times:,.0f} times as many as the real trace's {len(self._jobs):,} in "
+                f"the same time (at most {MOST_PLANNED:,} are planned at once); request fewer, or fit to fewer jobs"
             )
         rate = rate * tune
         skipped = np.random.default_rng([seed, 0x5EE5]).integers(wall.units + 1) * wall.unit_length if some else 0.0
@@ -222,7 +224,7 @@ class Sessions:
         skipped: float,
         rng: np.random.Generator,
     ) -> Plan:
-        """Let the skeleton say who submits when; jobs without users have no calendar but that of all of them."""
+        """Plan which user submits when, by the skeleton; jobs without users follow the calendar of all jobs."""
         late = round((window.begin - self._facts["phase"]) / wall.unit_length) * wall.unit_length - skipped
         modelled = (self.skeleton == "modelled") & ~self._histories.nameless[drawn]
         plans = []
@@ -235,7 +237,7 @@ class Sessions:
         return plans[0] if len(plans) == 1 else Plan.joined(*plans)
 
     def _cast(self, number: int, density: float, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
-        """Choose who takes part in a period: histories, and the number of the made user of each.
+        """Choose the users of a period: histories, and the number of the synthetic user of each.
 
         Everybody once, or ``density`` times on average. Users of a short while are new people in every period.
         """
@@ -243,7 +245,7 @@ class Sessions:
         people = len(histories)
         some = self._some(density % 1, rng)
         if not len(some) and density < 1:
-            some = np.array([np.argmax(histories.size)])  # somebody must be there
+            some = np.array([np.argmax(histories.size)])  # at least one user is needed
         copies = [np.arange(people)] * int(density) + [some]
         drawn = np.concatenate(copies).astype(np.int64)
         copy = np.repeat(np.arange(len(copies)), [len(c) for c in copies])
@@ -380,7 +382,7 @@ class Sessions:
 
 
 class _Names:
-    """New names, in the order in which persons and what is theirs appear, so that none tells whom it stands for."""
+    """New names in the order of appearance, so that a name reveals nothing about the real user."""
 
     def __init__(self) -> None:
         self.given: dict[str, dict[tuple[int, int], int]] = {}

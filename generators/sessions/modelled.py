@@ -8,7 +8,7 @@ The story, from top to bottom:
   first one is placed so that the machine's busy and quiet days stay busy and quiet;
 * a working day begins at an hour at which days like it began, and lasts about as long as its model;
 * the pauses between sessions, between jobs and within batches are drawn from those of this user, where a batch that
-  goes fast goes on fast, as far as real ones do.
+  starts fast continues fast, as far as real ones do.
 
 With privacy k, "this user" means at least k alike users whose habits are pooled.
 """
@@ -327,7 +327,7 @@ def _ranges(first: Ints, size: Ints) -> Ints:
 def _stepped(first, lasts, pool, weekday, own, everybody, rng):  # type: ignore[no-untyped-def]
     """Return each working day's date in days since its user's first one, stepping on as is usual on that weekday.
 
-    ``lasts``: dates that a working day goes on for after its first. Users go through their own steps in turn: ``own``
+    ``lasts``: further dates that a working day extends over. Users go through their own steps in turn: ``own``
     has a pile for each pool and day of the week, ``everybody`` one for each day of the week.
     """
     since = np.zeros(len(lasts), np.int64)

@@ -1,10 +1,10 @@
-"""How jobs end: run times among those of like jobs, status, processor time and memory.
+"""How jobs end: run times taken from similar jobs, status, processor time and memory.
 
-A made job is modelled after one real job. Its run time is read off the sorted run times of like jobs (same template,
-same end), some places away from its model's and between two neighbours, and then moved by about as much as campaigns of
-this kind lie apart; jobs of one campaign move together, so that repeats stay repeats. A campaign might as well have
-moved the other way: some do, so that all jobs together bring as much work as their models did. Jobs that ran into their
-limit do so again; no other exceeds it.
+A synthetic job is modelled on one real job. Its run time is read off the sorted run times of similar jobs (same
+template, same end), some places away from its model's and between two neighbours, and then moved by about as much as
+campaigns of this kind lie apart; jobs of one campaign move together, so that repeats stay repeats. A campaign might as
+well have moved the other way: some do, so that all jobs together bring as much work as their models did. Jobs that ran
+into their limit do so again; no other exceeds it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Marks = NDArray[np.bool_]
 
 #: A job that ends so near below its limit ended because of it: seconds, and share of the limit.
 AT_LIMIT, AT_LIMIT_SHARE = 60.0, 0.02
-#: How many places along the run times of like jobs a made one may lie from its model: all of a campaign alike …
+#: How many ranks among similar jobs' run times a synthetic one may lie from its model: all of a campaign alike …
 REACH = 8.0
 #: … and each job by itself.
 OWN = 1.0
-#: Like jobs are those of the same template and end; where fewer than this are known, those of the same limit and end.
+#: Similar jobs are those of the same template and end; if fewer than this are known, those of the same limit and end.
 ENOUGH = 40
 #: A campaign moves by up to the distance between so many neighbouring campaigns either side, but not farther than
 #: FARTHEST in ln(seconds).
@@ -39,7 +39,7 @@ SHARE_REACH = 20.0
 
 
 def ended_by_limit(run: Floats, limit: Floats) -> Marks:
-    """Tell which jobs ended because of their limit; unknown and infinite limits end nothing."""
+    """Return which jobs ended because of their limit; unknown and infinite limits end nothing."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.isfinite(limit) & (run >= limit - np.minimum(AT_LIMIT, AT_LIMIT_SHARE * limit)))
 
@@ -55,7 +55,7 @@ class Order:
 
     value: Floats  # sorted by group, then by value
     jobs: Ints  # which job each value is of
-    place: Ints  # where each job stands
+    place: Ints  # rank of each job
     first: Ints  # where each job's group begins
     last: Ints  # and ends, inclusive
 
@@ -106,7 +106,7 @@ class Outcomes:
     room: Floats  # how far campaigns lie apart around each job
     share: Floats | None  # cpu_time / run_time
     most_cpu: float  # the largest real cpu_time
-    memory: Order | None  # used_mem of like jobs
+    memory: Order | None  # used_mem of similar jobs
     grains: dict[str, float]
     grace: float  # seconds that a job may exceed its limit, and …
     factor: float  # … how many times its limit it may run
@@ -149,7 +149,7 @@ class Outcomes:
 
     @property
     def has_status(self) -> bool:
-        """Tell whether it is known how jobs end."""
+        """Whether it is known how jobs end."""
         return bool((self.status >= 0).any())
 
     def draw(self, model: Ints, campaign: Ints, rng: np.random.Generator) -> dict[str, Any]:

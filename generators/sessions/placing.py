@@ -1,4 +1,4 @@
-"""Who comes when the machine is busy: users choose among moves until every week, or day, is as busy as wanted."""
+"""Balancing the load over time: users are shifted until every week, or day, has the planned load."""
 
 from __future__ import annotations
 

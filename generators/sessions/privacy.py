@@ -107,7 +107,7 @@ def _with_shared_templates(trace: Trace, personal: tuple[str, ...], k: int) -> T
     rare, shared = users < max(k, 2), np.unique(kind[users >= max(k, 2)])
     if k >= 2 and not len(shared):
         what = f"no template is shared by more than {users.max()}" if (user >= 0).any() else "the trace names none"
-        raise UsageError(f"--privacy {k} asks for what {k} users share, but {what}; ask for less")
+        raise UsageError(f"--privacy {k} needs values shared by {k} users, but {what}; use a smaller number")
     if not rare.any() or not len(shared):
         return trace
     space = _places(trace.jobs[names].iloc[first])

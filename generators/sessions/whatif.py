@@ -1,8 +1,8 @@
 """What if: more users, another load, another share of a queue, more GPU jobs. All of it changes only *how many*.
 
-Every wish becomes a rate at which each real job's like is to be made (1 = as often as it was). The plan is made at the
-highest of these rates; then, of what should be rarer, whole groups of jobs (all of one rate in one session) are left
-out. What a job of a kind looks like, when it comes and what follows it stays as it was.
+Every option becomes a rate at which jobs like each real job are made (1 = as often as in the real trace). The plan is
+made at the highest of these rates; then, of what should be rarer, whole groups of jobs (all of one rate in one session)
+are left out. What a job of a kind looks like, when it comes and what follows it stays as it was.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ RESOURCES = {
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Wishes about a made trace. The default wishes nothing."""
+    """What-if options of a synthetic trace. The default changes nothing."""
 
     users: int | None = None  # as many users at a time as if the real trace had had so many
     share: Mapping[tuple[str, str], float] = field(default_factory=dict)  # (column, label) -> share of jobs
     more: Mapping[str, float] = field(default_factory=dict)  # resource -> how many times as many jobs that use it
-    demand: float | None = None  # mean busy units; None = what follows from the other wishes
+    demand: float | None = None  # mean busy units; None = what follows from the other options
     start: str | None = None  # date of the first job
 
     def said(self) -> dict[str, str]:
-        """Return the wishes about users and jobs in words."""
+        """Return the options about users and jobs in words."""
         found = {} if self.users is None else {"users": f"{self.users:,}"}
         found |= {f"share {column}={label}": f"{share:g}" for (column, label), share in self.share.items()}
         return found | {f"more {name}": f"{times:g} times" for name, times in self.more.items()}
@@ -58,16 +58,16 @@ class WhatIf:
                 raise UsageError(f"--more {name}: {times} is not a number of times from 0")
             rate *= np.where(_uses(table, name)[kind], times, 1.0)
         if not rate.any():
-            raise UsageError("nothing would be left: every job's rate is 0")
+            raise UsageError("no jobs would be left: every job's rate is 0")
         return rate
 
 
 def _has_label(table: pd.DataFrame, column: str, label: str) -> NDArray[np.bool_]:
     labels = [name for name in table.columns if isinstance(table[name].dtype, pd.CategoricalDtype)]
     if not labels:
-        raise UsageError(f"--share {column}: the trace has no labels (queues, partitions …) to share out")
+        raise UsageError(f"--share {column}: the trace has no labels (queues, partitions …)")
     if column not in labels:
-        raise UsageError(f"--share {column}: this model can be told {', '.join(labels)} only")
+        raise UsageError(f"--share {column}: only {', '.join(labels)} can be set")
     known = [str(value) for value in table[column].cat.categories]
     if label not in known:
         raise UnknownName(column, label, known)
@@ -80,7 +80,7 @@ def _shifted(mine: NDArray[np.bool_], wanted: float, what: str, rate: Floats) ->
         raise UsageError(f"--share {what}: a share lies between 0 and 1, not {wanted}")
     now = float(rate[mine].sum() / rate.sum())
     if (now == 0 and wanted > 0) or (now == 1 and wanted < 1):
-        raise UsageError(f"--share {what}: {now:.0%} of the jobs have it, so there is nothing to mix with")
+        raise UsageError(f"--share {what}: {now:.0%} of the jobs have it, so the share cannot be changed")
     return np.where(mine, wanted / now if now else 1.0, (1 - wanted) / (1 - now) if now < 1 else 1.0)
 
 

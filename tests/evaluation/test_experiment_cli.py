@@ -96,13 +96,13 @@ def test_where_every_model_fails_the_run_has_failed(place: Path, run: Run) -> No
         (("experiment", "real.swf", "--models", "lublin", "-o", "run", "--learner", "pop"), 2, "ppo"),
         (("experiment", "real.swf", "--models", "lublin"), 2, "-o RUN"),
         (("experiment", "real.swf", "-o", "run"), 2, "--models"),
-        (("experiment", "-o", "run", "--models", "lublin"), 2, "which real trace"),
+        (("experiment", "-o", "run", "--models", "lublin"), 2, "real trace"),
         (("experiment", "none.swf", "-o", "run", "--models", "lublin"), 1, "no such file"),
         (("experiment", "real.swf", "-o", "run", "--config", "wrong.toml"), 2, "did you mean models"),
         (("experiment", "real.swf", "-o", "run", "--config", "broken.toml"), 1, "not valid TOML"),
         (("experiment", "real.swf", "-o", "real.swf", "--models", "lublin"), 1, "is a file"),
         (("verdict", "real.swf", "none.swf"), 1, "no such file"),
-        (("compare", "nothing", "nothing"), 1, "no finished experiment"),
+        (("compare", "nothing", "nothing"), 1, "finished experiment"),
     ],
 )
 def test_mistakes_end_in_one_line(place: Path, run: Run, words: tuple[str, ...], code: int, said: str) -> None:

@@ -224,7 +224,7 @@ def test_every_contract_key_has_a_definition() -> None:
 
 def test_content_refuses_what_does_not_fit_together(real: Trace) -> None:
     scores = made_scores(scored("a", **GOOD))
-    with pytest.raises(TracekitError, match="one trace a score"):
+    with pytest.raises(TracekitError, match="do not match"):
         Content(real, {"b": real}, scores)
     with pytest.raises(TracekitError, match="no column 'seconds'"):
         Content(real, {"a": real}, scores, costs=pd.DataFrame({"model": ["a"], "step": ["fit"]}))

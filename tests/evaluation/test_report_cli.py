@@ -186,12 +186,12 @@ def test_an_unfinished_experiment_is_named(run, folder: Path, tmp_path: Path, na
     (folder / name).unlink()
     code, _, err = run("report", folder, "-o", tmp_path / "x.html")
     assert code == 1
-    assert "has not come to its end" in err
+    assert name in err
 
 
 def test_a_damaged_folder_is_named(folder: Path) -> None:
     (folder / "verdict.json").write_text("{}")
-    with pytest.raises(TracekitError, match="not what an experiment leaves"):
+    with pytest.raises(TracekitError, match="experiment"):
         content_of(folder)
     (folder / "verdict.json").write_text("{")
     with pytest.raises(TracekitError, match="not valid JSON"):

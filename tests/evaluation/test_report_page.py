@@ -138,7 +138,7 @@ def test_what_a_trace_lacks_is_said_twice_in_the_same_bytes(real: Trace, tmp_pat
     found = Outline((tmp_path / "r.html").read_text()).text
     assert "The real trace has no limits, no users, no queues, no statuses" in found
     assert "Jobs by hour of the week: not drawn, the real trace has no calendar" in found
-    assert "Not known: the traces came as files" in found
+    assert "Unknown: the traces were read from files" in found
     assert "Privacy was not measured" in found
 
 
@@ -158,7 +158,7 @@ def test_nothing_is_overwritten_and_no_half_page_is_left(content: Content, tmp_p
         write(content, tmp_path / "r.html")
     assert (tmp_path / "r.json").read_text() == "mine"
     assert not (tmp_path / "r.html").exists()
-    for target, message in ((tmp_path / "x.json", "a report is HTML"), ("-", "cannot go to standard output")):
+    for target, message in ((tmp_path / "x.json", "a report is HTML"), ("-", "standard output")):
         with pytest.raises(TracekitError, match=message):
             write(content, target)
 

@@ -123,7 +123,7 @@ def test_only_some_labels(name: str, real: Trace) -> None:
     assert set(made.jobs["queue"].astype(str)) == {"long"}
     with pytest.raises(UnknownName, match="unknown queue 'lang'"):
         library.make(model, 40, only={"queue": "lang"})
-    with pytest.raises(UsageError, match="can be told user, queue, status"):
+    with pytest.raises(UsageError, match=r"--only colour: .* user, queue, status"):
         library.make(model, 40, only={"colour": "red"})
 
 

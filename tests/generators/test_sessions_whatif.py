@@ -174,7 +174,7 @@ def test_wishes_that_make_no_sense_are_refused(sample: library.Fitted) -> None:
         library.make(sample, 10, share={("queue", "lang"): 0.5})
     with pytest.raises(UsageError, match="no labels"):
         _has_label(pd.DataFrame({"procs": [1, 2]}), "queue", "3")
-    with pytest.raises(UsageError, match=r"can be told .*queue only"):
+    with pytest.raises(UsageError, match=r"--share colour: .*queue"):
         library.make(sample, 10, share={("colour", "red"): 0.5})
     with pytest.raises(UsageError, match="between 0 and 1"):
         library.make(sample, 10, share={("queue", "3"): 1.5})
@@ -183,15 +183,15 @@ def test_wishes_that_make_no_sense_are_refused(sample: library.Fitted) -> None:
     with pytest.raises(UnknownName, match="did you mean gpus"):
         library.make(sample, 10, more={"gpu": 2.0})
     for absurd in ({"users": 10**9}, {"load": 1e9}):
-        with pytest.raises(UsageError, match="too much is asked for"):
+        with pytest.raises(UsageError, match="jobs requested"):
             library.make(sample, 10, **absurd)
-    with pytest.raises(UsageError, match=r"[\d,]+ jobs are asked for"):
+    with pytest.raises(UsageError, match=r"[\d,]+ jobs were requested"):
         library.make(sample, span=1e13)
     with pytest.raises(UsageError, match="no template is shared by more than"):
         library.fit(tracekit.sample(), "sessions", privacy=10_000)
     with pytest.raises(UsageError, match="the trace names none"):
         library.fit(nobody, "sessions", privacy=2)
-    with pytest.raises(UsageError, match="model resample has no such wish"):
+    with pytest.raises(UsageError, match=r"--users .*sessions"):
         library.make(library.fit(tracekit.sample(), "resample"), 10, users=5)
 
 
@@ -200,8 +200,8 @@ def test_wishes_that_make_no_sense_are_refused(sample: library.Fitted) -> None:
     [
         (["--share", "queue:0.3"], "not a share such as"),
         (["--share", "queue=3:x"], "not a share such as"),
-        (["--more", "gpus"], "not a wish such as"),
-        (["--model", "lublin", "--users", "5"], "has no such wish"),
+        (["--more", "gpus"], "--more gpus"),
+        (["--model", "lublin", "--users", "5"], "--users"),
         (["--model", "lublin", "--skeleton", "modelled"], "belongs to the model sessions"),
         (["--skeleton", "modeled"], "did you mean modelled"),
         (["--users", "0"], "--users"),

@@ -59,7 +59,7 @@ class Burst:
 
     @property
     def strong(self) -> bool:
-        """Tell whether it is worth a warning."""
+        """Return whether it is worth a warning."""
         return self.share >= 0.35 and self.weeks * self.share >= STRONG and (self.short or self.share >= DOMINANT)
 
     @property

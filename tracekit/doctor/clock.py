@@ -95,7 +95,7 @@ def find_jumps(trace: Trace) -> list[Jump]:
 
 
 def _lone(submit: Floats, at: int) -> bool:
-    """Tell whether all would be in order around record ``at`` without it, or without the one before it."""
+    """Return whether all would be in order around record ``at`` without it, or without the one before it."""
     if at < 2 or at + 1 >= len(submit):
         return True
     return bool(submit[at - 2] <= submit[at] or submit[at - 1] <= submit[at + 1])
@@ -202,7 +202,7 @@ def other_hours(trace: Trace) -> list[Finding]:
 
 
 def _near_saving(trace: Trace, second: float, around: float = 3 * HOUR) -> bool:
-    """Tell whether the machine's zone changes its offset within some hours of a moment."""
+    """Return whether the machine's zone changes its offset within some hours of a moment."""
     if not (stats.has_calendar(trace) and trace.machine.timezone) or second + (trace.machine.epoch or 0.0) > LAST_DATE:
         return False
     zone = ZoneInfo(trace.machine.timezone)

@@ -38,7 +38,7 @@ def number(trace: Trace, key: str) -> float:
 
 
 def is_cleaned(trace: Trace) -> bool:
-    """Tell whether the header says that jobs were removed."""
+    """Return whether the header says that jobs were removed."""
     return any("CLEANED" in line.upper() for line in trace.machine.header or ())
 
 

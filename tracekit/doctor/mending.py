@@ -40,7 +40,7 @@ _TESTS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def matching(trace: Trace, text: str) -> NDArray[np.bool_]:
-    """Tell which jobs a filter describes, such as ``user=374 and job>14968 and job<28553``.
+    """Return which jobs a filter describes, such as ``user=374 and job>14968 and job<28553``.
 
     The notation is that of the Parallel Workloads Archive: conditions joined by ``and``; labels are compared as text
     with = and !=, everything else as numbers; ``size`` is what the scheduler sees. Unknown values match nothing.

@@ -56,7 +56,7 @@ def _finding(
 
 
 def pile(ratio: Floats, factor: float) -> bool:
-    """Tell whether run over limit piles up where it would if one of the two were off by ``factor``, and not at 1."""
+    """Return whether run over limit piles up where it would if one of the two were off by ``factor``, and not at 1."""
     at_one = float(((ratio > 0.97) & (ratio < 1.03)).mean())
     scaled = ratio * factor
     there = float(((scaled > 0.95) & (scaled < 1.05)).mean())
@@ -144,7 +144,7 @@ def odd_stretches(odd: NDArray[np.bool_], inside: float) -> list[tuple[int, int]
 
 
 def _several(trace: Trace, rows: NDArray[np.intp]) -> bool:
-    """Tell whether jobs are of several users, where users are known: one user's habit is no unit."""
+    """Return whether jobs are of several users, where users are known: one user's habit is no unit."""
     users = trace.column("user")
     return len(np.unique(users[rows])) >= min(3, len(np.unique(users)))
 

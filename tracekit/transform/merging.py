@@ -126,7 +126,7 @@ def _edge(trace: Trace, which: object) -> float:
 
 
 def _overlaps(traces: Sequence[Trace], names: Sequence[str], shifts: Sequence[float]) -> list[str]:
-    """Tell which traces overlap in time, and how many jobs look as if they were in both."""
+    """Return which traces overlap in time, and how many jobs look as if they were in both."""
     found = []
     times = [trace.column("submit_time") + shift for trace, shift in zip(traces, shifts, strict=True)]
     for later in range(1, len(traces)):
