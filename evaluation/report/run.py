@@ -84,7 +84,7 @@ def _read(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         reason = "no such file: " + (
-            "give the folder of an experiment" if path.name == ABOUT else "the experiment has not come to its end"
+            "give the folder of an experiment" if path.name == ABOUT else "the experiment has not finished"
         )
         raise FormatError(path, reason) from None
     except ValueError as error:
