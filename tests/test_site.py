@@ -78,7 +78,7 @@ def test_tables_of_the_reference_are_tables(pages: dict[str, str]) -> None:
 
 
 def test_the_picture_of_the_rooms_is_current() -> None:
-    assert (ROOT / "docs" / "assets" / "rooms.svg").read_text(encoding="utf-8") == script("_rooms").picture()
+    assert (ROOT / "docs" / "assets" / "packages.svg").read_text(encoding="utf-8") == script("_packages").picture()
 
 
 def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:

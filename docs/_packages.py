@@ -1,4 +1,4 @@
-"""Draws docs/assets/rooms.svg, the picture of the rooms: python docs/_rooms.py."""
+"""Draws docs/assets/packages.svg, the picture of the packages: python docs/_packages.py."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 BLUE, ORANGE, GREEN, PINK, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8a8a8a"
 
-#: name, what it is the home of (two lines), left, top, colour
-ROOMS = (
+#: name, what it contains (two lines), left, top, colour
+PACKAGES = (
     ("swf/", ("every format,", "one file each"), 190, 60, BLUE),
     ("tracekit/", ("Trace, Machine, rules,", "pictures, command line"), 400, 60, GREY),
     ("generators/", ("every model that", "makes a trace"), 610, 60, ORANGE),
@@ -16,12 +16,12 @@ ROOMS = (
 )
 WIDTH, HEIGHT = 160, 96
 
-#: points of a line, the word on it, where that word stands
+#: points of a line, the word on it, position of that word
 ARROWS = (
     (((130, 108), (190, 108)), "", (0, 0)),
     (((350, 108), (400, 108)), "Trace", (375, 98)),
     (((560, 108), (610, 108)), "fit", (585, 98)),
-    (((770, 108), (820, 108)), "made", (795, 98)),
+    (((770, 108), (820, 108)), "synthetic", (795, 98)),
     (((480, 156), (480, 278), (610, 278)), "arrays", (545, 270)),
     (((770, 278), (900, 278), (900, 156)), "schedules", (836, 270)),
     (((980, 108), (1030, 108)), "", (0, 0)),
@@ -33,7 +33,7 @@ def picture() -> str:
     parts = [
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 40 1160 320" role="img" '
         'font-family="system-ui, sans-serif" font-size="15">',
-        "<title>Data walks through the rooms in one direction: file, Trace, synthetic trace, verdict</title>",
+        "<title>Data flows through the packages in one direction: file, Trace, synthetic trace, verdict</title>",
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
         '<path d="M0 0 8 4 0 8z" fill="#555"/></marker></defs>',
         '<rect y="40" width="1160" height="320" fill="white"/>',
@@ -45,7 +45,7 @@ def picture() -> str:
         parts.append(f'<polyline points="{line}" fill="none" stroke="#555" stroke-width="2" marker-end="url(#tip)"/>')
         if word:
             parts.append(f'<text x="{x}" y="{y}" text-anchor="middle" font-size="12" fill="#555">{word}</text>')
-    for name, lines, x, y, colour in ROOMS:
+    for name, lines, x, y, colour in PACKAGES:
         parts.append(
             f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="8" fill="{colour}18" stroke="{colour}" '
             'stroke-width="2"/>'
@@ -67,4 +67,4 @@ def _words(x: float, y: float, lines: tuple[str, ...], size: int = 14) -> str:
 
 
 if __name__ == "__main__":
-    (Path(__file__).parent / "assets" / "rooms.svg").write_text(picture(), encoding="utf-8")
+    (Path(__file__).parent / "assets" / "packages.svg").write_text(picture(), encoding="utf-8")
