@@ -152,18 +152,18 @@ def main() -> None:
     parser.add_argument("--trace", type=Path)
     chosen = parser.parse_args()
     trace = tracekit.read(chosen.trace) if chosen.trace else tracekit.sample()
-    told = measure(trace, quick=chosen.quick)
+    measured = measure(trace, quick=chosen.quick)
     if chosen.json:
-        print(json.dumps(told, indent=1))
+        print(json.dumps(measured, indent=1))
         return
-    print(f"{told['decisions']:,} decisions among {told['jobs_per_decision']:.1f} jobs on average, one thread")
-    print(f"rollout with the kernel network   {told['rollout_per_s']:>10,.0f} decisions/s")
-    print(f"greedy play                       {told['greedy_play_per_s']:>10,.0f} decisions/s")
-    print(f"PPO, four epochs, end to end      {told['ppo_end_to_end_per_s']:>10,.0f} decisions/s")
-    print(f"the same on 128 slots (dense)     {told['dense_end_to_end_per_s']:>10,.0f} decisions/s")
-    print(f"ratio                             {told['ratio_to_dense']:>10.1f}")
+    print(f"{measured['decisions']:,} decisions among {measured['jobs_per_decision']:.1f} jobs on average, one thread")
+    print(f"rollout with the kernel network   {measured['rollout_per_s']:>10,.0f} decisions/s")
+    print(f"greedy play                       {measured['greedy_play_per_s']:>10,.0f} decisions/s")
+    print(f"PPO, four epochs, end to end      {measured['ppo_end_to_end_per_s']:>10,.0f} decisions/s")
+    print(f"the same on 128 slots (dense)     {measured['dense_end_to_end_per_s']:>10,.0f} decisions/s")
+    print(f"ratio                             {measured['ratio_to_dense']:>10.1f}")
     for name in ("decision_128_jobs", "decision_10_jobs"):
-        print(f"{name:<33} p50 {told[name]['p50_ms']:.4f} ms, p99 {told[name]['p99_ms']:.4f} ms")
+        print(f"{name:<33} p50 {measured[name]['p50_ms']:.4f} ms, p99 {measured[name]['p99_ms']:.4f} ms")
 
 
 if __name__ == "__main__":

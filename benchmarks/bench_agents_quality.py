@@ -49,7 +49,7 @@ RESULTS = ROOT / "docs" / "results" / "agents.json"
 PAGE = RESULTS.with_suffix(".md")
 
 TEN: list[Window] = [(start, WINDOW_JOBS) for start in WINDOWS]
-#: Loads of the made jobs, in units of the load of the jobs that they are made after, and by which model.
+#: Loads of the synthetic jobs, in units of the load of the real jobs, and by which model.
 MADE = (("lublin", 0.95), ("resample", 1.0), ("lublin", 1.15), ("resample", 1.2))
 
 
@@ -144,7 +144,7 @@ def left_over(trace: Trace) -> tuple[list[Span], Trace]:
 
 
 def enlarged(trace: Trace, jobs_made: int) -> tuple[Trace, Split]:
-    """Return the published trace with made jobs behind its own, and which jobs are for learning and validating."""
+    """Return the published trace followed by synthetic jobs, and which jobs are for training and validation."""
     pieces, rest = left_over(trace)
     own = rest.offered_load()
     frames, end, count = [trace.jobs], float(trace.column("submit_time").max()), len(trace)
@@ -183,7 +183,7 @@ def setting(case: Case, data: Path) -> Setting:
     jobs = case.config.jobs
     real = parts.train[:1]  # of the published traces: their own jobs, not the made ones
     teacher = best_of(source, windows_from(source, real, 48, jobs, [0, 99]))
-    if CODES[teacher] < FIRST_DYNAMIC:  # who is shown when more than 128 wait: those it would take first
+    if CODES[teacher] < FIRST_DYNAMIC:  # jobs shown when more than 128 wait: those it would take first
         task = PickJob(backfill=case.backfill, switches=switches, warm=task.warm, visible=teacher)
         source = EpisodeSource(trace, task)
     if case.compat:
@@ -265,14 +265,14 @@ NOTES = """\
 
 - *ten*: the ten windows of RLScheduler's table, under its own meanings; *other*: ten windows of the same file drawn
   at random from what no agent has learnt from (they share jobs with the ten). *held out*: consecutive windows of
-  256 jobs, after 128 that warm the machine up, of the last fifth of a real trace; EASY, decided anew at every
+  256 jobs, after 128 that warm the machine up, of the last fifth of a real trace; EASY, re-planned at every
   event.
 - The fourth column names what the published table offers: its best heuristic, and the mean of five draws of its
   authors' agent. The fifth is the best of all our heuristics on the very windows shown, chosen in hindsight.
 - An agent begins as an imitation: of the heuristic that is best on training windows (*imitate*), or of a weighted sum
   of the features that a search on training windows has found (*search*, see [agents](../agents.md)). Of all its states
   the one with the best validation is kept, which may be the imitation itself. A window's score is chaotic: two
-  policies that differ in one pick in a hundred may differ by five per cent, so ten windows do not tell agents apart
+  policies that differ in one pick in a hundred may differ by five per cent, so ten windows do not separate agents
   that differ by less than that. Read the range over seeds and the interval, not the mean.
 - The learning curves begin (0 decisions) with the imitation: what a search has found is seen there, and what proximal
   policy optimisation adds is the rest of the curve.
@@ -282,7 +282,7 @@ NOTES = """\
 - Proximal policy optimisation adds next to nothing to what an agent begins with; the search does. Looked into on
   Lublin-2 with backfilling, with runs of eight or nine iterations (600,000 decisions): on eight fixed windows, each
   played 64 times in an iteration, the policy does get better (greedy scores 3.6 % below `saf`), so gradients point the
-  right way. On windows drawn anew, batches of 512 windows and minibatches of 2,048 and 4,096 decisions left training
+  right way. On fresh windows, batches of 512 windows and minibatches of 2,048 and 4,096 decisions left training
   and validation scores where they were. So did consequences that fade with time (2 and 12 hours), which leave less
   noise in the advantages, a critic without any knowledge of the moment after the choice, and an imitation that agrees
   in 96 % of choices in place of 94 %. None of that was kept. Much longer trainings have not been tried.
@@ -291,7 +291,7 @@ NOTES = """\
   Lublin-1 with backfilling and 0.96 … 1.04 on KTH-SP2. What validation did not prefer: on Lublin-1 without backfilling
   a short search ended 2.5 % behind `f1`, and on SDSC-BLUE two seeds ended 1.6 and 3.3 % behind `saf`. There the agents
   still begin with the heuristic, by the recipe of the second round (see below), and are the ones of that round.
-- What a search has found depends on how many windows there are that do not overlap: with 12,000 made jobs of each kind
+- What a search has found depends on how many windows there are that do not overlap: with 12,000 synthetic jobs of each kind
   (nine such windows to validate on) validation scores of the same weights ranged from 0.95 to 1.05 of `saf`'s over
   three draws. There are 48,000 now. KTH-SP2 has 66 windows to learn from and 22 to validate on, and cannot have more.
 - The heuristics' scores on the ten windows were known when the recipe was written. Agents were never trained,
@@ -302,9 +302,9 @@ NOTES = """\
   when the imitation was seen to agree in 62 % of choices only. The search and its settings were chosen by
   training and validation windows alone, and the tests were looked at once.
 - A first round of five seeds gave 248.84 (lublin-1), 60.00 (with backfilling), 630.47 (lublin-2), 104.00 (with
-  backfilling), 18.95 (kth) and 5.59 (blue). Its critic was told the outcome of the window by way of a unit, and its
+  backfilling), 18.95 (kth) and 5.59 (blue). Its critic saw the outcome of the window through a unit, and its
   advantages reached only some ten decisions ahead; both were found because validation scores rose during training,
-  were mended, and everything was trained anew: 252.45, 59.76, 643.19, 101.50, 17.89 and 5.45.
+  were fixed, and everything was trained again: 252.45, 59.76, 643.19, 101.50, 17.89 and 5.45.
 - Jobs made by Lublin's model after Lublin-2's left-over jobs lack the correlation of size and run time that the
   file has (0.05 against 0.28), which makes them poor lessons there; jobs drawn again at random keep it.
 """

@@ -7,7 +7,7 @@ choosing, stepping, observing, cutting windows, scoring them. Times are CPU seco
 best of a few stretches: on a shared machine wall-clock time measures the neighbours. The yardstick, an environment in
 plain Python (`plain_environment`), plays some of the same windows with the same choices in the same run, and must end
 with the same schedules. The rate of the published environment (2,800/s, RLScheduler's own, as measured by others
-elsewhere) stands beside them for orientation only.
+elsewhere) is shown beside them for orientation only.
 """
 
 from __future__ import annotations

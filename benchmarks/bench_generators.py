@@ -5,7 +5,7 @@
 DIR holds the public traces (KTH-SP2 of the Parallel Workloads Archive, Theta of Gen-Parallel-Workloads). Each result is
 added to docs/results/generators.json as soon as it is there, and what is there already is not made again (--again makes
 it), so a run can be stopped and taken up. All of it at the normal budget with three seeds takes about three hours on
-two quiet cores; CPU seconds are given beside seconds on the clock, because they do not depend on who else computes.
+two quiet cores; CPU seconds are given beside seconds on the clock, because they do not depend on other load.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ thread (on a quiet machine: seconds); *seeds* says how many runs a row is the me
 
 Two cautions. A result that is in the JSON is not made again, so rows may stem from different states of the code; as of
 November 2026 that holds for seed 1 of the raw and classic rows. And the default encoding's sampling was adjusted while
-looking at these two windows with seed 1, so they are no confirmation; no other window has been scored.
+looking at these two windows with seed 1, so they do not confirm anything; no other window has been scored.
 
-KS, corr, assoc, invalid and week TV: lower is better. C2ST: 0.5 is best, 1 is told apart always. acf and load: the
+KS, corr, assoc, invalid and week TV: lower is better. C2ST: 0.5 is best, 1 is always separable. acf and load: the
 nearer to the real value the better. No model of rows learns the order of jobs, so their acf is near 0, and windows of
-five jobs (C2ST-5) are easily told apart; *user-resample* re-uses real histories.
+five jobs (C2ST-5) are easily separated; *user-resample* re-uses real histories.
 """
 TRACES = {"KTH-SP2": kth, "Theta": theta}
 

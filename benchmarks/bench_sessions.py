@@ -84,14 +84,14 @@ def score(data: sb.Cut, made: Trace, floor: dict[str, Floor], names: tuple[str, 
     rows = sb.bars(found, floor)
     return {
         "bars": {key: [plain(value), plain(bound), met] for key, (value, bound, met) in rows.items()},
-        "values": {key: [plain(s.value), plain(s.real)] for key, s in found.items() if sb.told(key)},
+        "values": {key: [plain(s.value), plain(s.real)] for key, s in found.items() if sb.reported(key)},
     }
 
 
 def floor_of(book: Book, data: sb.Cut, names: tuple[str, ...], *, quick: bool) -> dict[str, Floor]:
     def make() -> dict[str, list[float | None]]:
         found = sb.floors(data, names, quick=quick)
-        return {key: [plain(f.value), plain(f.low), plain(f.high)] for key, f in found.items() if sb.told(key)}
+        return {key: [plain(f.value), plain(f.low), plain(f.high)] for key, f in found.items() if sb.reported(key)}
 
     kept = book.get(f"floor|{data.name}", make)
     return {key: Floor(*(float("nan") if v is None else v for v in values)) for key, values in kept.items()}
@@ -117,7 +117,7 @@ def against(data: sb.Cut, most: int) -> sb.Cut:
 
 
 def bars(book: Book, data: sb.Cut, names: tuple[str, ...], labels: list[str], seeds: int) -> None:
-    """Seeds 1, 2 … of ours, and what the membership attack makes of jobs that nobody has learnt."""
+    """Seeds 1, 2 … of ours, and the membership attack on jobs that no model has seen."""
     floor = floor_of(book, data, names, quick=False)
     book.get(f"fresh|{data.name}", lambda: round(sb.fresh_auc(data), 4))
     for label in labels:
@@ -167,14 +167,14 @@ def published(book: Book, data: sb.Cut, folder: Path, names: tuple[str, ...]) ->
 
 def privacy(book: Book, data: sb.Cut) -> None:
     """Fidelity against privacy, by k."""
-    names = ("ks", "correlation", "c2st", "c2st_window", "acf1", "job_repeat", "idc", *sb.DEAR[2:])
+    names = ("ks", "correlation", "c2st", "c2st_window", "acf1", "job_repeat", "idc", *sb.EXPENSIVE[2:])
     for label, options in OURS.items():
         for k in PRIVACY_LEVELS:
 
             def make(k: int = k, options: dict[str, Any] = options) -> dict[str, Any]:
                 made, _ = fit_and_make(data, "sessions", {**options, "privacy": k}, 1, sb.MOST_JOBS)
                 found = sb.scores(data, made, names, quick=True)
-                values = {key: [plain(s.value), plain(s.real)] for key, s in found.items() if sb.told(key)}
+                values = {key: [plain(s.value), plain(s.real)] for key, s in found.items() if sb.reported(key)}
                 return {"values": values, "linkage": sb.linkage(data, k, options)}
 
             book.get(f"privacy|{data.name}|{label}|{k}", make)
@@ -237,7 +237,7 @@ def confirm(book: Book, folder: Path, names: tuple[str, ...]) -> None:
 
 def quick(data: sb.Cut, label: str) -> None:
     """Print which bars one seed meets, with small classifiers and without scheduling."""
-    names = (*sb.CHEAP, *sb.DEAR)
+    names = (*sb.CHEAP, *sb.EXPENSIVE)
     floor = sb.floors(data, sb.CHEAP, quick=True, draws=10)
     made, cost = fit_and_make(data, "sessions", OURS[label], 1, sb.MOST_JOBS)
     print(f"{data.name}, {label}: {cost['jobs']} jobs, fit {cost['fit_cpu']:.1f} s, sample {cost['sample_cpu']:.1f} s")
@@ -258,7 +258,7 @@ def main() -> None:
     wanted = parser.parse_args()
     warnings.filterwarnings("ignore")
     book = Book(RESULTS, again=wanted.again)
-    names = (*sb.CHEAP, *sb.DEAR, *sb.SCHEDULING)
+    names = (*sb.CHEAP, *sb.EXPENSIVE, *sb.SCHEDULING)
     parts = (wanted.part,) if wanted.part else ("bars", "others", "privacy", "speed", "confirm", "page")
     for name in wanted.traces.split(",") if set(parts) & {"bars", "others", "privacy"} else ():
         data = sb.cut(name, sb.read(wanted.data, name))

@@ -95,7 +95,7 @@ WRITERS = {"csv": as_csv, "sacct": as_sacct, "swf": as_swf}
 
 
 def make(path: Path, n_jobs: int, format: str, seed: int = 1) -> None:
-    """Write the input, compressed; the header of the table stands once."""
+    """Write the input, compressed; the header of the table is written once."""
     with gzip.open(path, "wb", compresslevel=1) as out:
         if format == "swf":
             out.write(b"; Version: 2.2\n; Computer: made\n; UnixStartTime: 1500000000\n; MaxProcs: 1024\n")

@@ -50,7 +50,7 @@ SETTINGS = Config(
 
 
 def lessons() -> tuple[Trace, Split]:
-    """Return the sample with made jobs behind it, and which of them are learnt from and validated on."""
+    """Return the sample followed by synthetic jobs, and which of them are for training and validation."""
     sample = tracekit.sample()
     count = len(sample)
     fitted = library.fit(sample, "lublin", seed=0)

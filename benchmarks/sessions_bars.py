@@ -27,7 +27,7 @@ from tracekit.validation import schedulable
 
 #: Metrics that the bars need; the others of `tracekit score` are left out to save time.
 CHEAP = ("ks", "correlation", "acf1", "hour_of_week", "idc", "user_repeat", "job_repeat", "validity", "offered_load")
-DEAR = ("c2st", "c2st_window", "copies", "distance_to_closest", "membership", "user_linkage")
+EXPENSIVE = ("c2st", "c2st_window", "copies", "distance_to_closest", "membership", "user_linkage")
 SCHEDULING = ("scheduling",)
 THETA_NODES = 4_392
 MOST_JOBS = 30_000  # fitted; as many are held out
@@ -152,8 +152,8 @@ def bars(found: dict[str, Score], floor: dict[str, Floor]) -> dict[str, tuple[fl
     return rows
 
 
-def told(key: str) -> bool:
-    """Tell whether a score goes into the results."""
+def reported(key: str) -> bool:
+    """Return whether a score goes into the results."""
     families = (
         "ks.",
         "correlation",
@@ -193,7 +193,7 @@ def fresh_auc(data: Cut) -> float:
 
 
 def copies_without_names(data: Cut, made: Trace) -> list[float]:
-    """Return the share of made jobs that equal a real one in all but the names of persons, and the hold-out's share."""
+    """Return the share of synthetic jobs equal to a real one in all but names of users, and the hold-out's share."""
     names = ("user", "group", "project", "app")
     parts = [t.replace(jobs=t.jobs.drop(columns=[n for n in names if n in t.jobs.columns])) for t in (data.even, made)]
     rest = data.odd.replace(jobs=data.odd.jobs.drop(columns=[n for n in names if n in data.odd.jobs.columns]))
@@ -205,7 +205,7 @@ def copies_without_names(data: Cut, made: Trace) -> list[float]:
 def linkage(data: Cut, k: int, options: dict[str, Any]) -> list[float | None]:
     """Return how many made users lead back to the real one they were modelled on, by their hours of the week.
 
-    Made users have new names, so the metric of `tracekit score` finds nobody. Here the model tells, which no attacker
+    Synthetic users have new names, so the metric of `tracekit score` finds none. Here the model tells, which no attacker
     has: the made users are named after the real ones and the same metric is applied; beside it the hold-out's share.
     """
     usable = learnable(data.even)[0]

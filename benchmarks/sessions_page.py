@@ -12,7 +12,7 @@ TRACES = ("KTH-SP2", "CTC-SP2", "SDSC-BLUE", "LLNL-Atlas", "Theta")
 OURS = ("sessions", "sessions, modelled")
 COPYING = ("resample", "user-resample")
 #: Models that take minutes to fit: a quick budget, one seed, 5,000 or 10,000 jobs, and not yet on every trace.
-DEAR = ("diffusion (quick)", "tvae (quick)", "ctgan (quick)", "copulagan (quick)", "realtabformer (quick)")
+EXPENSIVE = ("diffusion (quick)", "tvae (quick)", "ctgan (quick)", "copulagan (quick)", "realtabformer (quick)")
 ROWS = {
     "ks.mean": "KS, mean",
     "correlation.mad_pearson": "Pearson",
@@ -48,7 +48,7 @@ Made by `python benchmarks/bench_sessions.py --data DIR`; do not edit. A result 
 **How it is measured.** Weeks are dealt out in turn. The model is fitted on the even weeks (laid end to end, 30,000 jobs
 at most) and scored against the same weeks; the odd weeks are the hold-out of the privacy scores and, against the even
 ones, the noise floor. Jobs that no scheduler could run (SDSC-BLUE 5 %, LLNL-Atlas 10 %: cancelled before they had a
-size or a run time) are left out first, for every model alike, because no valid row can stand for them. Theta has no
+size or a run time) are left out first, for every model alike, because no valid row can represent them. Theta has no
 calendar and no week. The parameters of the model were chosen while looking at these five traces with seeds 1 to 3 and
 the small classifiers of `--quick`; a dozen other traces showed what fails in general. See also *Confirmation*.
 
@@ -65,7 +65,7 @@ FINDINGS = """\
   (LLNL-Atlas, gaps, by .001). `modelled`, which reuses no calendar, also misses on LLNL-Atlas (run times, sizes and
   C2ST-5 with two seeds of three, by .015 at most; hours with one), on Theta (dispersion over 6 h with two seeds, over a
   day and user repeat with one) and KTH-SP2's waits with one: what is lost is when *different* users are busy together.
-- The membership bar is missed on CTC-SP2 and SDSC-BLUE. Fresh real jobs of the same weeks, which nobody has memorised,
+- The membership bar is missed on CTC-SP2 and SDSC-BLUE. Fresh real jobs of the same weeks, which no model has memorised,
   reach about as much or more on every trace (row *of fresh real jobs*): the attack finds out what was on in those
   weeks. A smaller value needs more noise than C2ST allows.
 - On KS of single columns a bootstrap of columns is nearer by construction, and Lublin's model is as near at one
@@ -76,30 +76,30 @@ FINDINGS = """\
 - *Resampled* users can be linked back by their hours of the week, all of them (a move by whole weeks keeps hours);
   *modelled* ones a quarter of the time, with k = 2 about as often as from weeks that no model has seen.
 - On the two confirmation traces less is met: SDSC-SP2 has 2,003 jobs to learn from, and Helios lasts ten days, so
-  that histories move by days, its machine's size is unknown and nobody waits. They are no longer quite unseen: when
+  that histories move by days, its machine's size is unknown and no job waits. They are no longer quite unseen: when
   first scored, Helios missed idc by .3 to 1.4, because its load was reached by changing users and stretching time; the
-  cause was general (work is now kept by the choice of which campaigns become longer) and both were scored anew.
+  cause was general (work is now kept by the choice of which campaigns become longer) and both were scored again.
 """
 
 SCHEDULING = """\
 Does structure help? At equal load it does on CTC-SP2 (wait distances 1.3 to 3 times smaller than those of the models
 without users, with either skeleton) and, with the resampled skeleton, on KTH-SP2 (2 to 4 times). The modelled one is no
-better there than a bootstrap of single jobs, so part of the gain comes from the real calendar: who is busy at the same
+better there than a bootstrap of single jobs, so part of the gain comes from the real calendar: which users are busy at the same
 time. On SDSC-BLUE a Gaussian copula comes as near, and on Theta, where nearly everything lies inside a wide floor, tvae
 comes nearer. An earlier version of this model, hardly worse in the other rows, had KTH-SP2 at .37, SDSC-BLUE at .18 and
 Theta at .12: small changes of a model move these distances as much as the models lie apart. τ of the sessions model is
 among the highest on every trace, but it is inside the floor for nearly every model: rankings of sixteen pairs over 24
-windows still tell generators apart poorly.
+windows still separate generators poorly.
 
 LLNL-Atlas is a case of its own. Its log has no waits: what it gives as submit times seem to be starts: its jobs fit
-each other and, simulated again, wait a minute on average. Any trace in which users meet anew, or run times change,
-breaks that (moving nobody and changing nothing but run times by a few per cent already brings back waits); every
+each other and, simulated again, wait a minute on average. Any trace in which users overlap differently, or run times change,
+breaks that (moving no user and changing nothing but run times by a few per cent already brings back waits); every
 model is far outside the floor. Nothing about waits can be learnt from this log.
 """
 
 COPIES = """\
-Share of made jobs that equal some real job in every number, status and queue, beside the same share of the odd
-weeks' jobs, which nobody has copied. Short jobs and jobs ended by their limit are alike by nature.
+Share of synthetic jobs that equal some real job in every number, status and queue, beside the same share of the odd
+weeks' jobs, which no model has copied. Short jobs and jobs ended by their limit are alike by nature.
 """
 
 
@@ -179,10 +179,10 @@ def beside(found: Results) -> str:
             lines.append([mark, str(len(rows)), str(rows[0].get("jobs", "–")), *(cell(rows, k) for k in ROWS)])
         parts.append(f"### {trace}\n\n{table(['model', 'seeds', 'jobs', *ROWS.values()], lines)}")
         said.append(beaten(found, trace, [n for n in order if n in others]))
-    absent = {name: [t for t in TRACES if not runs(found, "bars", t, name)] for name in DEAR}
-    told = [f"{name} on {', '.join(where)}" for name, where in absent.items() if where]
-    if told:
-        parts.append(f"Not run, so nothing is known: {'; '.join(told)}.\n")
+    absent = {name: [t for t in TRACES if not runs(found, "bars", t, name)] for name in EXPENSIVE}
+    missing = [f"{name} on {', '.join(where)}" for name, where in absent.items() if where]
+    if missing:
+        parts.append(f"Not run, so nothing is known: {'; '.join(missing)}.\n")
     parts.append(
         "Where the sessions model (resampled) is not nearer to the real trace than a model that does not copy:\n"
     )
