@@ -291,7 +291,8 @@ NOTES = """\
   Lublin-1 with backfilling and 0.96 … 1.04 on KTH-SP2. What validation did not prefer: on Lublin-1 without backfilling
   a short search ended 2.5 % behind `f1`, and on SDSC-BLUE two seeds ended 1.6 and 3.3 % behind `saf`. There the agents
   still begin with the heuristic, by the recipe of the second round (see below), and are the ones of that round.
-- What a search has found depends on how many windows there are that do not overlap: with 12,000 synthetic jobs of each kind
+- What a search has found depends on how many windows there are that do not overlap: with 12,000 synthetic jobs of each
+  kind
   (nine such windows to validate on) validation scores of the same weights ranged from 0.95 to 1.05 of `saf`'s over
   three draws. There are 48,000 now. KTH-SP2 has 66 windows to learn from and 22 to validate on, and cannot have more.
 - The heuristics' scores on the ten windows were known when the recipe was written. Agents were never trained,

@@ -205,8 +205,9 @@ def copies_without_names(data: Cut, made: Trace) -> list[float]:
 def linkage(data: Cut, k: int, options: dict[str, Any]) -> list[float | None]:
     """Return how many made users lead back to the real one they were modelled on, by their hours of the week.
 
-    Synthetic users have new names, so the metric of `tracekit score` finds none. Here the model tells, which no attacker
-    has: the made users are named after the real ones and the same metric is applied; beside it the hold-out's share.
+    Synthetic users have new names, so the metric of `tracekit score` finds none. Here the model tells, which no
+    attacker has: the made users are named after the real ones and the same metric is applied; beside it the hold-out's
+    share.
     """
     usable = learnable(data.even)[0]
     made = Sessions(**options, privacy=k).fit(data.even).sample(len(data.even), seed=1, reveal=True)

@@ -65,7 +65,8 @@ FINDINGS = """\
   (LLNL-Atlas, gaps, by .001). `modelled`, which reuses no calendar, also misses on LLNL-Atlas (run times, sizes and
   C2ST-5 with two seeds of three, by .015 at most; hours with one), on Theta (dispersion over 6 h with two seeds, over a
   day and user repeat with one) and KTH-SP2's waits with one: what is lost is when *different* users are busy together.
-- The membership bar is missed on CTC-SP2 and SDSC-BLUE. Fresh real jobs of the same weeks, which no model has memorised,
+- The membership bar is missed on CTC-SP2 and SDSC-BLUE. Fresh real jobs of the same weeks, which no model has
+  memorised,
   reach about as much or more on every trace (row *of fresh real jobs*): the attack finds out what was on in those
   weeks. A smaller value needs more noise than C2ST allows.
 - On KS of single columns a bootstrap of columns is nearer by construction, and Lublin's model is as near at one
@@ -84,17 +85,17 @@ FINDINGS = """\
 SCHEDULING = """\
 Does structure help? At equal load it does on CTC-SP2 (wait distances 1.3 to 3 times smaller than those of the models
 without users, with either skeleton) and, with the resampled skeleton, on KTH-SP2 (2 to 4 times). The modelled one is no
-better there than a bootstrap of single jobs, so part of the gain comes from the real calendar: which users are busy at the same
-time. On SDSC-BLUE a Gaussian copula comes as near, and on Theta, where nearly everything lies inside a wide floor, tvae
-comes nearer. An earlier version of this model, hardly worse in the other rows, had KTH-SP2 at .37, SDSC-BLUE at .18 and
-Theta at .12: small changes of a model move these distances as much as the models lie apart. τ of the sessions model is
-among the highest on every trace, but it is inside the floor for nearly every model: rankings of sixteen pairs over 24
-windows still separate generators poorly.
+better there than a bootstrap of single jobs, so part of the gain comes from the real calendar: which users are busy at
+the same time. On SDSC-BLUE a Gaussian copula comes as near, and on Theta, where nearly everything lies inside a wide
+floor, tvae comes nearer. An earlier version of this model, hardly worse in the other rows, had KTH-SP2 at .37,
+SDSC-BLUE at .18 and Theta at .12: small changes of a model move these distances as much as the models lie apart. τ of
+the sessions model is among the highest on every trace, but it is inside the floor for nearly every model: rankings of
+sixteen pairs over 24 windows still separate generators poorly.
 
 LLNL-Atlas is a case of its own. Its log has no waits: what it gives as submit times seem to be starts: its jobs fit
-each other and, simulated again, wait a minute on average. Any trace in which users overlap differently, or run times change,
-breaks that (moving no user and changing nothing but run times by a few per cent already brings back waits); every
-model is far outside the floor. Nothing about waits can be learnt from this log.
+each other and, simulated again, wait a minute on average. Any trace in which users overlap differently, or run times
+change, breaks that (moving no user and changing nothing but run times by a few per cent already brings back waits);
+every model is far outside the floor. Nothing about waits can be learnt from this log.
 """
 
 COPIES = """\
