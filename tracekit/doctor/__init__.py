@@ -1,6 +1,6 @@
 """The doctor: a deep audit of one trace. Detectors look, one small function each; nothing is changed.
 
-A finding names what is odd, how bad it is, the evidence in numbers and the cleaning rule that would mend it. Add a
+A finding names what is odd, how bad it is, the evidence in numbers and the cleaning rule that would fix it. Add a
 detector: write a function from a trace to findings and put it into `DETECTORS`.
 """
 
@@ -89,7 +89,7 @@ class Report:
 
 
 def examine(trace: Trace, *, progress: Callable[[str], None] | None = None) -> Report:
-    """Run every detector; ``progress`` is told the name of each before it starts."""
+    """Run every detector; ``progress`` is called with the name of each before it starts."""
     found: list[Finding] = []
     skipped: dict[str, str] = {}
     timeless = not np.isfinite(trace.column("submit_time")).any()
@@ -114,7 +114,7 @@ _ORDER = ("set-machine", "convert-units", "drop-duplicated-blocks", "mend-jumps"
 def recipe(report: Report, *, source: str) -> str:
     """Return the cleaning rules of all findings as TOML that `tracekit clean --recipe` reads.
 
-    Rules for errors and warnings apply; those for notes are there as remarks, for whoever wants them.
+    Rules for errors and warnings apply; those for notes are included as comments.
     """
     rules: dict[str, tuple[bool, str]] = {}
     for finding in report.findings:

@@ -64,7 +64,7 @@ class Burst:
 
     @property
     def short(self) -> bool:
-        """Tell a flurry from a user who dominates the log all along."""
+        """Whether this is a flurry, not a user that dominates the log all along."""
         return self.of_span <= SHORT
 
     @property
@@ -79,7 +79,7 @@ def find_bursts(trace: Trace) -> list[Burst]:
     kind = kinds(trace)
     found: list[Burst] = []
     while new := _bursts(trace, submit, rows, kind, aside=bool(found)):
-        if found:  # with others taken away somebody always dominates the rest
+        if found:  # with others removed some user always dominates the rest
             new = [burst for burst in new if burst.short]
         strong = [burst for burst in new if burst.strong]
         if not strong:
@@ -126,7 +126,7 @@ def _bursts(
 
 
 def _all_stretches(places: NDArray[np.intp], least: int, submit: Floats) -> list[tuple[int, int]]:
-    """Return the stretches of one user, and within those that are no short ones the bursts that are denser still."""
+    """Return the stretches of one user, and within the long ones the bursts that are denser still."""
     found = _stretches(places, least)
     inner: list[tuple[int, int]] = []
     for first, last in found:
@@ -182,7 +182,7 @@ def flurries(trace: Trace) -> list[Finding]:
             Finding(
                 "flurry" if burst.short else "dominant-user",
                 severity,
-                text if burst.short else f"{text}; this is no short flurry: the user dominates the log",
+                text if burst.short else f"{text}; this is not a short flurry: the user dominates the log",
                 {
                     "user": burst.user,
                     "jobs": len(burst.rows),

@@ -38,7 +38,7 @@ def demand(trace: Trace) -> list[Finding]:
     """Report a log that asks for more than its machine has, overall or for four weeks, or for next to nothing."""
     begins, weekly = weekly_demand(trace)
     if len(trace) < FEWEST:
-        raise CannotLook(f"fewer than {FEWEST} jobs: a load means nothing yet")
+        raise CannotLook(f"fewer than {FEWEST} jobs: too few for a load")
     load, size, unit = stats.offered_load(trace), trace.machine.size(), trace.machine.unit
     over = int((weekly > 1).sum())
     evidence: dict[str, float | int | str] = {
@@ -83,7 +83,7 @@ def demand(trace: Trace) -> list[Finding]:
             Finding(
                 "low-demand",
                 "note",
-                f"the jobs ask for {load:.2%} of {size:,} {unit} only: nobody ever has to wait on such a machine",
+                f"the jobs ask for {load:.2%} of {size:,} {unit} only: no job would ever wait on such a machine",
                 evidence,
                 advice="check the machine's size and the units, or whether only a part of the jobs was recorded",
                 draw=picture("demand_over_time"),
@@ -102,7 +102,7 @@ def usage(trace: Trace) -> list[Finding]:
     except NothingRan as reason:
         raise CannotLook(str(reason)) from None
     if not seen.waits_known:
-        raise CannotLook("waits are unknown, so nobody knows when jobs started")
+        raise CannotLook("waits are unknown, so start times are")
     times, level = stats.steps(seen.start, seen.end, seen.procs)
     length, level = np.diff(times), level[:-1]
     share = float(length[level > _SLACK * size].sum() / max(length.sum(), 1e-9))

@@ -1,7 +1,7 @@
-"""Clocks that jump: submit times that step back while records go on, and days that shift by an hour with the season.
+"""Clocks that jump: submit times that step back while records continue, and days that shift by an hour with the season.
 
 Records are numbered, or at least written, in the order in which they happen. Where submit times step back in that order
-and stay back, somebody set the clock, or a part of the log was shifted.
+and stay back, the clock was set, or a part of the log was shifted.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def record_order(trace: Trace) -> tuple[NDArray[np.intp], bool]:
         raise CannotLook(f"fewer than {FEWEST} jobs")
     by_id = in_file[np.argsort(trace.jobs["job_id"].to_numpy()[in_file], kind="stable")]
     backs = {name: int((np.diff(submit[order]) < 0).sum()) for name, order in (("file", in_file), ("id", by_id))}
-    # a file sorted by submit hides its jumps; ids then tell, if they follow the submits nearly everywhere
+    # a file sorted by submit hides its jumps; ids then show them, if they follow the submits nearly everywhere
     ids_help = 0 < backs["id"] <= MOST_STEPS * len(in_file)
     use_ids = (backs["file"] == 0 and ids_help) or backs["file"] > MOST_STEPS * len(in_file)
     order = by_id if use_ids else in_file
     if (np.diff(submit[order]) < 0).sum() > MOST_STEPS * len(order):
-        raise CannotLook("records stand neither in the file nor by job id in order of submits")
+        raise CannotLook("neither file order nor job ids follow the submit times")
     return order, use_ids
 
 
@@ -155,7 +155,7 @@ def jumps(trace: Trace) -> list[Finding]:
             Finding(
                 "daylight-saving" if saving else "clock-jump",
                 "warning",
-                f"submit times step back by {days(jump.size)} after {when(trace, jump.at)} while records go on: {what}"
+                f"submits step back by {days(jump.size)} after {when(trace, jump.at)} while records continue: {what}"
                 + (" (the clock was set back for winter time: these are local times, not seconds)" if saving else ""),
                 {"at": jump.at, "step_back_s": jump.size, "offset_s": jump.offset, "records": len(jump.rows)},
                 jump.rows,
@@ -170,7 +170,7 @@ def jumps(trace: Trace) -> list[Finding]:
 def other_hours(trace: Trace) -> list[Finding]:
     """Report a jump that no step back shows: from some moment on everybody keeps other hours than before."""
     if find_jumps(trace):
-        return []  # these are mended first
+        return []  # these are fixed first
     submits(trace)  # not for logs of centuries
     try:
         order, _ = record_order(trace)

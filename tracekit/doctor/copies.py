@@ -1,4 +1,4 @@
-"""Blocks of records that stand twice in a log: files joined with an overlap, or a part that was read twice."""
+"""Blocks of records that occur twice in a log: files joined with an overlap, or a part that was read twice."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from tracekit.trace import Trace
 
 SHORTEST = 12  # records in a row
-_VARIED = 0.5  # of a block's records must differ from each other: rows of equal jobs are no copies
+_VARIED = 0.5  # of a block's records must differ from each other: rows of equal jobs are not copies
 _NOT_COMPARED = {"job_id", "submit_time", "prev_job", "think_time"}
 
 
 def twins(trace: Trace) -> NDArray[np.bool_]:
-    """Tell for each row whether it repeats an earlier one as a part of a block, whatever its job id.
+    """Return for each row whether it repeats an earlier one as a part of a block, whatever its job id.
 
     Two blocks are the same when all their records agree in everything but ids and dates, and in the gaps between their
-    submits; or, where copies stand side by side because the file was sorted, in their submits as well.
+    submits; or, where copies are side by side because the file was sorted, in their submits as well.
     """
     found = _shifted_blocks(trace, np.arange(len(trace)))
     by_id = np.argsort(trace.jobs["job_id"].to_numpy(), kind="stable")
-    if (np.diff(by_id) < 0).any():  # a copy that was sorted in by its dates may still stand together by its ids
+    if (np.diff(by_id) < 0).any():  # a copy that was sorted in by its dates may still be contiguous by its ids
         found |= _shifted_blocks(trace, by_id)
     found |= _side_by_side(trace)
     return found
@@ -73,7 +73,7 @@ def _shifted_blocks(trace: Trace, order: NDArray[np.intp]) -> NDArray[np.bool_]:
 
 
 def _side_by_side(trace: Trace) -> NDArray[np.bool_]:
-    """Find stretches, in submit order, in which nearly every record stands exactly twice with the same submit time."""
+    """Find stretches, in submit order, in which nearly every record occurs exactly twice with the same submit time."""
     order = trace.order()
     content = _content(trace, with_submit=True)
     hashes = pd.Series(content[order])
@@ -98,18 +98,18 @@ def _side_by_side(trace: Trace) -> NDArray[np.bool_]:
 
 
 def _believable(trace: Trace, rows: NDArray[np.intp], content: NDArray[np.uint64]) -> bool:
-    """Tell copies from one user's many equal jobs: records must differ, and be of several users or of many lengths."""
+    """Return whether rows are copies: records must differ, and be of several users or of many lengths."""
     if len(rows) < SHORTEST or len(np.unique(content[rows])) < _VARIED * len(rows):
         return False
     users = trace.column("user")[rows]
     if (users >= 0).any():
         return len(np.unique(users)) >= 2
-    run = trace.column("run_time")[rows]  # where nobody says who, chance needs a longer row to be ruled out
+    run = trace.column("run_time")[rows]  # without users, a longer run is needed to rule out chance
     return len(rows) >= 3 * SHORTEST and len(np.unique(run[run > 60])) >= 0.6 * len(rows)
 
 
 def duplicates(trace: Trace) -> list[Finding]:
-    """Report blocks of records that stand twice."""
+    """Report blocks of records that occur twice."""
     if len(trace) < 2 * SHORTEST:
         raise CannotLook(f"fewer than {2 * SHORTEST} jobs")
     marked = twins(trace)

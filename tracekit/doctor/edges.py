@@ -85,7 +85,7 @@ def future(trace: Trace, now: float | None = None) -> list[Finding]:
         if not len(rows) or (name != "today" and len(rows) > 0.5 * len(trace)):
             continue
         second = limit - epoch
-        # many jobs are no slip: the header or the clock is wrong, and they must not be thrown away
+        # many jobs are not a slip: the header or the clock is wrong, and they must be kept
         few = len(rows) < (0.5 if name == "today" else 0.001) * len(trace) or len(rows) <= FEW_JOBS
         return [
             Finding(

@@ -42,7 +42,7 @@ class Finding:
     message: str  # one sentence with its numbers, for people
     evidence: Mapping[str, float | int | str]
     rows: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    fix: str = ""  # the cleaning rule that mends it, as a recipe holds it; empty = no rule can
+    fix: str = ""  # the cleaning rule that fixes it, as in a recipe; empty = none can
     advice: str = ""  # what a person can do
     draw: Callable[[Trace], Any] | None = field(default=None, repr=False)  # makes a matplotlib Figure, see `picture`
 
@@ -74,7 +74,7 @@ def _draw(name: str, arguments: Mapping[str, Any], trace: Trace) -> Any:
 
 
 def when(trace: Trace, second: float) -> str:
-    """Say a moment of the trace: the local date where there is a calendar, else the second."""
+    """Return a moment of the trace as text: the local date where there is a calendar, else the second."""
     if not stats.has_calendar(trace) or second + (trace.machine.epoch or 0.0) > LAST_DATE:
         return f"second {second:,.0f}"
     import pandas as pd
@@ -106,12 +106,12 @@ def weekly_jobs(submit: Floats) -> float:
 
 
 def days(seconds: float) -> str:
-    """Say a length of time in hours or days."""
+    """Return a length of time in hours or days as text."""
     return f"{seconds / 3600:.1f} hours" if seconds < 3 * DAY else f"{seconds / DAY:.1f} days"
 
 
 def counted(number: int, what: str) -> str:
-    """Say how many there are.
+    """Return a count with its noun.
 
     >>> counted(1, "job"), counted(12000, "job")
     ('1 job', '12,000 jobs')

@@ -43,7 +43,7 @@ def is_cleaned(trace: Trace) -> bool:
 
 
 def header_times(trace: Trace) -> tuple[float, float]:
-    """Return the stated start and end as Unix seconds; NaN where the header is silent or nobody can read it.
+    """Return the stated start and end as Unix seconds; NaN where missing or unreadable.
 
     Abbreviations such as CEST are ambiguous, so the text is read on the clock of the header's time zone.
     """

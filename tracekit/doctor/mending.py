@@ -1,4 +1,4 @@
-"""What mends findings of the doctor: jobs left out by a filter, clocks set right, outages cut out, units converted.
+"""Rules that fix findings of the doctor: jobs left out by a filter, clocks corrected, outages cut out, units converted.
 
 Each function takes a trace and returns the new one and how many rows it changed or removed, as cleaning rules do.
 """
@@ -64,7 +64,7 @@ def matching(trace: Trace, text: str) -> NDArray[np.bool_]:
         try:
             bound = float(value)
         except ValueError:
-            raise UsageError(f"'{value}' in the filter '{part}' is no number") from None
+            raise UsageError(f"'{value}' in the filter '{part}' is not a number") from None
         values = trace.sizes() if name == "size" else trace.column(name)
         with np.errstate(invalid="ignore"):
             found &= np.asarray(_TESTS[sign](values, bound), dtype=bool) & np.isfinite(values)
@@ -86,7 +86,7 @@ def drop_jobs(trace: Trace, text: str) -> Changed:
 
 
 def drop_flurries(trace: Trace) -> Changed:
-    """Remove every flurry that the doctor finds; users who dominate the whole log stay."""
+    """Remove every flurry that the doctor finds; users that dominate the whole log stay."""
     found = np.zeros(len(trace), dtype=bool)
     for burst in _or_none(find_bursts, trace):
         if burst.short:
@@ -95,7 +95,7 @@ def drop_flurries(trace: Trace) -> Changed:
 
 
 def drop_duplicated_blocks(trace: Trace) -> Changed:
-    """Remove the second copy of every block of records that stands twice."""
+    """Remove the second copy of every block of records that occurs twice."""
     found = twins(trace)
     return (trace.take(~found), int(found.sum())) if found.any() else (trace, 0)
 

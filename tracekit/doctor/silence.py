@@ -40,7 +40,7 @@ class Silence:
 
     @property
     def stray(self) -> str:
-        """Say whether this is the silence after a few stray early jobs, or before a few stray late ones."""
+        """Whether this is the silence after a few stray early jobs, or before a few stray late ones."""
         few = max(FEW_JOBS, (self.before + self.after) // 1000)
         return "early" if self.before <= few else "late" if self.after <= few else ""
 
@@ -109,7 +109,7 @@ def outages(trace: Trace) -> list[Finding]:
     """Report outages and gaps; strays at the edges belong to `edges`."""
     submit, rows = submits(trace)
     if len(submit) < 200 or submit[-1] - submit[0] < 2 * WEEK:
-        raise CannotLook("fewer than 200 jobs or two weeks: too little to say what is usual")
+        raise CannotLook("fewer than 200 jobs or two weeks: too little to establish what is usual")
     found = []
     for silence in find_silences(trace):
         if silence.stray:

@@ -125,7 +125,7 @@ def odd_stretches(odd: NDArray[np.bool_], inside: float) -> list[tuple[int, int]
     gives its ends to a few jobs; then what lies to its left and right is searched in turn.
     """
     outside = max(float(odd.mean()), 0.01) if len(odd) else 1.0
-    if outside > 0.9 * inside:  # wrong all along, or not to be told
+    if outside > 0.9 * inside:  # wrong all along, or undecidable
         return []
     gain = np.where(odd, np.log(inside / outside), np.log((1 - inside) / (1 - outside)))
     found, parts = [], [(0, len(odd))]
@@ -144,7 +144,7 @@ def odd_stretches(odd: NDArray[np.bool_], inside: float) -> list[tuple[int, int]
 
 
 def _several(trace: Trace, rows: NDArray[np.intp]) -> bool:
-    """Return whether jobs are of several users, where users are known: one user's habit is no unit."""
+    """Return whether jobs are of several users, where users are known: one user's habit is not evidence of a unit."""
     users = trace.column("user")
     return len(np.unique(users[rows])) >= min(3, len(np.unique(users)))
 
@@ -160,7 +160,7 @@ def _off(trace: Trace, ratio: Floats) -> tuple[str, str, float] | None:
         if pile(ratio, factor):  # the run times are too small, or (milliseconds) too large
             return "run_time", unit, 1 / factor
     for unit, factor in TIME_UNITS.items():
-        if pile(ratio, 1 / factor):  # the limits are too small, or the run times too large: the load tells
+        if pile(ratio, 1 / factor):  # the limits are too small, or the run times too large: the load decides
             load = stats.offered_load(trace)
             if unit == "minutes" and load > 3:
                 continue

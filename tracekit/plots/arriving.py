@@ -32,7 +32,7 @@ def _hours(trace: Trace) -> tuple[NDArray[np.int64], str]:
 def arrivals(trace: Trace) -> Figure:
     """Draw when jobs are submitted: by hour of day and by day of week on the machine's clock.
 
-    A trace without a calendar is drawn as if second 0 were a Monday midnight, and says so.
+    A trace without a calendar is drawn as if second 0 were a Monday midnight, with a note.
     """
     try:
         week, clock = _hours(trace)

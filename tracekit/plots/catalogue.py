@@ -25,7 +25,7 @@ PICTURES: dict[str, tuple[str, Callable[[Trace], Figure]]] = {
     "arrivals": ("submits by hour of day and day of week", arrivals),
     "hour-of-week": ("submits by hour of the week, as a heatmap", hour_of_week_map),
     "usage": ("share of the machine in use and jobs waiting, over time", usage),
-    "gantt": ("who ran when in a stretch of the trace", recorded_gantt),
+    "gantt": ("Gantt chart of part of the trace", recorded_gantt),
     "run-against-size": ("run time against size, as a heatmap", run_against_size),
     "users": ("shares of the largest users", users),
     "repeats": ("how often users repeat the same kind of job", repeats),

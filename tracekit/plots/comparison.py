@@ -111,7 +111,7 @@ def differences(comparison: Comparison) -> Figure:
     axis.set_xlabel(f"mean bounded slowdown less that of {comparison.baseline} on the same window (left: better)")
     light_grid(axis)
     unclear = len(part) - better - worse
-    what = [f"{n} {word}" for n, word in ((better, "better"), (worse, "worse"), (unclear, "not told apart")) if n]
+    what = [f"{n} {word}" for n, word in ((better, "better"), (worse, "worse"), (unclear, "not distinguishable")) if n]
     headline(
         figure,
         f"Beside {comparison.baseline}: {', '.join(what)}",

@@ -78,7 +78,7 @@ def _smallest(sizes: Floats) -> float:
 
 
 def _in_words(known: dict[str, Floats], trace: Trace) -> str:
-    """Say the two facts that one should take away from the distributions."""
+    """Return the two main facts of the distributions as text."""
     parts = []
     if "run time" in known:
         half, most = np.quantile(known["run time"], [0.5, 0.9])

@@ -1,4 +1,4 @@
-"""Pictures of who submits: shares of users, how often they repeat a job, what they do when the queue is long."""
+"""Pictures of users: their shares, how often they repeat a job, what they do when the queue is long."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def repeats(trace: Trace) -> Figure:
     """Draw how few kinds of job make up most of what a user submits, and how long runs of the same job are.
 
     Left: shares of each user's jobs in their 1 … 10 commonest kinds (20 jobs or more a user). Right: share of jobs that
-    stand in runs of at least so many equal jobs of one user in a row.
+    are in runs of at least so many equal jobs of one user in a row.
     """
     who, kind = _users(trace), kinds(trace)
     order = trace.order()

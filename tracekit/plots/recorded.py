@@ -1,4 +1,4 @@
-"""The schedule that a trace recorded: how full the machine was, who ran when, and how load and waits go together."""
+"""The schedule that a trace recorded: how full the machine was, a Gantt chart, and how load and waits are related."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def usage(trace: Trace, *, bins: int = 500) -> Figure:
 
 
 def recorded_gantt(trace: Trace, *, first: int | None = None, jobs: int = 400) -> Figure:
-    """Draw who ran where and when in a stretch of the trace: ``jobs`` jobs from the ``first`` on (default: the middle).
+    """Draw a Gantt chart of part of the trace: ``jobs`` jobs from the ``first`` on (default: the middle).
 
     Processors are numbered only for the drawing: a trace rarely says which ones a job had.
     """
     seen = recorded(trace)
     if not seen.waits_known:
-        raise NothingToDraw("waits are unknown, so nobody knows when jobs started; simulate --out draws a schedule")
+        raise NothingToDraw("waits are unknown, so start times are; simulate --out draws a schedule")
     first = max((len(seen) - jobs) // 2, 0) if first is None else first
     if first >= len(seen):
         raise NothingToDraw(f"the window starts at job {first:,}, but only {len(seen):,} jobs ran")
@@ -99,7 +99,7 @@ def recorded_gantt(trace: Trace, *, first: int | None = None, jobs: int = 400) -
 
 
 def _stretch(seen: Recorded, first: int, jobs: int) -> tuple[Recorded, int, int]:
-    """Cut the schedule down to some jobs and those beside them; return it, where these jobs stand now, and how many.
+    """Cut the schedule down to some jobs and those beside them; return it with their new positions and number.
 
     The stretch ends where 19 of 20 of the jobs have ended: one that waited for months would squeeze the rest.
     """

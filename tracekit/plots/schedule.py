@@ -1,4 +1,4 @@
-"""Pictures of one schedule, simulated or recorded: who ran where and when, how full the machine was."""
+"""Pictures of one schedule, simulated or recorded: Gantt charts, and how full the machine was."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def lanes(start: Floats, end: Floats, procs: NDArray[np.int64], total: int) -> l
 
 
 def _how(result: SimResult | Recorded) -> str:
-    """Say how the schedule came about."""
+    """Return the policy and backfilling of the schedule as text."""
     return f"{result.policy}, backfilling {result.backfill}" if result.backfill else result.policy
 
 
 def gantt(result: SimResult | Recorded, *, first: int = 0, jobs: int = 1000) -> Figure:
-    """Draw who ran where and when; colour tells how long each had waited.
+    """Draw a Gantt chart; the colour is the wait of each job.
 
     ``jobs`` jobs are shown, from the ``first`` on in submit order; jobs before that are drawn in grey where they reach
     into the picture. Processors are numbered only for the drawing: the simulator counts them.

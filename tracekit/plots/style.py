@@ -1,6 +1,6 @@
-"""The one style of all pictures: colours that colour-blind readers can tell apart, sizes, titles, saving.
+"""The one style of all pictures: colours for colour-blind readers, sizes, titles, saving.
 
-Matplotlib is imported inside the functions, so nobody else pays for it.
+Matplotlib is imported inside the functions, so that other commands start fast.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-#: Okabe & Ito's palette, which colour-blind readers can tell apart; also apart in grey, in this order.
+#: Okabe & Ito's palette, which colour-blind readers can distinguish; also distinct in grey, in this order.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 BLUE, ORANGE, GREEN, PINK, YELLOW, SKY = PALETTE
 GREY, PALE = "#8a8a8a", "#e4e4e4"
@@ -35,7 +35,7 @@ _RANDOM_FREE: Any = {"svg.hashsalt": "tracekit", "svg.fonttype": "none", "pdf.fo
 
 
 class NothingToDraw(TracekitError):
-    """A trace lacks what a picture shows; the message is the reason, as a person would say it."""
+    """A trace lacks what a picture shows; the message is the reason."""
 
 
 def save(figure: Figure, path: str | Path, *, force: bool = False) -> None:
@@ -95,7 +95,7 @@ def time_unit(seconds: float) -> tuple[float, str]:
 
 
 def duration(seconds: float) -> str:
-    """Say a length of time as a person would: 45 s, 12 min, 3.5 h, 12 days.
+    """Return a length of time in common units: 45 s, 12 min, 3.5 h, 12 days.
 
     >>> duration(45), duration(5400), duration(12 * 86400)
     ('45 s', '90 min', '12 days')

@@ -1,1 +1,1 @@
-"""Scheduling decisions for somebody else's scheduler: requests and answers (`protocol`), one agent (`decide`), HTTP."""
+"""Scheduling decisions for an external scheduler: requests and answers (`protocol`), one agent (`decide`), HTTP."""

@@ -37,7 +37,7 @@ _SMALLEST = b"""{"version": 1, "kind": "pick-job", "now": 0, "cluster": {"procs"
 
 
 def load_decider(name: str) -> Any:
-    """Return who answers for an agent's folder, or a packaged agent by name: its task says who does."""
+    """Return the decider for an agent's folder, or a packaged agent by name; its task names the class."""
     agent = Agent.load(name)
     return imported(task_from_dict(agent.task).server)(agent, name)
 
@@ -52,7 +52,7 @@ class RowDecider:
         self._actor, self._lock = agent.actor(), threading.Lock()
 
     def about(self) -> dict[str, Any]:
-        """Return who answers, and what it was made for."""
+        """Return the agent's name and the task that it was trained for."""
         return _about(self.agent, self.task, self.name)
 
     def answer(self, request: Request) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class RowDecider:
             found = self._actor.distribution(np.ascontiguousarray(question.rows, np.float32), False)
             scores = np.array(found.scores if isinstance(found, Choice) else found.best(), dtype=np.float64)
         if not np.isfinite(scores).all():
-            raise Refused(422, "the agent has no finite score for this request; are times and sizes plausible?")
+            raise Refused(422, "the agent's score is not finite; check times and sizes in the request")
         best = np.argsort(-scores, kind="stable")
         order = [{"id": question.labels[i], "score": float(scores[i])} for i in best.tolist()]
         notes = list(question.notes)
@@ -111,13 +111,13 @@ class Decider:
         return cls(Agent.load(name), name)
 
     def about(self) -> dict[str, Any]:
-        """Return who answers, and what it was made for."""
+        """Return the agent's name and the task that it was trained for."""
         return _about(self.agent, self.task, self.name)
 
     def answer(self, request: Request) -> dict[str, Any]:
         """Return the jobs, best first, with their scores.
 
-        Jobs beyond those that the agent is shown follow by submit time, and jobs that could never run stand last;
+        Jobs beyond those that the agent is shown follow by submit time, and jobs that could never run come last;
         both without a score.
         """
         _check_kind(request, self.task)
@@ -144,7 +144,7 @@ class Decider:
         if len(unseen):
             notes.append(f"{len(unseen)} jobs more wait than the agent is shown ({self.task.slots}): by submit time")
         if len(too_large):
-            notes.append(f"{len(too_large)} jobs are larger than the machine and can never start; they stand last")
+            notes.append(f"{len(too_large)} jobs are larger than the machine and can never start; they come last")
         if unlimited := int(np.isnan(jobs.req_time[rows]).sum()):
             notes.append(f"{unlimited} jobs without req_time count as if they had asked for a day")
         return {"version": VERSION, "kind": "pick-job", "agent": self.name, "order": order, "notes": notes}
@@ -163,14 +163,14 @@ class Decider:
             scores = self._scratch.score[:count].astype(np.float64)
             shown = place[lanes.visible[0, :count]]
         if not np.isfinite(scores).all():
-            raise Refused(422, "the agent has no finite score for these jobs; are times and sizes plausible?")
+            raise Refused(422, "the agent's scores are not finite; check times and sizes of the jobs")
         return shown, scores
 
 
 def _snapshot(request: Request, rows: Ints, features: tuple[str, ...]) -> Snapshot:
     """Return the machine as a request describes it, with some of its waiting jobs and what ``features`` need of them.
 
-    When the running jobs started, nobody has told us.
+    The start times of the running jobs are unknown.
     """
     jobs, running = request.jobs, len(request.running_procs)
     places = rows.tolist()
@@ -202,7 +202,7 @@ def _snapshot(request: Request, rows: Ints, features: tuple[str, ...]) -> Snapsh
 
 
 def _episode(request: Request, rows: Ints, task: PickJob) -> tuple[Episode, Ints]:
-    """Write the machine's state as a window that opens now: who runs has begun, who waits has not.
+    """Write the machine's state as a window that opens now: running jobs have started, waiting jobs have not.
 
     Also returns, for every row of the window, the number of the waiting job; −1: it runs.
     """
@@ -216,16 +216,16 @@ def _episode(request: Request, rows: Ints, task: PickJob) -> tuple[Episode, Ints
             for name, numbers in _FACTS.items()
         )
     )
-    nobody = np.zeros(count, np.int64)  # users matter only for what they have been through, which nobody tells us
+    users = np.zeros(count, np.int64)  # users matter only for their history, which requests do not contain
     columns = JobColumns(
-        fixed_columns(task.feature_names, ready, facts, task.constants), visible_orders(ready, task), nobody
+        fixed_columns(task.feature_names, ready, facts, task.constants), visible_orders(ready, task), users
     )
     place = np.concatenate([rows, np.full(others, -1)])[ready.table.position]
     return Episode((0, count), ready, begun, request.now, columns), place
 
 
 def _label_numbers(labels: Labels | None, count: int) -> Floats:
-    """Return labels as numbers; one that is no number is unknown, since the agent never saw the list it stands in."""
+    """Return labels as numbers; one that is not a number is unknown, since the agent never saw its list."""
     if labels is None or all(label is None for label in labels):
         return np.full(count, np.nan)
     known = {label: _number(label) for label in set(labels)}

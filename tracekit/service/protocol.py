@@ -8,7 +8,7 @@ A request::
 
 ``now``, ``submit_time`` and ``ends`` (by the running jobs' limits) are seconds on one clock of the caller's choice;
 ``req_time`` is in seconds, ``req_mem`` in KB per processor. Labels are opaque. ``hosts`` may be sent: a list, which
-agents that only count processors do not look at, and then say so in ``notes``.
+agents that only count processors ignore, with an entry in ``notes``.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Request:
 
 
 def parse(body: bytes) -> Request:
-    """Read a request; `Refused` with 400 if it is no JSON object, 422 if a field is missing or wrong."""
+    """Read a request; `Refused` with 400 if it is not a JSON object, 422 if a field is missing or wrong."""
     if len(body) > MOST_BYTES:
         raise Refused(413, f"the request has more than {MOST_BYTES:,} bytes")
     try:
@@ -83,11 +83,11 @@ def parse(body: bytes) -> Request:
     except json.JSONDecodeError as error:
         raise Refused(400, f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
     except (RecursionError, ValueError):  # brackets without end; numbers of thousands of digits
-        raise Refused(400, "not JSON that a scheduler would send") from None
+        raise Refused(400, "the JSON is nested too deeply or has invalid numbers") from None
     if not isinstance(data, dict):
         raise Refused(400, "the request must be a JSON object")
     if data.get("version") != VERSION or isinstance(data.get("version"), bool):
-        raise Refused(422, f"version: this service speaks version {VERSION}, the request says {_show(data, 'version')}")
+        raise Refused(422, f"version: this service supports version {VERSION}, the request has {_show(data, 'version')}")
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in TASKS:
         raise Refused(422, f"kind: must be {' or '.join(TASKS)}, not {_show(data, 'kind')}")
@@ -134,11 +134,12 @@ def _objects(value: Any, place: str, most: int) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not set(map(type, value)) <= {dict}:
         raise Refused(422, f"{place}: must be a list of objects")
     if len(value) > most:
-        raise Refused(413, f"{place}: {len(value):,} entries; at most {most:,} are looked at")
+        raise Refused(413, f"{place}: {len(value):,} entries; at most {most:,} are allowed")
     return value
 
 
-# Fields are checked a column at a time, which is ten times faster than one by one; who is wrong is looked for later.
+# Fields are checked a column at a time, which is ten times faster than one by one; the faulty row is searched for
+# afterwards.
 
 
 def _numbers(rows: Sequence[dict[str, Any]], key: str, place: str, *, optional: bool = False) -> Floats:

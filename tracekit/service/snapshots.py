@@ -60,9 +60,9 @@ def read_json(text: str) -> Snapshot:
     except json.JSONDecodeError as error:
         raise FormatError("snapshot", f"not JSON: {error.msg}", line=error.lineno) from None
     except (RecursionError, ValueError, TypeError):
-        raise FormatError("snapshot", "not JSON that tracekit wrote") from None
+        raise FormatError("snapshot", "the JSON is nested too deeply or has invalid numbers") from None
     if not isinstance(data, dict) or data.get("version") != VERSION:
-        raise FormatError("snapshot", f"is no JSON object of version {VERSION}, as Snapshot.to_json writes it")
+        raise FormatError("snapshot", f"is not a JSON object of version {VERSION} as written by Snapshot.to_json")
     clock: Any = data.get("clock")
     total, notes = data.get("total"), data.get("notes", {})
     if type(clock) not in (int, float) or not math.isfinite(clock):
@@ -158,9 +158,7 @@ def read_squeue(text: str, procs: int, now: float | None = None) -> Snapshot:
     notes["more tasks of pending arrays"] = sum(entry.tasks - 1 for entry in waiting)
     held = sum(entry.size for entry in running)
     if held > procs:
-        raise TracekitError(
-            f"squeue: running jobs hold {held:,.0f} processors of {procs:,}; is that the machine's size?"
-        )
+        raise TracekitError(f"squeue: running jobs hold {held:,.0f} processors of {procs:,}; check the machine's size")
     times = np.array([_start_and_estimate(entry, clock) for entry in running], np.float64).reshape(-1, 2)
     waiting.sort(key=lambda entry: entry.submit)
     return Snapshot(
@@ -188,7 +186,7 @@ def read_squeue(text: str, procs: int, now: float | None = None) -> Snapshot:
 
 
 def _start_and_estimate(entry: _Entry, clock: float) -> tuple[float, float]:
-    """Return when a job started, and how long it runs by its limit: from then, or from now if nobody knows when."""
+    """Return when a job started, and how long it runs by its limit: from then, or from now if that is unknown."""
     start = min(entry.start, clock) if entry.start > 0 else math.nan
     begin = clock if math.isnan(start) else start
     if entry.state == "COMPLETING":
@@ -201,7 +199,7 @@ def _column(entries: list[_Entry], name: str) -> Any:
 
 
 def limit_seconds(text: str) -> float:
-    """Read Slurm's [days-][[hours:]minutes:]seconds; UNLIMITED, INVALID and the like are unknown.
+    """Read Slurm's [days-][[hours:]minutes:]seconds; UNLIMITED, INVALID and similar words are unknown.
 
     >>> limit_seconds("1-00:00:00"), limit_seconds("10:00"), limit_seconds("UNLIMITED")
     (86400.0, 600.0, nan)
@@ -250,7 +248,7 @@ def _moment(text: str) -> float:
 
 
 def _tasks(text: str) -> int:
-    """Return how many tasks a text such as ``3-7,9%2`` or ``0-8:4`` stands for; 1 if it is cut short or empty."""
+    """Return how many tasks a text such as ``3-7,9%2`` or ``0-8:4`` means; 1 if it is cut short or empty."""
     count = 0
     for part in text.partition("%")[0].split(","):
         found = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", part)
@@ -325,6 +323,6 @@ def _job(job: dict[str, Any]) -> _Entry:
         user=job.get("user_name") or None,
         group=job.get("group_name") or None,
         app=job.get("name") or None,
-        eligible=eligible if eligible > 0 else math.inf if eligible == 0 else -math.inf,  # 0: nobody knows when
+        eligible=eligible if eligible > 0 else math.inf if eligible == 0 else -math.inf,  # 0: unknown
         tasks=_tasks(job.get("array_task_string") or ""),
     )

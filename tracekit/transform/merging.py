@@ -47,7 +47,7 @@ def merge(
     name and size agree. labels: with "apart" user 7 of A and user 7 of B become A:7 and B:7; auto is "join" on the same
     machine, else "apart". align: "calendar" puts every job at its date, "start" lets all begin together, "append" puts
     each trace after the one before; auto is "calendar", which needs an epoch in every trace.
-    Job ids that are not unique are given anew, 1 … n in the order of submit; the old ones stay in x_job_id, and
+    Job ids that are not unique are renumbered, 1 … n in the order of submit; the old ones stay in x_job_id, and
     prev_job follows.
     """
     if len(traces) < 2:

@@ -1,4 +1,4 @@
-"""Small seeded perturbations of a trace, to tell effects from artefacts.
+"""Small seeded perturbations of a trace, to separate effects from noise.
 
 Tsafrir, Ouaknine & Feitelson, "Reducing performance evaluation sensitivity and variability by input shaking",
 MASCOTS 2007: a simulation is repeated on slightly perturbed inputs; what persists is real, what disappears was chance.
@@ -24,7 +24,7 @@ def check_amounts(seconds: float, run_share: float) -> None:
     if not 0 <= run_share < 1:
         raise UsageError(f"run times can be shaken by a share from 0 to below 1, not {run_share:g}")
     if seconds == 0 and run_share == 0:
-        raise UsageError("nothing would be shaken: give seconds above 0, a share of the run times above 0, or both")
+        raise UsageError("nothing to perturb: give seconds above 0, a share of the run times above 0, or both")
 
 
 def shake(trace: Trace, seed: int, number: int = 0, *, seconds: float = SECONDS, run_share: float = 0.0) -> Trace:

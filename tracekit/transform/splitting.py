@@ -14,7 +14,7 @@ from tracekit.trace import Trace
 
 LABELS = ("user", "group", "queue", "partition", "project", "app")
 WAYS = ("week", "month", *LABELS)
-#: Rather an error than a folder full of files that nobody meant.
+#: More parts than this are an error: probably a mistake.
 MOST_PARTS = 1000
 
 

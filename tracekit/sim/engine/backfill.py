@@ -39,7 +39,7 @@ STARTED, BLOCKED, ASKED = range(3)
 def schedule(sim: Simulation, dynamics: Any) -> int:
     """Start whatever may start now, by ``queue.value``. Started jobs stay in the queue until `drop_started`.
 
-    Returns `NO_JOB`, or a job that Python is to place (``state.placed``) before calling again to go on with the pass.
+    Returns `NO_JOB`, or a job that Python has to place (``state.placed``) before calling again to continue the pass.
     """
     state, rules = sim.state[0], sim.rules
     if rules.backfill == CONSERVATIVE:
@@ -118,7 +118,7 @@ def make_reservation(sim: Simulation, job: int) -> None:
 
 @jit_merged
 def may_fill(sim: Simulation, dynamics: Any, job: int) -> bool:
-    """Return whether a job fits now and is not in the way: it ends in time, or leaves the reservation its room."""
+    """Return whether a job fits now and does not delay the reservation: it ends in time, or fits beside it."""
     if not fits(sim.capacity, job):
         return False
     if len(dynamics) > 0 and len(dynamics.outages.outage) > 0:

@@ -1,7 +1,7 @@
-"""What a machine has room for, behind one small compiled interface; the passes ask it, and nothing else touches it.
+"""What a machine has room for, behind one small compiled interface; only the scheduling passes use it.
 
 A capacity is a named tuple of arrays together with functions of this interface, handed over with `register_capacity`.
-The engine compiles itself anew for every type of capacity that it is called with. Every question is about a *job* (its
+The engine is compiled separately for every type of capacity. Every question is about a *job* (its
 number), so that memory, GPU types, pools and places can answer. Ours is `tracekit.sim.engine.processors`, a counter.
 ``tests/sim/test_capacity.py`` brings a machine of two hosts.
 

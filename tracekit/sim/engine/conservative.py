@@ -22,7 +22,7 @@ from tracekit.sim.jobs import NO_JOB
 def plan(sim: Simulation, dynamics: Any) -> int:
     """Plan the waiting jobs into the profile and start those planned for now; returns as `schedule` does.
 
-    Plans are made anew at every event, so only those that decide about a start now are needed: after 1, 2, 4, 8 …
+    Plans are recomputed at every event, so only those that decide about a start now are needed: after 1, 2, 4, 8 …
     plans we look whether any job further back could still start now, and stop when none could, since more plans only
     leave less room. A job planned for now behind a running job that is past its estimate has to wait until there is
     really room.

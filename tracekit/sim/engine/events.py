@@ -120,7 +120,7 @@ def _end(now: float, job: int, sim: Simulation, dynamics: Any) -> None:
 
 @jit_internal
 def _change_service(now: float, sim: Simulation, dynamics: Any) -> None:
-    """Take units out of service or put them back; running jobs in the way are stopped unless they may finish."""
+    """Take units out of service or put them back; jobs that no longer fit are stopped unless they may finish."""
     units = change_now(now, dynamics.outages)
     if units != 0:
         withdraw(sim.capacity, units)

@@ -35,7 +35,7 @@ def next_pass(sim: Simulation, dynamics: Any) -> bool:
 
 @jit_merged
 def step(sim: Simulation, dynamics: Any) -> int:
-    """Let the next event happen, and say whether a scheduling pass is due after it."""
+    """Process the next event; return whether a scheduling pass is due after it."""
     state, rules, queue = sim.state[0], sim.rules, sim.queue
     if queue.length[0] == 0:
         state.due = np.inf
@@ -99,7 +99,7 @@ def evaluate(sim: Simulation, dynamics: Any, code: int, given: NDArray[np.float6
 def run(sim: Simulation, dynamics: Any, code: int, given: NDArray[np.float64]) -> int:
     """Simulate until every job has started; fills in ``jobs.start``. Returns `NO_JOB`, or as `schedule` does.
 
-    Where Python has just placed a job, the pass that was left goes on first.
+    Where Python has just placed a job, the interrupted pass continues first.
     """
     going_on = sim.state[0].placed != NO_JOB
     while going_on or next_pass(sim, dynamics):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tracekit.sim.compile import jit, jit_internal
 from tracekit.sim.switches import Outage
 
-#: What becomes of running jobs in the way of an outage.
+#: What happens to running jobs when an outage begins.
 DRAIN, KILL, REQUEUE = range(3)
 MODES = {"drain": DRAIN, "kill": KILL, "requeue": REQUEUE}
 

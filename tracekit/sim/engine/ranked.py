@@ -1,4 +1,4 @@
-"""The fast special case: an order that is settled at submit (a static priority), over a tree of ranks.
+"""The fast special case: static priorities, over a tree of ranks.
 
 Loop and pass obey the definitions of `tracekit.sim.engine.loop` and `tracekit.sim.engine.backfill`, which look at every
 waiting job at every pass; here the tree finds the next job that can start. A test keeps the two equal. For none, EASY,
@@ -109,7 +109,7 @@ def _pass(sim: Simulation, ranks: Ranks, newest: int) -> None:
     """Start whatever may start now.
 
     ``newest`` is the only job that arrived since the last pass when nothing has ended since, else `NO_JOB`. Then, as
-    long as the reservation stands, the newest job is the only one to look at: no other case has changed.
+    long as the reservation is valid, the newest job is the only one to look at: no other case has changed.
     """
     state, jobs, rules, capacity, queue = sim.state[0], sim.jobs, sim.rules, sim.capacity, ranks.policy
     blocked, rule, now = state.blocked, rules.backfill, state.now
@@ -121,7 +121,7 @@ def _pass(sim: Simulation, ranks: Ranks, newest: int) -> None:
             if in_time:
                 _start(sim, ranks, newest, state.fill_until)
             return
-        if state.reserved and now <= state.shadow:  # beyond it, more running jobs may be overdue: reserve anew
+        if state.reserved and now <= state.shadow:  # beyond it, more running jobs may be overdue: reserve again
             if in_time or fits_beside(capacity, sim.at_shadow, newest):
                 _start(sim, ranks, newest, state.fill_until)
             return
@@ -160,7 +160,7 @@ def _pass(sim: Simulation, ranks: Ranks, newest: int) -> None:
 
 @jit_merged
 def _fill(sim: Simulation, ranks: Ranks) -> None:
-    """Start every job that fits now and is not in the way of the reservation."""
+    """Start every job that fits now and does not delay the reservation."""
     state, jobs, capacity, at_shadow = sim.state[0], sim.jobs, sim.capacity, sim.at_shadow
     blocked, now, until, separate = state.blocked, state.now, state.fill_until, ranks.separate
     rlscheduler = sim.rules.backfill == RLSCHEDULER

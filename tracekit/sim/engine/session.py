@@ -143,7 +143,9 @@ class Session:
         if self.switches.outages:
             capacity.require(room, capacity.OUTAGES, "outages")
             if capacity.is_asked(room):
-                raise UsageError(f"{type(room).__name__} places jobs from Python, which does not go with outages")
+                raise UsageError(
+                    f"{type(room).__name__} places jobs from Python, which cannot be combined with outages"
+                )
 
     def _profile(self, room: Any, rules: Rules, steps: int) -> Profile:
         """Return a profile; only conservative backfilling and outages need room in it."""
@@ -187,7 +189,7 @@ class Session:
         run_ranked(self.sim, Ranks(queue, gaps, gaps is not queue))
 
     def run(self, code: int, given: Floats | None) -> None:
-        """Run a formula whose values are worked out at every pass, or given values (None: as submitted)."""
+        """Run a formula whose values are computed at every pass, or given values (None: as submitted)."""
         log_first_compilation("run")
         self._give_queue()
         self.prepare_policy(code)

@@ -1,4 +1,4 @@
-"""A job starts: it is given its room, and Python may be asked first where that is to be."""
+"""A job starts: it takes its processors; Python may be asked first where to place it."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ BACKFILL_CODES = {
     "conservative": CONSERVATIVE,
     "rlscheduler": RLSCHEDULER,
 }
-#: Where a simulation stands: between two passes; a job is to be picked; gaps before a reservation are to be filled; at
+#: State of a simulation: between two passes; a job is to be picked; gaps before a reservation are to be filled; at
 #: its end. ``state.placing`` says beside it whether a job waits to be placed by Python.
 BETWEEN, PICKING, FILLING, FINISHED = range(4)
 
@@ -106,7 +106,7 @@ class Dynamics(NamedTuple):
 
 
 class Simulation(NamedTuple):
-    """Everything that one simulation consists of; what changes on the way stands apart in `Dynamics`."""
+    """Everything that one simulation consists of; what changes during the simulation is kept in `Dynamics`."""
 
     rules: Rules
     state: NDArray[Any]  # (1,) STATE
