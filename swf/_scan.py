@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import numba
+from functools import partial
+from pathlib import Path
+
 import numpy as np
+
+from tracekit.compiled import compiled
 
 #: What a line turned out to be.
 BLANK, COMMENT, DATA, ODD = 0, 1, 2, 3
@@ -13,13 +17,16 @@ _EXACT = 2**53  # a mantissa up to here, divided by an exact power of ten, is co
 _POWERS = 10.0 ** np.arange(23)
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+_HERE = Path(__file__).resolve().parent
+
+
+@partial(compiled, sources=_HERE, inline="always")
 def _ends_word(c: int) -> bool:
     """Tell whether a byte is a blank or a line end; control characters are part of a (damaged) word."""
     return c == 32 or 9 <= c <= 13
 
 
-@numba.njit(cache=True, nogil=True)
+@partial(compiled, sources=_HERE)
 def scan(
     text: np.ndarray,  # uint8 (bytes,), ends with a newline
     fields: np.ndarray,  # float64 (columns, lines), filled with −1 where a line is short

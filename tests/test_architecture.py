@@ -14,6 +14,7 @@ from tracekit.registry import imported
 
 ROOMS = ("tracekit", "swf", "generators", "evaluation")
 CORE = {"trace", "machine", "schema", "errors", "registry", "files", "stats", "validation", "transform", "cleaning"}
+CORE |= {"compiled"}
 #: Modules of tracekit that join the rooms; all others know nothing of formats, models and scores.
 DOORS = ("tracekit/__init__.py", "tracekit/__main__.py", "tracekit/api.py", "tracekit/demo.py", "tracekit/cli/")
 PICTURES = ("tracekit/plots/", "evaluation/figures/")
@@ -25,7 +26,7 @@ LEARNING = ("tracekit/sim/tasks/gym.py", "tracekit/sim/agents/", "generators/")
 LAYERS = (
     ("errors",),
     ("registry", "schema", "files", "catalog"),
-    ("machine", "download"),
+    ("machine", "download", "compiled"),
     ("trace",),
     ("stats", "validation", "anonymize", "intervals"),
     ("recorded", "transform"),

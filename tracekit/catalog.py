@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
+import tempfile
 from dataclasses import dataclass, field
 from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
 
 from tracekit.errors import TracekitError, UsageError
+from tracekit.files import user_cache
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,7 @@ def cache_folder() -> Path:
     given = os.environ.get("TRACEKIT_CACHE")
     if given:
         return Path(given)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tracekit"
+    return user_cache() or Path(tempfile.gettempdir()) / f"tracekit-{os.getuid()}"
 
 
 def require_address(entry: Entry) -> None:

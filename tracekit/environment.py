@@ -130,9 +130,10 @@ def folders() -> list[Folder]:
     from tracekit.catalog import cache_folder as downloads
     from tracekit.sim.compile import cache_folder as compiled
 
+    code = compiled()
     return [
         Folder("downloads", downloads()),
-        Folder("compiled simulator", compiled()),
+        *([Folder("compiled simulator", code)] if code is not None else []),
         Folder("temporary files", Path(tempfile.gettempdir())),
     ]
 

@@ -221,6 +221,15 @@ def read_toml(path: str | Path) -> dict[str, object]:
         raise FormatError(path, f"not valid TOML: {error}") from None
 
 
+def user_cache() -> Path | None:
+    """Return the user's own cache folder of tracekit, which need not exist; None for a user without a home."""
+    given = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(given) if given else Path.home() / ".cache") / "tracekit"
+    except RuntimeError:  # no HOME, and a user id without an account, as in containers
+        return None
+
+
 def text_of(data: bytes) -> str:
     """Decode bytes as UTF-8, or as Latin-1 where they are not: every byte string has a text."""
     try:

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import numba
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from scipy.special import ndtr, ndtri
 from generators.sessions.histories import BATCH, NIGHT, RETURN, Floats, Histories, Ints, Plan
 from generators.sessions.placing import moved, placed
 from generators.sessions.wall import DAY, WEEK, Wall, Window
+from tracekit.compiled import compiled
 
 #: Chance that a made user turns to another stretch of the repertoire after a day.
 TURN_AROUND = 0.1
@@ -323,7 +325,7 @@ def _ranges(first: Ints, size: Ints) -> Ints:
     return np.arange(len(which)) - (np.cumsum(size) - size)[which] + first[which]
 
 
-@numba.njit(cache=True, nogil=True)
+@partial(compiled, sources=Path(__file__).resolve().parent)
 def _stepped(first, lasts, pool, weekday, own, everybody, rng):  # type: ignore[no-untyped-def]
     """Return each working day's date in days since its user's first one, stepping on as is usual on that weekday.
 

@@ -10,13 +10,15 @@ into their limit do so again; no other exceeds it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from generators.quantile import grain_of
+from tracekit.compiled import compiled
 from tracekit.trace import Trace
 
 Ints = NDArray[np.int64]
@@ -212,7 +214,7 @@ def _turned(campaign: Ints, one: Floats, other: Floats, work: float, rng: np.ran
     return np.asarray(_turning(gain, rng.permutation(len(gain)), float(one.sum()) - work)[campaign])
 
 
-@numba.njit(cache=True, nogil=True)
+@partial(compiled, sources=Path(__file__).resolve().parent)
 def _turning(gain, order, excess):  # type: ignore[no-untyped-def]
     """Mark those whose ``gain`` brings what is in excess nearer to 0."""
     turned = np.zeros(len(gain), np.bool_)

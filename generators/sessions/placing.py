@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from tracekit.compiled import compiled
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -61,7 +64,7 @@ def settled(jobs: Floats, to: Ints, wanted: Floats, rng: np.random.Generator) ->
     return pick
 
 
-@numba.njit(cache=True, nogil=True)
+@partial(compiled, sources=Path(__file__).resolve().parent)
 def _settle(jobs, to, wanted, pick, turns):  # type: ignore[no-untyped-def]
     """Change ``pick`` in place; ``turns`` lists users in the order in which they reconsider."""
     excess = -wanted

@@ -1,60 +1,23 @@
-"""How the simulator's inner loops are compiled with numba: once, kept on disk, and recompiled when a source changes.
-
-Numba itself checks only the file of the function it loads; an edit of a function that this one *calls* would go
-unnoticed, and stale machine code would run. So the cache lies in a folder named after the state of every source file
-below ``tracekit/sim``.
-"""
+"""How the simulator's inner loops are compiled with numba: once, kept on disk, and recompiled when a source changes."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import os
-import shutil
-import sys
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numba
-from numba.core import config as _config
+from tracekit import compiled
 
-config: Any = _config  # its attributes are made at run time
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HERE = Path(__file__).resolve().parent
 _logged = False
 
 
-@cache
-def cache_folder() -> Path:
-    """Return the folder of the compiled code: beside the sources if they can be written to, else the user's cache."""
-    state = hashlib.sha256(f"{sys.version_info[:2]} {numba.__version__}".encode())
-    for source in sorted(_HERE.rglob("*.py")):
-        facts = source.stat()
-        state.update(f"{source.relative_to(_HERE)} {facts.st_mtime_ns} {facts.st_size}\n".encode())
-    name = f"sim-{state.hexdigest()[:16]}"
-    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tracekit"
-    for parent in (_HERE / "__pycache__", user, Path(tempfile.gettempdir()) / f"tracekit-{os.getuid()}"):
-        try:
-            parent.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(parent, os.W_OK):
-            _remove_old(parent, name)
-            return parent / name
-    return user / name
-
-
-def _remove_old(parent: Path, name: str) -> None:
-    """Remove code compiled from older sources; numba copes when another process loses its cache."""
-    with suppress(OSError):  # another process may be tidying up as well
-        old = sorted((f for f in parent.glob("sim-*") if f.name != name), key=lambda f: f.stat().st_mtime)
-        for folder in old[:-3]:
-            shutil.rmtree(folder, ignore_errors=True)
+def cache_folder() -> Path | None:
+    """Return the folder of the simulator's compiled code; None where there is no folder that can be trusted."""
+    return compiled.cache_folder(_HERE)
 
 
 def jit(function: F) -> F:
@@ -80,16 +43,10 @@ def jit_merged(function: F) -> F:
 
 
 def _compile(function: F, **options: Any) -> F:
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(cache_folder())  # read by numba while it decorates, and only then
-    try:
-        options |= {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
-        decorate: Any = numba.njit(**options)
-        made = decorate(function)
-    finally:
-        config.CACHE_DIR = before
+    options |= {"error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
+    made = compiled.compiled(function, _HERE, **options)
     _keep_only_ours(made)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _keep_only_ours(made: Any) -> None:
@@ -98,8 +55,8 @@ def _keep_only_ours(made: Any) -> None:
     The cache's index names the class of every argument: a later process that cannot import such a class could not
     read the index at all.
     """
-    cache = getattr(made, "_cache", None)  # None when NUMBA_DISABLE_JIT is set
-    if cache is None:
+    cache = getattr(made, "_cache", None)  # none at all when NUMBA_DISABLE_JIT is set
+    if cache is None or not hasattr(cache, "save_overload"):
         return
     save = cache.save_overload
 
@@ -123,7 +80,7 @@ def log_first_compilation(name: str) -> None:
     """Say once, in the log (stderr, unless told otherwise), that there is no compiled code of ``name`` on disk yet."""
     global _logged
     folder = cache_folder()
-    if _logged or (folder.is_dir() and any(folder.rglob(f"*.{name}-*.nbc"))):
+    if _logged or (folder is not None and folder.is_dir() and any(folder.rglob(f"*.{name}-*.nbc"))):
         return
     _logged = True
     logging.getLogger("tracekit").warning("compiling the simulator, once (about half a minute)…")
