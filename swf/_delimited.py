@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from swf.base import head_lines
+from tracekit import limits
 from tracekit.errors import FormatError
 from tracekit.files import head_of, opened
 
@@ -52,7 +53,9 @@ def read_delimited(
         raise FormatError(path, "binary data, not a table")
     lines = head_lines(head, limit=1)
     if not lines:
-        raise FormatError(path, "the file is empty")
+        raise FormatError(path, "its first line is too long for a table" if head else "the file is empty", line=1)
+    width = 1 + lines[0].count("," if names else delimiter_of(lines[0]))
+    limits.check("fields", width, path, f"{width:,} columns", line=1)
     damaged: list[tuple[int, str]] = []
 
     def note(row: Any) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from swf import _slurm, _slurm_jobs
 from swf._notation import Damage, distinct, memory, number, on_unique, shown
 from swf.base import Blocks
+from tracekit import limits
 from tracekit.errors import FormatError
 from tracekit.files import text_of
 
@@ -59,6 +60,7 @@ def columns_of(data: bytes, damage: Damage) -> list[str]:
         problem = f"no header row with JobID and other fields of sacct, and not the {len(XDMOD)} fields of XDMoD"
         raise FormatError(damage.path, problem, line=1, hint="was it made with sacct -P?")
     names = XDMOD if names is None else names
+    limits.check("fields", len(names), damage.path, f"{len(names):,} columns", line=1)
     if len(set(names)) < len(names):
         raise FormatError(damage.path, f"column {next(n for n in names if names.count(n) > 1)} appears twice")
     return names

@@ -33,7 +33,7 @@ def scan(
     kinds: np.ndarray,  # uint8 (lines,)
     starts: np.ndarray,  # int64 (lines + 1,), where each line begins
     row_line: np.ndarray,  # int64 (lines,), the line of each row
-    widths: np.ndarray,  # int16 (lines,), number of fields of each row
+    widths: np.ndarray,  # int64 (lines,), number of fields of each row
     tails: np.ndarray,  # int64 (lines,), where the fields beyond the last column begin, or −1
 ) -> int:
     """Fill the arrays from a block of whole lines and return the number of rows.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swf._notation import Damage, Mask, Numbers, on_unique, shown, stamps
+from tracekit import limits
+
+
+def table_of(rows: Sequence[dict[str, Any]], path: Path) -> pd.DataFrame:
+    """Return records of keys and values as a table; more keys than the limit ``fields`` are a `FormatError`."""
+    keys = {key for row in rows for key in row}
+    limits.check("fields", len(keys), path, f"{len(keys):,} different keys in its records")
+    return pd.DataFrame(rows, dtype=object)
 
 
 class Columns:

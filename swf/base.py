@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, ClassVar, Protocol, runtime_checkable
 
+from tracekit import limits
 from tracekit.errors import FormatError
-from tracekit.files import HEAD_BYTES, head_of, opened, text_of
+from tracekit.files import HEAD_BYTES, Unpacking, head_of, opened, text_of
 from tracekit.registry import Registry
 from tracekit.trace import Trace
 
@@ -38,6 +39,48 @@ class WritableFormat(Protocol):
         ...
 
 
+def whole_lines(source: IO[bytes], size: int, path: Path) -> Iterator[bytes]:
+    """Yield blocks of whole lines of about ``size`` bytes, each ending with a newline; without a byte order mark."""
+    carry = [source.read(3).removeprefix(b"\xef\xbb\xbf")]
+    line, waiting = 1, len(carry[0])
+    while chunk := source.read(size):
+        cut = chunk.rfind(b"\n") + 1
+        if cut:
+            block = b"".join([*carry, chunk[:cut]])
+            check_lines(block, path, first=line)
+            line += block.count(b"\n")
+            carry, waiting = [], 0
+            yield block
+        carry.append(chunk[cut:])
+        waiting += len(chunk) - cut
+        limits.check("line", waiting, path, f"a line of {waiting:,} bytes or more", line=line)
+    if rest := b"".join(carry):
+        check_lines(rest, path, first=line)
+        yield rest + b"\n"
+
+
+def check_lines(text: bytes, path: Path, *, first: int = 1) -> None:
+    """Refuse a text with a line beyond the limit ``line``; ``first`` is the number of its first line."""
+    longest = limits.limit("line")
+    at = 0
+    while len(text) - at > longest:
+        end = text.rfind(b"\n", at, at + int(longest) + 1) + 1
+        if not end:
+            number = first + text.count(b"\n", 0, at)
+            size = (text.find(b"\n", at) + 1 or len(text)) - at
+            limits.check("line", size, path, f"a line of {size:,} bytes", line=number)
+            end = at + size
+        at = end
+
+
+def read_text(path: Path) -> str:
+    """Return all of a text file, without a byte order mark; a line beyond the limit ``line`` is a `FormatError`."""
+    with opened(path) as source:
+        data = source.read().removeprefix(b"\xef\xbb\xbf")
+    check_lines(data, path)
+    return text_of(data)
+
+
 class Blocks:
     """A file as blocks of whole lines, for formats that read sources larger than memory; iterate once per pass."""
 
@@ -48,18 +91,11 @@ class Blocks:
     def __iter__(self) -> Iterator[bytes]:
         total = max(1, self.path.stat().st_size)
         with opened(self.path) as source:
-            raw = getattr(source, "fileobj", None) or getattr(source, "_fp", None) or source
-            carry = source.read(3).removeprefix(b"\xef\xbb\xbf")
-            while chunk := source.read(self.size):
-                chunk = carry + chunk
-                cut = chunk.rfind(b"\n") + 1
-                carry = chunk[cut:]
-                if cut:
-                    yield chunk[:cut]
+            raw = source.raw.packed if isinstance(getattr(source, "raw", None), Unpacking) else source
+            for block in whole_lines(source, self.size, self.path):
+                yield block
                 if self.progress:
                     self.progress(min(1.0, raw.tell() / total))
-            if carry:
-                yield carry + b"\n"
 
     def utf8(self, block: bytes) -> bytes:
         """Return a block as UTF-8; from the first one on that is not, all are taken as Latin-1, in later passes too."""

@@ -38,6 +38,7 @@ import pandas as pd
 from swf import _table
 from swf._common import lost, statuses_of
 from swf._notation import as_labels, on_unique, shown
+from swf._texts import table_of
 from tracekit.errors import FormatError, SchemaError
 from tracekit.files import opened
 from tracekit.machine import Machine
@@ -138,7 +139,7 @@ def _workload(data: bytes, path: Path, on_error: str) -> Trace:
             bad.append(f"job {position}: {problem}")
     if not rows:
         raise FormatError(path, "holds no jobs")
-    table = pd.DataFrame(rows, dtype=object)
+    table = table_of(rows, path)
     kinds = [profiles[str(name)] for name in table["profile"]]
     delay = [_number(kind.get("delay")) if kind.get("type") == "delay" else np.nan for kind in kinds]
     walltime = np.array([_number(job.get("walltime")) for job in rows])

@@ -40,7 +40,7 @@ KEYS = (
     "Partitions",
     "Note",
 )
-_KEY_LINE = re.compile(rf"^\s*;+\s*({'|'.join(sorted(KEYS, key=len, reverse=True))})\s*:\s*(.*?)\s*$", re.IGNORECASE)
+_KEY_LINE = re.compile(rf"^\s*;+\s*({'|'.join(sorted(KEYS, key=len, reverse=True))})\s*:", re.IGNORECASE)
 _SPELLING = {key.lower(): key for key in KEYS}
 _STEP = "tracekit: "  # a note that begins so is a step of the trace's history
 
@@ -52,13 +52,13 @@ def key_value(line: str) -> tuple[str, str] | None:
     ('MaxNodes', '338 (batch partition; 512 total)')
     """
     match = _KEY_LINE.match(line)
-    return (_SPELLING[match[1].lower()], match[2]) if match else None
+    return (_SPELLING[match[1].lower()], line[match.end() :].strip()) if match else None
 
 
 def leading_number(text: str) -> int | None:
     """Return the whole number that a value starts with: ``"70  (dual)"`` → 70; None for text, zero and below."""
     match = re.match(r"[\d,]+", text)
-    digits = match[0].replace(",", "") if match else ""
+    digits = match[0].replace(",", "") if match and len(match[0]) < 24 else ""
     return int(digits) if digits and int(digits) > 0 else None
 
 
@@ -148,7 +148,7 @@ def _readable(line: str) -> str:
 
 
 def _epoch(text: str) -> float | None:
-    match = re.match(r"-?\d+", text)
+    match = re.match(r"-?\d{1,15}(?!\d)", text)
     return float(match[0]) if match and int(match[0]) >= 0 else None
 
 
@@ -157,7 +157,7 @@ def _timezone(first: dict[str, str]) -> str | None:
     name = first.get("TimeZoneString", "")
     if name and _is_zone(name):
         return name
-    match = re.fullmatch(r"([+-]?\d+)", first.get("TimeZone", ""))
+    match = re.fullmatch(r"([+-]?\d{1,9})", first.get("TimeZone", ""))
     if name or not match or int(match[1]) % 3600:
         return None
     hours = int(match[1]) // 3600

@@ -30,9 +30,8 @@ import pandas as pd
 
 from swf import _slurm_jobs
 from swf._notation import UNKNOWN, Damage, shown
-from swf.base import head_lines
+from swf.base import head_lines, read_text
 from tracekit.errors import FormatError
-from tracekit.files import opened, text_of
 from tracekit.trace import Trace
 
 #: Their keys, and the names of sacct for them.
@@ -67,7 +66,7 @@ KEYS = {
     "ExitCode": "exitcode",
 }
 _SPLIT = re.compile(rf"(?:^|\s)({'|'.join(sorted(KEYS, key=len, reverse=True))})=")
-_NAME_AND_NUMBER = re.compile(r"(.*)\((\d+)\)")
+_NAME_AND_NUMBER = re.compile(r"^(.*)\((\d+)\)")
 
 
 class Jobcomp:
@@ -87,8 +86,7 @@ class Jobcomp:
     def read(self, path: Path, /, *, on_error: str = "stop", timezone: str | None = None) -> Trace:
         """Read the jobs; ``timezone`` is the clock of the machine that wrote the file."""
         damage = Damage(path, on_error)
-        with opened(path) as source:
-            texts = text_of(source.read().removeprefix(b"\xef\xbb\xbf")).split("\n")
+        texts = read_text(path).split("\n")
         rows, lines = [], []
         for line, text in enumerate(texts, 1):
             if not text.strip():

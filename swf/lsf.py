@@ -39,9 +39,8 @@ from numpy.typing import NDArray
 
 from swf._notation import Damage, as_labels, shown
 from swf._texts import without_unknown
-from swf.base import head_lines
+from swf.base import head_lines, read_text
 from tracekit.errors import FormatError, SchemaError
-from tracekit.files import opened, text_of
 from tracekit.machine import Machine
 from tracekit.schema import STATUSES, counts, status_codes
 from tracekit.trace import Trace
@@ -69,8 +68,7 @@ class LSF:
     def read(self, path: Path, /, *, on_error: str = "stop", timezone: str | None = None) -> Trace:
         """Read the finished jobs; ``timezone`` names the machine's clock, as times are Unix seconds."""
         damage = Damage(path, on_error)
-        with opened(path) as source:
-            texts = text_of(source.read().removeprefix(b"\xef\xbb\xbf")).split("\n")
+        texts = read_text(path).split("\n")
         rows: list[dict[str, Any]] = []
         others = 0
         for line, text in enumerate(texts, 1):

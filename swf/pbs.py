@@ -42,10 +42,10 @@ import pandas as pd
 
 from swf import _pbs_places as places
 from swf._notation import Damage, Numbers, as_labels, duration, memory, number, shown
-from swf._texts import Columns, known, without_unknown
-from swf.base import head_lines
+from swf._texts import Columns, known, table_of, without_unknown
+from swf.base import head_lines, read_text
 from tracekit.errors import FormatError, SchemaError
-from tracekit.files import head_of, opened, text_of
+from tracekit.files import head_of
 from tracekit.machine import Machine
 from tracekit.schema import STATUSES, counts, status_codes
 from tracekit.trace import Trace
@@ -87,8 +87,7 @@ class PBS:
         files, others = _files(path, self)
         for file in files:
             damage.path = file
-            with opened(file) as source:
-                log.add(text_of(source.read().removeprefix(b"\xef\xbb\xbf")).split("\n"), damage)
+            log.add(read_text(file).split("\n"), damage)
         damage.path = path
         trace = _to_trace(log, damage, timezone)
         remarks = [*log.remarks(), *([f"skipped {others} files that are no accounting logs"] if others else [])]
@@ -168,25 +167,23 @@ def pairs(text: str) -> dict[str, str]:
     words = text.split()
     if '"' not in text and all("=" in word[1:] for word in words):
         return dict(word.split("=", 1) for word in words)
-    found: dict[str, str] = {}
-    key = ""
+    found: dict[str, list[str]] = {}
+    value: list[str] = []
     for word in words:
-        name, equals, value = word.partition("=")
-        if key and found[key].startswith('"') and not (len(found[key]) > 1 and found[key].endswith('"')):
-            found[key] += " " + word
-        elif equals and name:
-            key = name
-            found[key] = value
-        elif key:
-            found[key] += " " + word
-    return {name: value.strip('"') for name, value in found.items()}
+        name, equals, first = word.partition("=")
+        quoted = bool(value) and value[0].startswith('"') and (value[-1][-1:] != '"' or value == ['"'])
+        if equals and name and not quoted:
+            value = found[name] = [first]
+        elif found:
+            value.append(word)
+    return {name: " ".join(words).strip('"') for name, words in found.items()}
 
 
 def _to_trace(log: _Log, damage: Damage, timezone: str | None) -> Trace:
     if not log.ended:
         raise FormatError(damage.path, "holds no job that has ended (no E record)")
     names = list(log.ended)
-    table = pd.DataFrame([pairs(rest) for _, rest in log.ended.values()], dtype=object)
+    table = table_of([pairs(rest) for _, rest in log.ended.values()], damage.path)
     columns = Columns(table, [line for line, _ in log.ended.values()])
     submit = columns.numbers(("ctime", number), ("qtime", number))
     start, end = columns.numbers(("start", _stamp)), columns.numbers(("end", _stamp))

@@ -39,7 +39,7 @@ import pandas as pd
 from swf import _sacct_rows, _slurm_jobs
 from swf._notation import UNKNOWN, Damage, distinct, on_unique, shown
 from swf._sacct_rows import XDMOD, Lines, header_of, makes_sense
-from swf.base import Blocks, head_lines
+from swf.base import Blocks, check_lines, head_lines
 from tracekit.errors import FormatError
 from tracekit.files import opened
 from tracekit.trace import Trace
@@ -76,6 +76,7 @@ class Sacct:
         damage = Damage(path, on_error)
         with opened(path) as source:
             data = source.read().removeprefix(b"\xef\xbb\xbf")
+        check_lines(data, path)
         data = Blocks(path).utf8(data if data.endswith(b"\n") else data + b"\n")
         table, lines = _sacct_rows.split_rows(data, _sacct_rows.columns_of(data, damage), damage)
         facts = _Facts()

@@ -32,10 +32,9 @@ import pandas as pd
 
 from swf._common import lost
 from swf._notation import Damage, as_labels, duration, memory, number, shown
-from swf._texts import Columns, without_unknown
-from swf.base import head_lines
+from swf._texts import Columns, table_of, without_unknown
+from swf.base import head_lines, read_text
 from tracekit.errors import FormatError, SchemaError
-from tracekit.files import opened, text_of
 from tracekit.machine import Machine
 from tracekit.schema import counts
 from tracekit.trace import Trace
@@ -74,8 +73,7 @@ class SlurmSim:
     def read(self, path: Path, /, *, on_error: str = "stop") -> Trace:
         """Read the submitted jobs."""
         damage = Damage(path, on_error)
-        with opened(path) as source:
-            texts = text_of(source.read().removeprefix(b"\xef\xbb\xbf")).split("\n")
+        texts = read_text(path).split("\n")
         rows, lines, others = [], [], 0
         for line, text in enumerate(texts, 1):
             if not text.strip() or text.lstrip().startswith("#"):
@@ -90,7 +88,7 @@ class SlurmSim:
                 lines.append(line)
         if not rows:
             raise FormatError(path, "holds no event that submits a job")
-        trace = _to_trace(pd.DataFrame(rows, dtype=object), lines, damage)
+        trace = _to_trace(table_of(rows, path), lines, damage)
         return trace.replace(step=f"left out {others} events that submit no job") if others else trace
 
     def write(self, trace: Trace, out: IO[bytes], /) -> list[str]:

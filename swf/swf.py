@@ -38,7 +38,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swf import header
-from swf.base import Blocks, Unsteady, head_lines, is_number
+from swf.base import Blocks, Unsteady, head_lines, is_number, whole_lines
+from tracekit import limits
 from tracekit.errors import FormatError
 from tracekit.files import opened, text_of
 from tracekit.schema import BY_NAME, COLUMNS, STATUSES, counts, is_whole, number_labels, status_codes
@@ -92,7 +93,7 @@ class SWF:
         """Read an SWF file, plain or compressed. ``on_error="skip"`` leaves damaged lines out and counts them."""
         table = _Table(path, skip=on_error == "skip")
         with opened(path) as source:
-            for block in _blocks(source):
+            for block in whole_lines(source, BLOCK_BYTES, path):
                 table.add(block)
         table.finish()
         machine = header.parse(table.header)
@@ -106,7 +107,7 @@ class SWF:
         lines, usual = 0, None
         for block in source:
             table = _Table(source.path, skip=on_error == "skip", header=header_lines, n_lines=lines)
-            for piece in _blocks(io.BytesIO(block)):
+            for piece in whole_lines(io.BytesIO(block), BLOCK_BYTES, source.path):
                 table.add(piece)
             lines = table.n_lines
             if not table.n_rows and not table.damaged:
@@ -141,19 +142,6 @@ class SWF:
         return _lost(trace, numbered, extras)
 
 
-def _blocks(source: IO[bytes]) -> Iterator[bytes]:
-    """Yield blocks of whole lines, each ending with a newline, so that memory does not grow with the file's text."""
-    carry = source.read(3).removeprefix(b"\xef\xbb\xbf")
-    while chunk := source.read(BLOCK_BYTES):
-        chunk = carry + chunk
-        cut = chunk.rfind(b"\n") + 1
-        carry = chunk[cut:]
-        if cut:
-            yield chunk[:cut]
-    if carry:
-        yield carry + b"\n"
-
-
 @dataclass
 class _Table:
     """The rows of a file as they come in, block by block."""
@@ -163,7 +151,7 @@ class _Table:
     header: list[str] = field(default_factory=list)
     damaged: list[tuple[int, str]] = field(default_factory=list)  # (line, what is wrong)
     columns: list[list[NDArray[np.float64]]] = field(default_factory=lambda: [[] for _ in FIELDS])
-    widths: list[NDArray[np.int16]] = field(default_factory=list)
+    widths: list[NDArray[np.int64]] = field(default_factory=list)
     lines: list[NDArray[np.int64]] = field(default_factory=list)
     extras: list[str] = field(default_factory=list)  # the text beyond field 18, one per row if any row has some
     n_lines: int = 0
@@ -179,9 +167,13 @@ class _Table:
         n = int(np.count_nonzero(text == ord("\n")))
         fields = np.empty((len(FIELDS), n))
         kinds, starts = np.empty(n, np.uint8), np.empty(n + 1, np.int64)
-        row_line, widths, tails = np.empty(n, np.int64), np.empty(n, np.int16), np.empty(n, np.int64)
+        row_line, widths, tails = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
         rows = _scan.scan(text, fields, kinds, starts, row_line, widths, tails)
         row_line, widths, tails = row_line[:rows], widths[:rows], tails[:rows]
+        if rows:
+            widest = int(widths.argmax())
+            line = int(row_line[widest]) + self.n_lines + 1
+            limits.check("fields", widths[widest], self.path, f"{widths[widest]:,} fields", line=line)
 
         def line_text(line: Any) -> bytes:
             return block[starts[line] : starts[line + 1]].rstrip(b"\r\n")

@@ -14,7 +14,7 @@ from tracekit.registry import imported
 
 ROOMS = ("tracekit", "swf", "generators", "evaluation")
 CORE = {"trace", "machine", "schema", "errors", "registry", "files", "stats", "validation", "transform", "cleaning"}
-CORE |= {"compiled"}
+CORE |= {"compiled", "limits"}
 #: Modules of tracekit that join the rooms; all others know nothing of formats, models and scores.
 DOORS = ("tracekit/__init__.py", "tracekit/__main__.py", "tracekit/api.py", "tracekit/demo.py", "tracekit/cli/")
 PICTURES = ("tracekit/plots/", "evaluation/figures/")
@@ -24,7 +24,7 @@ LEARNING = ("tracekit/sim/tasks/gym.py", "tracekit/sim/agents/", "generators/")
 #: The order inside tracekit, lowest first: a module imports its own layer and lower ones only. An entry stands for a
 #: module, or for a package and all that is in it; where two entries fit, the longer one counts.
 LAYERS = (
-    ("errors",),
+    ("errors", "limits"),
     ("registry", "schema", "files", "catalog"),
     ("machine", "download", "compiled"),
     ("trace",),

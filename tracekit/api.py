@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from tracekit.errors import FormatError, UsageError
+from tracekit.errors import FormatError, UsageError, reading
 from tracekit.files import as_path, check_writable, head_of, is_stream, plain_suffix, writing
 from tracekit.machine import Machine
 from tracekit.trace import Trace
 
 if TYPE_CHECKING:
-    from swf.base import Format
+    from swf.base import Blocks, Format
 
 #: From this much text on, a conversion to Parquet goes through the file in parts.
 LARGE_BYTES = 200 * 1024 * 1024
@@ -48,8 +48,10 @@ def read_as(
     options = {name: value for name, value in options.items() if value is not None}
     with as_path(path) as real:
         try:
-            found = _reader(real, format, options)
-            trace = found.read(real, **options)
+            with reading(path, "a trace"):
+                found = _reader(real, format, options)
+            with reading(path, f"a file of the format {found.name}"):
+                trace = found.read(real, **options)
         except FormatError as error:
             if is_stream(path):
                 raise FormatError("standard input", error.problem, line=error.line, hint=error.hint) from None
@@ -108,7 +110,8 @@ def to_parquet(
     path = Path(source)
     if is_stream(source) or is_stream(target) or not path.is_file():
         return None
-    found = _reader(path, format, options)
+    with reading(path, "a trace"):
+        found = _reader(path, format, options)
     if not isinstance(found, StreamingFormat):
         return None
     blocks = Blocks(path, size=part_bytes, progress=progress)
@@ -119,7 +122,7 @@ def to_parquet(
             TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as folder,
         ):
             jobs, history = Parquet().write_chunks(
-                found.chunks(blocks, **options),
+                _chunks(found, blocks, options),
                 out,
                 folder=Path(folder),
                 machine=lambda known: _described(known, source, machine, procs),
@@ -127,6 +130,19 @@ def to_parquet(
     except Unsteady:
         return None
     return jobs, found.name, history
+
+
+def _chunks(found: Any, blocks: Blocks, options: dict[str, Any]) -> Iterator[Trace]:
+    """Yield the parts of a file; what goes wrong in one is a `FormatError`."""
+    from swf.base import Unsteady
+
+    parts = found.chunks(blocks, **options)
+    while True:
+        with reading(blocks.path, f"a file of the format {found.name}", Unsteady):
+            part = next(parts, None)
+        if part is None:
+            return
+        yield part
 
 
 def _described(known: Machine, path: str | Path, machine: Machine | str | Path | None, procs: int | None) -> Machine:

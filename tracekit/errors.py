@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -59,3 +60,21 @@ class MissingExtra(TracekitError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"this needs the package {package}, which is not installed: pip install 'tracekit[{extra}]'")
+
+
+@contextmanager
+def reading(path: str | Path, what: str, *passing: type[Exception]) -> Iterator[None]:
+    """Turn any error that is not ours into a `FormatError` that names the file; the error itself is its cause.
+
+    ``what`` says what the file should be, such as "a saved model". Running out of memory, a missing package and
+    ``passing`` errors are passed on.
+    """
+    try:
+        yield
+    except (TracekitError, MemoryError, ImportError, *passing):
+        raise
+    except Exception as error:
+        words = error.strerror if isinstance(error, OSError) else None
+        text = " ".join((words or str(error) or "no further message").split())
+        short = text[:160] + "…" * (len(text) > 160)
+        raise FormatError(path, f"damaged, or not {what}: {type(error).__name__}: {short}") from error

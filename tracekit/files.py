@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
+import math
 import os
 import shutil
 import stat
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
+from tracekit import limits
 from tracekit.errors import FormatError, OutputError
 
 #: How much of a file a format may look at to recognise it.
@@ -26,6 +30,7 @@ _MAGIC: dict[bytes, Callable[[IO[bytes]], IO[bytes]]] = {
     b"BZh": lambda raw: cast("IO[bytes]", bz2.BZ2File(raw)),
     b"\xfd7zXZ\x00": lambda raw: cast("IO[bytes]", lzma.LZMAFile(raw)),  # noqa: SIM115  (closed by `opened`)
 }
+_PIECE = 128 * 1024  # bytes that are unpacked at a time
 COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz")
 
 
@@ -42,6 +47,28 @@ def plain_suffix(path: str | Path) -> str:
     return path.suffix.lower()
 
 
+class Unpacking(io.RawIOBase):
+    """What a compressed file holds, as long as it does not grow beyond the limit ``expansion``."""
+
+    def __init__(self, plain: IO[bytes], packed: IO[bytes], path: Path) -> None:
+        self.plain, self.packed, self.path = plain, packed, path
+        self.count = 0
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """Unpack a piece."""
+        data = self.plain.read(len(buffer))
+        buffer[: len(data)] = data
+        self.count += len(data)
+        if self.count > limits.FREE_BYTES:
+            times = self.count / max(1, self.packed.tell())
+            limits.check("expansion", times, self.path, f"unpacks to {times:,.0f} times its size and more")
+        return len(data)
+
+
 @contextmanager
 def opened(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a file for reading bytes, decompressed whatever its name says; damage becomes a `FormatError`."""
@@ -55,13 +82,13 @@ def opened(path: str | Path) -> Iterator[IO[bytes]]:
             if wrap is None:
                 yield raw
                 return
-            with wrap(raw) as plain:
-                yield plain
+            with wrap(raw) as plain, io.BufferedReader(Unpacking(plain, raw, path), _PIECE) as source:
+                yield cast("IO[bytes]", source)
     except FileNotFoundError:
         raise FormatError(path, "no such file", hint=_neighbours(path)) from None
     except PermissionError:
         raise FormatError(path, "no permission to read it") from None
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError, OSError) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise FormatError(path, f"cannot be read: {error.strerror}") from None
         raise FormatError(path, f"compressed data is damaged or cut short: {error}") from None
@@ -213,12 +240,31 @@ def read_toml(path: str | Path) -> dict[str, object]:
     """Read a TOML file; a mistake in it is a `FormatError` that names file and place."""
     import tomllib
 
-    with opened(path) as source:
-        data = source.read()
+    data = _document(path)
     try:
         return tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise FormatError(path, f"not valid TOML: {error}") from None
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file; a mistake in it is a `FormatError` that names file and place."""
+    import json
+
+    data = _document(path)
+    try:
+        return json.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise FormatError(path, f"not valid JSON: {error}") from None
+
+
+def _document(path: str | Path) -> bytes:
+    """Return the bytes of a settings file, as long as it is not beyond the limit ``document``."""
+    allowed = limits.limit("document")
+    with opened(path) as source:
+        data = source.read(-1 if allowed == math.inf else int(allowed) + 1)
+    limits.check("document", len(data), path, "too large")
+    return data
 
 
 def user_cache() -> Path | None:
