@@ -158,7 +158,7 @@ def _workload(data: bytes, path: Path, on_error: str) -> Trace:
             made["x_" + re.sub(r"\W+", "_", key)] = [_plain(value) for value in table[key]]
     made |= _ids(table["id"])
     size = content.get("nb_res")
-    procs = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
+    procs = size if isinstance(size, int) and not isinstance(size, bool) and 0 < size < 2**63 else None
     remarks = (f"skipped {len(bad)} damaged jobs ({bad[0]})",) if bad else ()
     try:
         return Trace(pd.DataFrame(made), Machine(procs=procs), remarks)
@@ -186,6 +186,9 @@ def _number(value: Any) -> float:
 
 
 def _plain(value: Any) -> Any:
+    """Return a value that a column can hold; anything but texts and numbers as JSON."""
+    if isinstance(value, int) and abs(value) >= 2**63:
+        return str(value)
     return value if value is None or isinstance(value, str | int | float) else json.dumps(value)
 
 

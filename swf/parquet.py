@@ -6,7 +6,8 @@ A Parquet table from elsewhere is read like a csv: by our column names or by a c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -15,7 +16,8 @@ import pandas as pd
 from swf import _table
 from swf._spill import Spill, dictionary_limit
 from swf.base import Unsteady
-from tracekit.errors import FormatError
+from tracekit import limits
+from tracekit.errors import FormatError, TracekitError
 from tracekit.machine import Machine
 from tracekit.trace import Trace
 
@@ -48,12 +50,11 @@ class Parquet:
         import pyarrow as pa
         import pyarrow.parquet
 
-        try:
+        with damage(path):
+            check_size(path)
             table = pa.parquet.read_table(path)
-        except (pa.ArrowException, OSError) as error:
-            raise FormatError(path, f"not a readable Parquet file: {str(error).splitlines()[0]}") from None
+            frame = table.to_pandas()
         stored = (table.schema.metadata or {}).get(_KEY)
-        frame = table.to_pandas()
         if stored is None or map is not None:
             return _table.to_trace(frame, path, mapping=map, timezone=timezone, on_error=on_error)
         about = _about(stored, path)
@@ -102,9 +103,33 @@ def foreign_columns(head: bytes, path: Path) -> frozenset[str]:
         return frozenset()
     try:
         schema = pa.parquet.read_schema(path)
-    except (pa.ArrowException, OSError, ValueError):
+    except Exception:  # whoever reads it says what is wrong
         return frozenset()
     return frozenset() if _KEY in (schema.metadata or {}) else frozenset(schema.names)
+
+
+@contextmanager
+def damage(path: Path) -> Iterator[None]:
+    """Turn what goes wrong in a damaged Parquet file or in its metadata into a `FormatError`."""
+    try:
+        yield
+    except (TracekitError, MemoryError):
+        raise
+    except Exception as error:  # bytes and metadata of pandas can be wrong in many ways
+        words = (str(error).splitlines() or [type(error).__name__])[0]
+        raise FormatError(path, f"not a readable Parquet file: {words[:200]}") from None
+
+
+def check_size(path: Path) -> None:
+    """Refuse a table that would take much more memory than its file is large (limits ``expansion`` and ``fields``)."""
+    import pyarrow.parquet
+
+    facts = pyarrow.parquet.read_metadata(path)
+    limits.check("fields", facts.num_columns, path, f"{facts.num_columns:,} columns")
+    size = 8 * facts.num_rows * facts.num_columns
+    if size > 4 * limits.FREE_BYTES:
+        times = size / max(1, path.stat().st_size)
+        limits.check("expansion", times, path, f"{facts.num_rows:,} rows, {times:,.0f} times the size of the file")
 
 
 def read_flat(path: Path, needed: frozenset[str]) -> pd.DataFrame:
@@ -112,24 +137,26 @@ def read_flat(path: Path, needed: frozenset[str]) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet
 
-    try:
+    with damage(path):
+        check_size(path)
         schema = pa.parquet.read_schema(path)
         flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
         absent = sorted(needed - set(flat))
         if absent:
             raise FormatError(path, f"no column {', '.join(absent)}; it has: {', '.join(flat[:12])}")
         frame: pd.DataFrame = pa.parquet.read_table(path, columns=flat).to_pandas()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise FormatError(path, f"not a readable Parquet file: {str(error).splitlines()[0]}") from None
     return frame.reset_index(drop=True)
 
 
 def _about(stored: bytes, path: Path) -> dict[str, Any]:
     try:
         about: dict[str, Any] = json.loads(stored)
-        version = about["version"]
-    except (ValueError, KeyError, TypeError):
+        version, history, machine = about["version"], about["history"], about["machine"]
+    except (ValueError, RecursionError, KeyError, TypeError):
         raise FormatError(path, "its tracekit metadata is damaged") from None
+    steps = isinstance(history, list) and all(isinstance(step, str) for step in history)
+    if type(version) is not int or not steps or not isinstance(machine, dict):
+        raise FormatError(path, "its tracekit metadata is damaged")
     if version > _VERSION:
         raise FormatError(path, f"was written by a newer tracekit (file version {version}); please upgrade")
     return about

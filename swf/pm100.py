@@ -64,7 +64,7 @@ class PM100:
     def read(self, path: Path, /, *, on_error: str = "stop", timezone: str | None = None) -> Trace:
         """Read the table; columns that hold lists are left out."""
         frame = read_flat(path, FOREIGN["pm100"])
-        frame = frame.drop(columns=[name for name in ("end_time",) if "run_time" in frame])
+        frame = frame.drop(columns=["end_time"], errors="ignore")
         if not pd.api.types.is_numeric_dtype(frame["time_limit"]):
             words = frame["time_limit"].astype(str).str.upper()
             frame["time_limit"] = frame["time_limit"].where(~words.isin(["INFINITE", "UNLIMITED"]))

@@ -1,4 +1,4 @@
-"""Where compiled code is kept: a root install used by a user without a home works, and no folder of others is trusted."""
+"""Where compiled code is kept: a user without a home can read SWF, and folders of others are not trusted."""
 
 from __future__ import annotations
 

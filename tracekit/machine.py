@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from tracekit.errors import SchemaError, UnknownName
+from tracekit.errors import SchemaError, UnknownName, reading
 from tracekit.files import read_toml
 
 Unit = Literal["procs", "nodes", "gpus"]
@@ -66,24 +66,67 @@ class Machine:
         known = {f.name for f in dataclasses.fields(cls)}
         for key in values:
             if key not in known:
-                raise UnknownName(f"key in {origin}", key, known)
+                raise UnknownName(f"key in {origin}", str(key), known)
+        for key, (fits, wanted) in _WANTED.items():
+            if values.get(key) is not None and not fits(values[key]):
+                raise SchemaError(f"{origin}: {key} must be {wanted}, not {str(values[key])[:60]!r}")
         try:
-            values["groups"] = tuple(HostGroup(**group) for group in values.get("groups", ()))
+            values["groups"] = tuple(HostGroup(**group) for group in values.get("groups") or ())
         except TypeError as error:
             raise SchemaError(f"{origin}: groups: {error}") from None
-        values["notes"] = tuple(values.get("notes", ()))
+        values |= {key: values.get(key) or "" for key in ("name", "source", "licence")}
+        values["notes"] = tuple(values.get("notes") or ())
         values["header"] = None if values.get("header") is None else tuple(values["header"])
-        for key in ("procs", "nodes", "gpus"):
-            value = values.get(key)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise SchemaError(f"{origin}: {key} must be a whole number from 1, not {value!r}")
         if values.get("unit", "procs") not in UNITS:
             raise UnknownName(f"unit in {origin}", str(values["unit"]), UNITS)
         for key in ("queues", "partitions"):
-            values[key] = {str(label): str(name) for label, name in dict(values.get(key, {})).items()}
+            values[key] = {str(label): str(name) for label, name in (values.get(key) or {}).items()}
         return cls(**values)
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Self:
         """Read a machine from a small TOML file whose keys are the fields of this class."""
-        return cls.from_dict(read_toml(path), origin=str(path))
+        with reading(path, "a description of a machine"):
+            return cls.from_dict(read_toml(path), origin=str(path))
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**63
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(text, str) for text in value)
+
+
+def _are_groups(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(_is_group(group) for group in value)
+
+
+def _is_group(value: Any) -> bool:
+    """Return whether values describe hosts: counts and sizes that are numbers from 0, names that are texts."""
+    if not isinstance(value, dict) or not _is_count(value.get("count")):
+        return False
+    numbers = [value.get(key) for key in ("cores", "memory", "gpus", "power")]
+    texts = [value.get(key) for key in ("gpu_type", "pool")]
+    return all(n is None or (_is_number(n) and n >= 0) for n in numbers) and all(
+        text is None or isinstance(text, str) for text in texts
+    )
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+#: What the fields of a machine must be when they come from a file: a test, and the words for it.
+_WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    **dict.fromkeys(("procs", "nodes", "gpus"), (_is_count, "a whole number from 1")),
+    **dict.fromkeys(("name", "timezone", "source", "licence"), (_is_text, "text")),
+    **dict.fromkeys(("queues", "partitions"), (lambda value: isinstance(value, dict), "a table of names")),
+    **dict.fromkeys(("notes", "header"), (_are_texts, "a list of texts")),
+    "epoch": (_is_number, "Unix seconds"),
+    "groups": (_are_groups, "a list of host groups, each with count, and numbers from 0"),
+}
