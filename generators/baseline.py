@@ -28,6 +28,7 @@ from generators.common import (
     submits_from_gaps,
     write_config,
 )
+from tracekit.errors import loads
 from tracekit.trace import Trace
 
 
@@ -79,6 +80,7 @@ class _Baseline:
         save_trace(self._trace, folder)
 
     @classmethod
+    @loads("a saved model")
     def load(cls, folder: Path) -> Self:
         """Read back what `save` wrote."""
         model = cls()

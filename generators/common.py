@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import FormatError, NotFitted, TracekitError, UsageError
+from tracekit.files import read_json
 from tracekit.machine import Machine
 from tracekit.trace import Trace
 
@@ -81,12 +82,9 @@ def write_config(folder: Path, name: str, values: dict[str, Any]) -> None:
 def read_config(folder: Path, name: str) -> dict[str, Any]:
     """Read what `write_config` wrote; a folder of another model, or of none, is a `FormatError`."""
     path = Path(folder) / "config.json"
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FormatError(path, "no such file", hint="a saved model is a folder with config.json in it") from None
-    except (ValueError, OSError) as error:
-        raise FormatError(path, f"cannot be read as JSON: {error}") from None
+    if not path.is_file():
+        raise FormatError(path, "no such file", hint="a saved model is a folder with config.json in it")
+    values = read_json(path)
     if not isinstance(values, dict) or values.get("model") != name:
         found = values.get("model") if isinstance(values, dict) else None
         raise FormatError(path, f"holds model {found!r}, not {name!r}")

@@ -22,7 +22,7 @@ from generators.progress import Progress, Stop, silent, stoppable
 from generators.quantile import level_codes
 from tracekit import stats
 from tracekit.environment import memory
-from tracekit.errors import FormatError, MissingExtra, TracekitError, UnknownName, UsageError
+from tracekit.errors import FormatError, MissingExtra, TracekitError, UnknownName, UsageError, loads
 from tracekit.registry import EXTRAS
 from tracekit.trace import Trace
 
@@ -240,6 +240,7 @@ class TableModel:
         self._save_weights(folder)
 
     @classmethod
+    @loads("a saved model")
     def load(cls, folder: Path, *, trust: bool = False) -> Self:
         """Read back what `save` wrote. Weights that are programs (pickles) need ``trust``; the error names the risk."""
         folder = Path(folder)

@@ -32,7 +32,7 @@ from generators.lublin_model import (
     sample_log_runs,
     sample_sizes,
 )
-from tracekit.errors import FormatError, UnknownName, UsageError
+from tracekit.errors import FormatError, UnknownName, UsageError, loads
 from tracekit.machine import Machine
 from tracekit.schema import STATUSES, status_codes
 from tracekit.trace import Trace
@@ -137,6 +137,7 @@ class Lublin:
             np.savez(Path(folder) / "limits.npz", times=limits.times, shares=limits.shares)
 
     @classmethod
+    @loads("a saved model")
     def load(cls, folder: Path) -> Self:
         """Read back what `save` wrote."""
         values = read_config(folder, cls.name)

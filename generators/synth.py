@@ -21,7 +21,7 @@ from generators.sessions.model import Sessions
 from generators.sessions.whatif import WhatIf
 from tracekit import stats
 from tracekit.environment import memory
-from tracekit.errors import FormatError, OutputError, TracekitError, UsageError
+from tracekit.errors import FormatError, OutputError, TracekitError, UsageError, loads
 from tracekit.trace import Trace, check_trace
 
 DEFAULT_MODEL = "sessions"
@@ -95,6 +95,7 @@ def fit(
     return Fitted(made, len(trace), stats.span(trace), stats.mean_demand(trace), trace.offered_load())
 
 
+@loads("a saved model")
 def load(folder: str | Path, *, trust: bool = False) -> Fitted:
     """Read a folder that `Fitted.save` wrote; formats that can run code need ``trust``."""
     folder = Path(folder)

@@ -32,7 +32,7 @@ from generators.common import (
     write_config,
 )
 from tracekit import stats
-from tracekit.errors import TracekitError
+from tracekit.errors import TracekitError, loads
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -95,6 +95,7 @@ class UserResample:
         save_trace(trace, folder)
 
     @classmethod
+    @loads("a saved model")
     def load(cls, folder: Path) -> Self:
         """Read back what `save` wrote."""
         model = cls()

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from tracekit.errors import FormatError, OutputError, UnknownName, UsageError
+from tracekit.errors import FormatError, OutputError, UnknownName, UsageError, loads
 from tracekit.files import opened
 from tracekit.machine import Machine
 from tracekit.schema import BY_NAME, counts
@@ -44,6 +44,7 @@ def new_key(path: str | Path) -> bytes:
     return key.encode()
 
 
+@loads("a key")
 def read_key(path: str | Path) -> bytes:
     """Read a key from a file; white space around it does not count."""
     with opened(path) as source:

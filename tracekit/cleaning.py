@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tracekit.doctor import mending
-from tracekit.errors import FormatError, UnknownName, UsageError
+from tracekit.errors import FormatError, UnknownName, UsageError, loads
 from tracekit.files import read_toml
 from tracekit.schema import SIZE_COLUMNS
 from tracekit.trace import Trace
@@ -158,6 +158,7 @@ def _parsed(text: str) -> tuple[Rule, list[str]]:
     return rule, [argument.strip()] if rule.example else []
 
 
+@loads("a recipe")
 def read_recipe(path: str | Path) -> list[str]:
     """Read the list of rules from a recipe file."""
     rules = read_toml(path).get("rules")

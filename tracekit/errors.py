@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class TracekitError(Exception):
@@ -60,6 +64,21 @@ class MissingExtra(TracekitError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"this needs the package {package}, which is not installed: pip install 'tracekit[{extra}]'")
+
+
+def loads(what: str) -> Callable[[F], F]:
+    """Decorate a function whose first argument (after a class) is a file or folder: it is guarded by `reading`."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            given = [arg for arg in args if not isinstance(arg, type)]
+            with reading(given[0] if given else what, what):
+                return function(*args, **kwargs)
+
+        return cast("F", guarded)
+
+    return decorate
 
 
 @contextmanager

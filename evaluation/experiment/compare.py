@@ -10,11 +10,13 @@ import numpy as np
 
 from evaluation.experiment import results as tidy
 from evaluation.experiment.study import TABLE, read_run
+from tracekit.errors import loads
 
 _BY = ["kind", "arm", "model", "seed", "agent_seed", "load", "window", "key"]
 _NUMBERS = ["value", "real", "low", "high"]
 
 
+@loads("a finished experiment")
 def compare(first: str | Path, second: str | Path) -> dict[str, Any]:
     """Return what differs. Timings (rows of kind cost) do not count."""
     (about_a, verdict_a), (about_b, verdict_b) = read_run(first), read_run(second)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tracekit.errors import SchemaError, UnknownName, UsageError
+from tracekit.errors import SchemaError, UnknownName, UsageError, loads
 from tracekit.files import read_toml
 
 S = TypeVar("S")
@@ -157,6 +157,7 @@ class Plan:
         return asked + [name for name in self.models.baselines if name not in asked]
 
 
+@loads("a plan of an experiment")
 def load(path: str | Path) -> Plan:
     """Read a plan from a TOML file; relative paths in it start from the file's folder."""
     plan = from_dict(read_toml(path), origin=str(path))

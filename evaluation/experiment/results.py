@@ -17,7 +17,7 @@ import pandas as pd
 from evaluation.experiment.build import Agent, Grid
 from evaluation.experiment.heldout import MEASURED
 from evaluation.experiment.tasks import Result, Store
-from tracekit.errors import FormatError
+from tracekit.errors import FormatError, loads
 
 KINDS = ("score", "floor", "agent", "heuristic", "difference", "curve", "cost")
 COLUMNS: dict[str, str] = {
@@ -52,6 +52,7 @@ def table_of(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return frame.assign(kind=frame["kind"].astype("string"))
 
 
+@loads("a table of an experiment")
 def read(path: Path) -> pd.DataFrame:
     """Read a run's table."""
     try:

@@ -38,7 +38,7 @@ from evaluation.experiment.steps import on_the_same_machine
 from evaluation.experiment.summary import write_summary
 from evaluation.experiment.tasks import Input, Result, Store, digest, file_digest
 from generators import MODELS
-from tracekit.errors import FormatError, OutputError, TracekitError, UnknownName, UsageError
+from tracekit.errors import FormatError, OutputError, TracekitError, UnknownName, UsageError, loads
 from tracekit.files import write_text
 from tracekit.registry import imported
 from tracekit.sim.policies.builtin import find, module_of
@@ -487,12 +487,20 @@ def dry_run(plan: Plan, folder: str | Path, real: Trace | None = None, *, slots:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def _object(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict):
+        raise FormatError(path, "is not a JSON object")
+    return found
+
+
+@loads("a finished experiment")
 def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return experiment.json and verdict.json of a finished run."""
     found = []
     for name in (ABOUT, VERDICT):
         try:
-            found.append(json.loads((Path(folder) / name).read_text(encoding="utf-8")))
+            found.append(_object(Path(folder) / name))
         except OSError:
             raise FormatError(folder, "is not a finished experiment", hint=f"{name} is missing") from None
         except ValueError as error:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from evaluation.report.content import Content, Input
 from evaluation.score import Scored, Scores
-from tracekit.errors import FormatError, TracekitError
+from tracekit.errors import FormatError, TracekitError, loads
 from tracekit.trace import Trace
 
 ABOUT, VERDICT, TABLE = "experiment.json", "verdict.json", "results.parquet"
@@ -22,6 +22,7 @@ def is_run(folder: str | Path) -> bool:
     return (Path(folder) / ABOUT).is_file()
 
 
+@loads("a finished experiment")
 def content_of(folder: str | Path) -> Content:
     """Return the content of a report about a run.
 

@@ -24,7 +24,7 @@ from generators.sessions.rows import Rows
 from generators.sessions.wall import Wall, Window
 from generators.sessions.whatif import WhatIf, thinned
 from tracekit import stats
-from tracekit.errors import FormatError, UnknownName, UsageError
+from tracekit.errors import FormatError, UnknownName, UsageError, loads
 from tracekit.machine import Machine
 from tracekit.trace import Trace
 
@@ -357,6 +357,7 @@ class Sessions:
         np.savez_compressed(Path(folder) / "habits.npz", **arrays)
 
     @classmethod
+    @loads("a saved model")
     def load(cls, folder: Path) -> Self:
         """Read back what `save` wrote."""
         config = read_config(folder, cls.name)

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tracekit.errors import SchemaError, TracekitError, UnknownName, UsageError
+from tracekit.errors import SchemaError, TracekitError, UnknownName, UsageError, reading
 from tracekit.machine import Unit
 from tracekit.registry import imported
 from tracekit.sim.jobs import Prepared, Table, extract_jobs, prepare, whole_units
@@ -171,13 +171,15 @@ class Snapshot:
     @classmethod
     def from_squeue(cls, text: str, procs: int, now: float | None = None) -> Snapshot:
         """Read squeue's output for a machine with ``procs`` processors; see `tracekit.service.snapshots`."""
-        found: Snapshot = imported("tracekit.service.snapshots:read_squeue")(text, procs, now)
+        with reading("squeue", "the output of squeue"):
+            found: Snapshot = imported("tracekit.service.snapshots:read_squeue")(text, procs, now)
         return found
 
     @classmethod
     def from_json(cls, text: str) -> Snapshot:
         """Read what `to_json` wrote; `FormatError` names the field that is missing or wrong."""
-        found: Snapshot = imported("tracekit.service.snapshots:read_json")(text)
+        with reading("snapshot", "a snapshot"):
+            found: Snapshot = imported("tracekit.service.snapshots:read_json")(text)
         return found
 
     def to_json(self) -> str:

@@ -7,7 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,35 @@ MULTIFACTOR_DEFAULTS: dict[str, float] = {
     "age_max": 7 * 86400.0,
     "half_life": 7 * 86400.0,
 }
+
+
+def check_fields(cls: type, values: Mapping[str, Any], what: str) -> None:
+    """Refuse plain values that do not fit the fields of a dataclass: unknown names, and values of another type.
+
+    Only fields that are texts, numbers, flags and tables of numbers are looked at.
+    """
+    hints = get_type_hints(cls)
+    known = {f.name for f in dataclasses.fields(cls)}
+    for name, value in values.items():
+        if name not in known:
+            raise UnknownName(what, str(name), known)
+        if not _fits(value, hints[name]):
+            raise UsageError(f"{what} {name}: {str(value)[:40]!r} is not a valid value")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Return whether a plain value is of a type; True for types that are not looked at."""
+    if get_origin(kind) in (Union, UnionType):
+        return any(_fits(value, one) for one in get_args(kind))
+    if get_origin(kind) is Literal:
+        return any(value == one for one in get_args(kind))
+    if kind == Mapping[str, float]:
+        return isinstance(value, Mapping) and all(_fits(one, float) for one in value.values())
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    return isinstance(value, kind) if kind in (bool, str, type(None)) else True
 
 
 @dataclass(frozen=True)
@@ -92,6 +122,14 @@ class Switches:
             _one_of("option of multifactor", key, tuple(MULTIFACTOR_DEFAULTS))
             if math.isnan(value) or (key in ("age_max", "half_life") and value <= 0):
                 raise UsageError(f"option {key} cannot be {value}")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Switches:
+        """Read plain values, such as those of a JSON file; an unknown name or a wrong type is an error."""
+        if not isinstance(values, Mapping):
+            raise UsageError(f"switches must be a table of settings, not {str(values)[:40]!r}")
+        check_fields(cls, values, "switch")
+        return cls(**values)
 
     @property
     def dynamic(self) -> bool:

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.errors import FormatError, OutputError
-from tracekit.files import write_text, writing
+from tracekit.errors import FormatError, OutputError, UsageError, loads
+from tracekit.files import read_json, write_text, writing
 from tracekit.registry import imported
 from tracekit.sim.agents.actor import Actor
 from tracekit.sim.agents.config import NETWORKS
 from tracekit.sim.agents.inference import KINDS, Net, shapes_of
-from tracekit.sim.tasks.base import task_from_dict
+from tracekit.sim.tasks.base import TASKS, task_from_dict
 
 WEIGHTS, FACTS, LOG, CHECKPOINT = "weights.safetensors", "agent.json", "log.jsonl", "checkpoint.safetensors"
 #: Of the folder's layout; an agent of an unknown version is rejected. Version 1 (tracekit 0.1.0) had
@@ -85,6 +85,7 @@ class Agent:
         return dataclasses.replace(self, folder=folder)
 
     @classmethod
+    @loads("an agent")
     def load(cls, folder: str | Path) -> Agent:
         """Read an agent's folder; ``default`` and other names refer to packaged agents."""
         from safetensors import SafetensorError
@@ -106,8 +107,20 @@ class Agent:
             raise FormatError(place / WEIGHTS, "no such file; the agent is not complete") from None
         except (SafetensorError, OSError, ValueError) as error:
             raise FormatError(place / WEIGHTS, f"damaged: {error}") from None
+        if task["name"] in TASKS:  # others may be registered later
+            _check_task(task, features, place)
         flat = _flat(arrays, layout or layout_of(network, sizes), place)
         return cls(network, sizes, flat, features, task, facts, Path(folder), layout)
+
+
+def _check_task(task: dict[str, Any], features: tuple[str, ...], place: Path) -> None:
+    """Refuse settings of a task that make no sense, or that show other features than the network was made for."""
+    try:
+        shown = tuple(task_from_dict(task).feature_names)
+    except UsageError as error:
+        raise FormatError(place / FACTS, f"task: {error}") from None
+    if shown != features:
+        raise FormatError(place / FACTS, "its features are not those that its task shows")
 
 
 def find_folder(folder: str | Path) -> Path:
@@ -130,10 +143,7 @@ def find_folder(folder: str | Path) -> Path:
 
 
 def _facts(place: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads((place / FACTS).read_text())
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise FormatError(place / FACTS, f"cannot be read: {error}") from None
+    facts = read_json(place / FACTS)
     if not isinstance(facts, dict) or facts.pop("version", None) not in KNOWN_VERSIONS:
         raise FormatError(place / FACTS, f"is not agent.json of version {' or '.join(map(str, KNOWN_VERSIONS))}")
     return facts

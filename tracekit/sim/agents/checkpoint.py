@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.errors import FormatError, OutputError, UsageError
+from tracekit.errors import FormatError, OutputError, UsageError, loads
 from tracekit.files import write_text, writing
 from tracekit.sim.agents.agent import CHECKPOINT, FACTS, LOG, WEIGHTS, make_folder
 
@@ -42,6 +42,7 @@ def write(folder: Path, arrays: Arrays, facts: dict[str, Any]) -> None:
         out.write(save(plain, metadata={"facts": json.dumps(facts)}))
 
 
+@loads("a checkpoint of a training")
 def read(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
     """Return what the last checkpoint holds, or None where there is none."""
     from safetensors import SafetensorError
@@ -93,6 +94,7 @@ def log(folder: Path, line: dict[str, Any]) -> None:
         out.write(json.dumps(line) + "\n")
 
 
+@loads("a log of a training")
 def read_log(folder: str | Path) -> list[dict[str, Any]]:
     """Return the log of an agent or of a training, line by line."""
     path = Path(folder) / LOG

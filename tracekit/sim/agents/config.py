@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from tracekit.errors import UnknownName, UsageError
+from tracekit.errors import UnknownName, UsageError, loads
 from tracekit.files import read_toml
 from tracekit.registry import Registry
 
@@ -115,6 +115,7 @@ class Config:
         return cls(**chosen)
 
     @classmethod
+    @loads("settings of a training")
     def load(cls, path: str | Path) -> Config:
         """Read a TOML file: the fields above, at the top level or in a table ``[train]``."""
         data = read_toml(path)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tracekit.errors import FormatError, TracekitError, UnknownName, UsageError
+from tracekit.errors import FormatError, TracekitError, UnknownName, UsageError, loads
 from tracekit.machine import UNITS
 from tracekit.sim.metrics import steps
 from tracekit.sim.simulate import SimResult
@@ -119,6 +119,7 @@ COLUMNS = ("job_id", "submit_time", "start_time", "end_time", "procs")
 _SCHEDULES = f"a schedule has {', '.join(COLUMNS)}; 'tracekit simulate --out DIR' writes such files"
 
 
+@loads("a schedule")
 def read_schedule(path: str | Path) -> pd.DataFrame:
     """Read a schedule: a CSV file with at least the columns of `COLUMNS` (submit_time may be missing)."""
     from tracekit.files import opened

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tracekit.errors import FormatError, TracekitError
+from tracekit.errors import FormatError, TracekitError, loads
 from tracekit.sim.analysis.explain import Explanation, Recorded, explain
 from tracekit.sim.switches import Switches
 from tracekit.stats import has_calendar
@@ -50,6 +50,7 @@ class Provenance:
     window: tuple[int, int] | None
 
 
+@loads("a schedule")
 def provenance_of(schedule: str | Path) -> Provenance | None:
     """Read ``switches.json`` beside a schedule; None when there is none."""
     path = Path(schedule).parent / "switches.json"
@@ -60,7 +61,7 @@ def provenance_of(schedule: str | Path) -> Provenance | None:
         window = facts["window"]
         switches = facts["switches"] | {"outages": tuple(tuple(outage) for outage in facts["switches"]["outages"])}
         return Provenance(
-            facts["policy"], facts["backfill"], Switches(**switches), None if window is None else tuple(window)
+            facts["policy"], facts["backfill"], Switches.from_dict(switches), None if window is None else tuple(window)
         )
     except (ValueError, KeyError, TypeError) as error:
         raise FormatError(path, f"does not state the policy and switches of the schedule: {error}") from None

@@ -20,7 +20,7 @@ from tracekit.errors import UnknownName, UsageError
 from tracekit.registry import Registry, own
 from tracekit.sim.jobs import Prepared, Table
 from tracekit.sim.setup import Setup
-from tracekit.sim.switches import Switches
+from tracekit.sim.switches import Switches, check_fields
 from tracekit.sim.tasks.objectives import Objective, objective
 from tracekit.sim.tasks.played import Played
 from tracekit.sim.tasks.rewards import CRITIC_INPUTS, Baseline, rewards
@@ -216,11 +216,9 @@ class TaskDefaults:
         known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         given: dict[str, Any] = {key: value for key, value in values.items() if key != "name"}
         given |= {key: tuple(value) for key, value in given.items() if isinstance(value, list)}  # as JSON has it
-        for key in given:
-            if key not in known:
-                raise UnknownName(f"setting of task {cls.name}", key, known)
+        check_fields(cls, given, f"setting of task {cls.name}")
         switches = given.get("switches", {})
-        made = switches if isinstance(switches, Switches) else Switches(**switches)
+        made = switches if isinstance(switches, Switches) else Switches.from_dict(switches)
         return cls(**({**given, "switches": made} if "switches" in known else given))
 
     def adapted(self, setup: Setup) -> Self:
@@ -280,4 +278,7 @@ def find_task(name: str) -> Any:
 
 def task_from_dict(values: Mapping[str, Any]) -> Any:
     """Return the task that `Task.to_dict` wrote; version 0.1.0 had one task and did not record its name."""
-    return find_task(str(values.get("name", "pick-job"))).from_dict(values)
+    name = str(values.get("name", "pick-job"))
+    if ":" in name:  # a file must not choose what is imported
+        raise UsageError(f"{name!r} is not the name of a task; set TRACEKIT_TASKS=module:Class to register your own")
+    return find_task(name).from_dict(values)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.errors import UsageError
 from tracekit.sim.compile import jit_merged
 from tracekit.sim.engine.capacity import MachineModel, lane_of
 from tracekit.sim.engine.running import Running, no_jobs_running
@@ -139,6 +140,8 @@ def allocate(
 
     constants = np.zeros(1, [(name, np.float64) for name in features.CONSTANTS])
     for name in features.CONSTANTS:
+        if name not in task.constants:
+            raise UsageError(f"the task has no constant {name}; it needs {', '.join(features.CONSTANTS)}")
         constants[name] = task.constants[name]
     capacity = machine.allocate(lanes, jobs)
     made = LaneArrays(

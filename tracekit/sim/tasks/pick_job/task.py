@@ -32,6 +32,7 @@ from tracekit.trace import Trace
 
 #: conservative plans all jobs at once, which leaves nothing to pick one by one.
 BACKFILLS = ("none", "easy", "easy-sjf", "rlscheduler")
+MOST_SLOTS = 10_000
 REWARDS = ("final", "relative", "dense")
 #: Heuristics that can be imitated: formulas of one job. What ``imitate:best`` chooses from, window by window.
 TEACHERS = tuple(name for name, code in formulas.CODES.items() if code != formulas.MULTIFACTOR)
@@ -78,8 +79,8 @@ class PickJob(TaskDefaults):
             raise UsageError(
                 "PickJob does not support estimates 'last-two'; use requested, actual, factor:F or noisy:SIGMA"
             )
-        if self.slots < 1:
-            raise UsageError(f"an agent must be shown at least one job, not {self.slots}")
+        if not 1 <= self.slots <= MOST_SLOTS:
+            raise UsageError(f"an agent can be shown 1 to {MOST_SLOTS:,} jobs, not {self.slots}")
         if self.warm < 0:
             raise UsageError(f"warm (jobs of the warm start) must be 0 or more, not {self.warm}")
         if self.reward not in REWARDS:
@@ -97,6 +98,8 @@ class PickJob(TaskDefaults):
         for name in self.constants:
             if name not in features.CONSTANTS:
                 raise UnknownName("constant", name, features.CONSTANTS)
+            if not self.constants[name] > 0:
+                raise UsageError(f"constant {name}: must be above 0, not {self.constants[name]}")
 
     @property
     def feature_names(self) -> tuple[str, ...]:
