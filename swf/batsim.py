@@ -38,7 +38,7 @@ import pandas as pd
 from swf import _table
 from swf._common import lost, statuses_of
 from swf._notation import as_labels, on_unique, shown
-from swf._texts import table_of
+from swf._texts import check_text, table_of
 from tracekit.errors import FormatError, SchemaError
 from tracekit.files import opened
 from tracekit.machine import Machine
@@ -125,6 +125,7 @@ def _workload(data: bytes, path: Path, on_error: str) -> Trace:
         content = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise FormatError(path, f"not valid JSON: {shown(error)}") from None
+    check_text(data, content, path)
     jobs, profiles = (content.get(key) for key in ("jobs", "profiles"))
     if not isinstance(jobs, list) or not isinstance(profiles, dict):
         raise FormatError(path, 'a Batsim workload needs a list "jobs" and an object "profiles"')

@@ -35,6 +35,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swf import _common, _table
+from swf._texts import check_text
 from swf._times import seconds_of
 from swf.gpw import STATUS_OF_WORD
 from tracekit.errors import FormatError
@@ -106,6 +107,7 @@ class _Log:
                 record, end, problem = None, at + 1, f"not valid JSON: {getattr(error, 'msg', 'nested too deeply')}"
                 at = max(at, getattr(error, "pos", at))
             if not problem:
+                check_text(self.text[at:end], record, self.path)
                 yield record
             else:
                 self.damage(at, problem)

@@ -24,7 +24,7 @@ LEARNING = ("tracekit/sim/tasks/gym.py", "tracekit/sim/agents/", "generators/")
 #: The order inside tracekit, lowest first: a module imports its own layer and lower ones only. An entry stands for a
 #: module, or for a package and all that is in it; where two entries fit, the longer one counts.
 LAYERS = (
-    ("errors", "limits"),
+    ("errors", "limits", "terminal"),
     ("registry", "schema", "files", "catalog"),
     ("machine", "download", "compiled"),
     ("trace",),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
+from zoneinfo import ZoneInfo
 
 from tracekit.errors import SchemaError, UnknownName, reading
 from tracekit.files import read_toml
@@ -99,7 +100,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _are_texts(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(text, str) for text in value)
+    return isinstance(value, list | tuple) and all(map(_is_text, value))
 
 
 def _are_groups(value: Any) -> bool:
@@ -118,15 +119,33 @@ def _is_group(value: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+    """Return whether a value is text that can be written: halves of characters only where they stand for odd bytes."""
+    try:
+        value.encode("utf-8", "surrogateescape")
+    except (AttributeError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def _is_zone(value: Any) -> bool:
+    try:
+        ZoneInfo(value)
+    except (TypeError, ValueError, OSError, KeyError):
+        return False
+    return True
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, dict) and all(_is_text(str(text)) for pair in value.items() for text in pair)
 
 
 #: What the fields of a machine must be when they come from a file: a test, and the words for it.
 _WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("procs", "nodes", "gpus"), (_is_count, "a whole number from 1")),
-    **dict.fromkeys(("name", "timezone", "source", "licence"), (_is_text, "text")),
-    **dict.fromkeys(("queues", "partitions"), (lambda value: isinstance(value, dict), "a table of names")),
+    **dict.fromkeys(("name", "source", "licence"), (_is_text, "text")),
+    **dict.fromkeys(("queues", "partitions"), (_are_names, "a table of names")),
     **dict.fromkeys(("notes", "header"), (_are_texts, "a list of texts")),
+    "timezone": (_is_zone, "an IANA time zone such as Europe/Berlin"),
     "epoch": (_is_number, "Unix seconds"),
     "groups": (_are_groups, "a list of host groups, each with count, and numbers from 0"),
 }

@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 
 #: A calendar before 1980 means that the epoch is a placeholder (``UnixStartTime: 0``), not a date.
 _OLDEST_LOG = 315_532_800.0
+_LATEST_DATE = 9.2e9  # Unix seconds, in 2261; dates in nanoseconds end in 2262
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
@@ -63,14 +64,18 @@ def utilization(trace: Trace) -> float:
 
 
 def has_calendar(trace: Trace) -> bool:
-    """Tell whether submit times can be read as dates."""
+    """Return whether submit times can be read as dates: all that are known, from 1980 on and before 2261."""
     epoch, submit = trace.machine.epoch, trace.column("submit_time")
-    return epoch is not None and len(submit) > 0 and bool(epoch + np.nanmin(submit) > _OLDEST_LOG)
+    known = submit[~np.isnan(submit)]
+    if epoch is None or not len(known):
+        return False
+    return bool(epoch + known.min() > _OLDEST_LOG and epoch + known.max() < _LATEST_DATE)
 
 
 def local_times(trace: Trace) -> pd.DatetimeIndex:
     """Return the submit times on the machine's own clock (UTC where its time zone is unknown)."""
     seconds = np.floor(trace.column("submit_time") + (trace.machine.epoch or 0.0))
+    seconds = np.where(np.abs(seconds) < _LATEST_DATE, seconds, np.nan)
     stamps = pd.DatetimeIndex(pd.to_datetime(seconds, unit="s", utc=True))
     return stamps.tz_convert(trace.machine.timezone or "UTC")
 

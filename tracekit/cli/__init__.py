@@ -8,14 +8,17 @@ import logging
 import os
 import signal
 import sys
+import traceback
 from types import FrameType
 from typing import Annotated
 
 import typer
 
-from tracekit.cli.app import Settings, app, search_here
+from tracekit import limits
+from tracekit.cli.app import EscapingHandler, Settings, app, search_here
 from tracekit.cli.usage import explain, first_words, is_usage_problem
 from tracekit.errors import TracekitError
+from tracekit.terminal import escaped
 
 #: Modules that define commands, in the order of `tracekit --help`.
 COMMAND_MODULES = (
@@ -46,9 +49,17 @@ def _flags(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show the traceback of an unexpected error.")
     ] = False,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option("--limit", help="NAME=VALUE: raise a limit on files that are read; see docs/limits.md."),
+    ] = None,
 ) -> None:
     Settings.quiet = quiet
-    logging.getLogger("tracekit").setLevel(logging.ERROR if quiet else logging.WARNING)
+    log = logging.getLogger("tracekit")
+    log.setLevel(logging.ERROR if quiet else logging.WARNING)
+    if not log.handlers:
+        log.addHandler(EscapingHandler())
+    limits.change(limit or ())
     Settings.verbose = Settings.verbose or verbose
 
 
@@ -78,6 +89,8 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except TracekitError as error:
+        if Settings.verbose and error.__cause__ is not None:
+            sys.stderr.write(escaped("".join(traceback.format_exception(error.__cause__))))
         return _fail(str(error), error.exit_code)
     except Exception as error:
         if Settings.interrupted:
@@ -97,15 +110,21 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _flags_first(arguments: list[str]) -> list[str]:
-    """Let -q and -v stand anywhere, although they belong to the program and not to its commands."""
+    """Let -q, -v and --limit be given anywhere, although they belong to the program and not to its commands."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     ours = {"-q", "--quiet", "-v", "--verbose"}
-    first = [word for word in arguments[:end] if word in ours]
-    return first + [word for word in arguments[:end] if word not in ours] + arguments[end:]
+    first, others = [], []
+    words = iter(arguments[:end])
+    for word in words:
+        if word == "--limit":
+            first += [word, *(value for value in [next(words, None)] if value is not None)]
+        else:
+            (first if word in ours or word.startswith("--limit=") else others).append(word)
+    return first + others + arguments[end:]
 
 
 def _fail(message: str, code: int) -> int:
-    sys.stderr.write(f"error: {' '.join(message.split())}\n")
+    sys.stderr.write(escaped(f"error: {' '.join(message.split())}") + "\n")
     return code
 
 

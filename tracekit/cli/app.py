@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterable
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from tracekit.terminal import escaped, escaped_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,9 +43,9 @@ Seed = Annotated[int, typer.Option("--seed", min=0, help="Same seed, same result
 
 def console(*, stderr: bool = False) -> Console:
     """Return a rich console on stdout (data) or stderr (progress and remarks); 120 columns where nobody looks."""
-    from rich.console import Console
+    from tracekit.cli.screen import Screen
 
-    made = Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)  # names of files may hold brackets
+    made = Screen(stderr=stderr, highlight=False, markup=False, soft_wrap=True)  # names of files may hold brackets
     if not made.is_terminal:
         made.width = max(made.width, 120)
     return made
@@ -51,7 +54,15 @@ def console(*, stderr: bool = False) -> Console:
 def say(message: str) -> None:
     """Tell the person something on stderr, unless ``-q`` was given."""
     if not Settings.quiet:
-        sys.stderr.write(message + "\n")
+        sys.stderr.write(escaped(message) + "\n")
+
+
+class EscapingHandler(logging.Handler):
+    """Writes the log to stderr, escaped."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        sys.stderr.write(escaped(self.format(record)) + "\n")
 
 
 def search_here(names: Iterable[str]) -> None:
@@ -76,7 +87,7 @@ def print_json(data: Any) -> None:
 def json_text(data: Any) -> str:
     """Return data as JSON; NaN and infinity, which JSON cannot hold, become null."""
     text = json.dumps(_plain(data), indent=2, ensure_ascii=False) + "\n"
-    return text.encode("utf-8", "replace").decode()  # bytes of odd file names cannot stand in JSON
+    return escaped_json(text.encode("utf-8", "replace").decode())  # bytes of odd file names cannot stand in JSON
 
 
 def _plain(data: Any) -> Any:

@@ -106,7 +106,7 @@ def _bar(name: str) -> Iterator[Progress]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     screen = console(stderr=True)
-    shown = [TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()]
+    shown = [TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn()]
     with Progress(*shown, console=screen, disable=Settings.quiet or not screen.is_terminal, transient=True) as bar:
         task = bar.add_task(name, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -248,7 +248,11 @@ class _Display:
         self._live = screen.is_terminal and not Settings.quiet
         self._said = time.monotonic()
         self._bar = Progress(
-            BarColumn(), TextColumn("{task.description}"), console=screen, transient=True, disable=not self._live
+            BarColumn(),
+            TextColumn("{task.description}", markup=False),
+            console=screen,
+            transient=True,
+            disable=not self._live,
         )
         self._task = self._bar.add_task("preparing")
         self._bar.start()

@@ -86,7 +86,7 @@ class Bar:
             BarColumn(),
             TextColumn("{task.completed}/{task.total}"),
             TimeElapsedColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             console=screen,
             transient=True,
             disable=Settings.quiet or not screen.is_terminal,

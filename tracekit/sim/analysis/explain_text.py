@@ -25,7 +25,7 @@ def duration(seconds: float) -> str:
 
 def moment(found: Explanation, seconds: float) -> str:
     """Return a time as a date on the machine's clock, or in seconds where the trace has no calendar."""
-    if found.epoch is None:
+    if found.epoch is None or not abs(found.epoch + seconds) < 9.2e9:  # no calendar, or beyond the year 2261
         return f"{seconds:.15g}"
     from datetime import UTC, datetime
     from zoneinfo import ZoneInfo
