@@ -146,7 +146,7 @@ class Lublin:
             model = cls(parameters=values["parameters"])
             limits = values["limits"]
             if limits is not None:
-                with np.load(Path(folder) / "limits.npz", allow_pickle=False) as arrays:
+                with (Path(folder) / "limits.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                     limits = Limits(arrays["times"], arrays["shares"], **limits)
             model.state = State(
                 machine=Machine.from_dict(values["machine"], origin=str(path)),

@@ -375,7 +375,7 @@ class Sessions:
             )
             plain = jobs.replace(jobs=jobs.jobs.drop(columns=["x_owner", "x_turn"]))
             model._learn(plain, tuple(config["personal"]))
-            with np.load(Path(folder) / "habits.npz", allow_pickle=False) as arrays:
+            with (Path(folder) / "habits.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 model._habits = Habits.from_arrays(dict(arrays))
         except (KeyError, TypeError, ValueError, OSError) as error:
             raise FormatError(folder, f"cannot be read as a saved model: {error!r}") from error

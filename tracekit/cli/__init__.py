@@ -51,7 +51,7 @@ def _flags(
     ] = False,
     limit: Annotated[
         list[str] | None,
-        typer.Option("--limit", help="NAME=VALUE: raise a limit on files that are read; see docs/limits.md."),
+        typer.Option("--limit", help="NAME=VALUE: raise a limit on files that are read; see docs/file-limits.md."),
     ] = None,
 ) -> None:
     Settings.quiet = quiet
