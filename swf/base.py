@@ -91,7 +91,8 @@ class Blocks:
     def __iter__(self) -> Iterator[bytes]:
         total = max(1, self.path.stat().st_size)
         with opened(self.path) as source:
-            raw = source.raw.packed if isinstance(getattr(source, "raw", None), Unpacking) else source
+            unpacking = getattr(source, "raw", None)
+            raw = unpacking.packed if isinstance(unpacking, Unpacking) else source
             for block in whole_lines(source, self.size, self.path):
                 yield block
                 if self.progress:

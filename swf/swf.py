@@ -172,8 +172,8 @@ class _Table:
         row_line, widths, tails = row_line[:rows], widths[:rows], tails[:rows]
         if rows:
             widest = int(widths.argmax())
-            line = int(row_line[widest]) + self.n_lines + 1
-            limits.check("fields", widths[widest], self.path, f"{widths[widest]:,} fields", line=line)
+            at = int(row_line[widest]) + self.n_lines + 1
+            limits.check("fields", int(widths[widest]), self.path, f"{widths[widest]:,} fields", line=at)
 
         def line_text(line: Any) -> bytes:
             return block[starts[line] : starts[line + 1]].rstrip(b"\r\n")

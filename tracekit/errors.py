@@ -90,9 +90,9 @@ def reading(path: str | Path, what: str, *passing: type[Exception]) -> Iterator[
     """
     try:
         yield
-    except (TracekitError, MemoryError, ImportError, *passing):
-        raise
     except Exception as error:
+        if isinstance(error, (TracekitError, MemoryError, ImportError, *passing)):
+            raise
         words = error.strerror if isinstance(error, OSError) else None
         text = " ".join((words or str(error) or "no further message").split())
         short = text[:160] + "…" * (len(text) > 160)

@@ -325,7 +325,10 @@ def _ranges(first: Ints, size: Ints) -> Ints:
     return np.arange(len(which)) - (np.cumsum(size) - size)[which] + first[which]
 
 
-@partial(compiled, sources=Path(__file__).resolve().parent)
+_jit: Any = partial(compiled, sources=Path(__file__).resolve().parent)
+
+
+@_jit
 def _stepped(first, lasts, pool, weekday, own, everybody, rng):  # type: ignore[no-untyped-def]
     """Return each working day's date in days since its user's first one, stepping on as is usual on that weekday.
 

@@ -214,7 +214,10 @@ def _turned(campaign: Ints, one: Floats, other: Floats, work: float, rng: np.ran
     return np.asarray(_turning(gain, rng.permutation(len(gain)), float(one.sum()) - work)[campaign])
 
 
-@partial(compiled, sources=Path(__file__).resolve().parent)
+_jit: Any = partial(compiled, sources=Path(__file__).resolve().parent)
+
+
+@_jit
 def _turning(gain, order, excess):  # type: ignore[no-untyped-def]
     """Mark those whose ``gain`` brings what is in excess nearer to 0."""
     turned = np.zeros(len(gain), np.bool_)

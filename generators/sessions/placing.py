@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +65,10 @@ def settled(jobs: Floats, to: Ints, wanted: Floats, rng: np.random.Generator) ->
     return pick
 
 
-@partial(compiled, sources=Path(__file__).resolve().parent)
+_jit: Any = partial(compiled, sources=Path(__file__).resolve().parent)
+
+
+@_jit
 def _settle(jobs, to, wanted, pick, turns):  # type: ignore[no-untyped-def]
     """Change ``pick`` in place; ``turns`` lists users in the order in which they reconsider."""
     excess = -wanted

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,8 +25,8 @@ from tracekit import Trace
 from tracekit.errors import TracekitError
 
 MUTATIONS = 10_000  # in all
-GPW = "u_id,user,gpu_num,cpu_num,node_num,interval,run_time,wall_time,new_status\n0,1,0,4,1,0,10,60,Pass\n" * 2
-CSV = "job_id,submit_time,run_time,req_procs,user,status\n1,0,5,1,ann,completed\n2,2020-01-01,4,1,bob,failed\n"
+GPW = "u_id,user,gpu_num,cpu_num,node_num,interval,run_time,wall_time,new_status\n" + "0,1,0,4,1,0,10,60,Pass\n" * 3
+CSV = "job_id,submit_time,run_time,req_procs,user,status\n1,0,5,1,ann,completed\n2,60,4,1,bob,failed\n"
 
 
 def native() -> bytes:
@@ -52,6 +54,12 @@ def seeds() -> dict[str, list[bytes]]:
     found |= {name: [text.encode()] for name, text in BATCH.items()}
     found["batsim"].append(RESULTS.encode())
     found |= {"swf": [SWF_TEXT.encode()], "csv": [CSV.encode()], "gpw": [GPW.encode()], "parquet": [native()]}
+    if "sge" in FORMATS:
+        made = importlib.import_module("test_sge")
+        found["sge"] = [f"{made.line()}\n{made.line(univa=True)}\n".encode()]
+    if "htcondor" in FORMATS:
+        made = importlib.import_module("test_htcondor")
+        found["htcondor"] = [made.history(*made.ADS).encode()]
     return found | {"pm100": [parquet(PM100)], "fdata": [parquet(FDATA)]}
 
 
@@ -101,7 +109,8 @@ def damaged(name: str, data: bytes, rng: Rng) -> bytes:
 
 def attempt(path: Path, name: str | None, rng: Rng) -> Trace | TracekitError:
     """Read a file, with damaged lines skipped or not; any error but ours is passed on."""
-    options = {"on_error": "skip"} if rng.random() < 0.3 and name and "on_error" in FORMATS.get(name).options else {}
+    skips = name is not None and "on_error" in FORMATS.get(name).options and rng.random() < 0.3
+    options: dict[str, Any] = {"on_error": "skip"} if skips else {}
     try:
         return tracekit.read(path, name, **options)
     except TracekitError as error:

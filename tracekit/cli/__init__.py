@@ -113,7 +113,8 @@ def _flags_first(arguments: list[str]) -> list[str]:
     """Let -q, -v and --limit be given anywhere, although they belong to the program and not to its commands."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     ours = {"-q", "--quiet", "-v", "--verbose"}
-    first, others = [], []
+    first: list[str] = []
+    others: list[str] = []
     words = iter(arguments[:end])
     for word in words:
         if word == "--limit":

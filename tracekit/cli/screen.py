@@ -15,7 +15,7 @@ from tracekit.terminal import escaped
 class Screen(Console):
     """A rich console that escapes all text; colours and movements come from rich itself, as control segments."""
 
-    def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
+    def render_str(self, text: str, **options: Any) -> Text:
         """Escape before the layout, so that columns are as wide as what is shown."""
         return super().render_str(escaped(text), **options)
 
