@@ -29,6 +29,7 @@ from generators.run_time import Limit, RunTime
 from generators.sizes import Sizes
 from tracekit.errors import FormatError, TracekitError
 from tracekit.machine import Machine
+from tracekit.schema import to_numeric
 from tracekit.trace import Trace
 
 EncodingName = Literal["default", "raw"]
@@ -215,7 +216,7 @@ class RawEncoding:
         return [*(Slot(name, "number") for name in self.columns), *status, Slot("interval", "number")]
 
     def _label_numbers(self, name: str) -> np.ndarray:
-        numbers = pd.to_numeric(pd.Series(self.labels[name], dtype=object), errors="coerce").to_numpy(dtype=np.float64)
+        numbers = to_numeric(pd.Series(self.labels[name], dtype=object)).to_numpy(dtype=np.float64)
         return numbers if np.isfinite(numbers).all() else np.arange(len(numbers), dtype=np.float64)
 
     def encode(self, trace: Trace, /, *, seed: int = 0) -> Table:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tracekit.errors import FormatError
 from tracekit.files import COMPRESSED_SUFFIXES
 from tracekit.machine import HostGroup, Unit
-from tracekit.schema import STATUSES, counts, is_whole, status_codes
+from tracekit.schema import STATUSES, counts, is_whole, status_codes, to_numeric
 from tracekit.trace import Trace
 
 #: Slurm's words for how a job ended, as GPU clusters publish them.
@@ -76,7 +76,7 @@ def settled(trace: Trace) -> Trace:
 def _stamps_first(trace: Trace, column: str, source: str) -> dict[str, Any]:
     """Return ``column`` (from stamps) with gaps filled from ``source``, which is kept only where it disagrees."""
     ours = trace.column(column)
-    given = pd.to_numeric(trace.jobs[source], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    given = to_numeric(trace.jobs[source]).to_numpy(dtype=np.float64, na_value=np.nan)
     known = ~np.isnan(ours) & ~np.isnan(given)
     changed: dict[str, Any] = {column: np.where(np.isnan(ours), given, ours)}
     if bool((np.abs(ours - given)[known] > 1).any()):

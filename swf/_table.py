@@ -16,7 +16,7 @@ from swf._delimited import header_cells, line_of, read_delimited, shown, skipped
 from swf._times import seconds_of
 from tracekit.errors import FormatError, SchemaError, UnknownName, UsageError
 from tracekit.machine import Machine
-from tracekit.schema import BY_NAME, SIZE_COLUMNS, is_whole
+from tracekit.schema import BY_NAME, SIZE_COLUMNS, is_whole, to_numeric
 from tracekit.trace import Trace
 
 __all__ = ["header_cells", "numeric", "parse_map", "read_delimited", "to_trace"]
@@ -173,7 +173,7 @@ def _numbers(
         return seconds, known & np.isnan(seconds), True, remarks
     if pd.api.types.is_datetime64_any_dtype(values.dtype):
         values = values.astype(str)
-    numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    numbers = to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
     if not dates or not (known & np.isnan(numbers)).any():
         return numbers, known & np.isnan(numbers), False, []
     seconds, remarks = seconds_of(values, timezone)

@@ -43,6 +43,7 @@ from swf._times import stamp_texts
 from swf.base import Blocks, Unsteady
 from swf.presets import preset
 from tracekit.machine import Machine
+from tracekit.schema import to_numeric
 from tracekit.trace import Trace
 
 #: Our column -> their names, the usual one first.
@@ -172,7 +173,7 @@ def _never_started(frame: pd.DataFrame) -> pd.DataFrame:
     """Forget starts and waits of jobs whose START_DATE_ID is 0."""
     if "START_DATE_ID" not in frame.columns:
         return frame
-    bogus = (pd.to_numeric(frame["START_DATE_ID"], errors="coerce") == 0).to_numpy()
+    bogus = (to_numeric(frame["START_DATE_ID"]) == 0).to_numpy()
     if not bogus.any():
         return frame
     names = [name for name in ("START_TIMESTAMP", "QUEUED_WAIT_SECONDS") if name in frame.columns]
@@ -187,7 +188,7 @@ def _job_ids(frame: pd.DataFrame) -> tuple[Any, str]:
         values = frame[name]
         if name == "JOB_NAME" and not _table.is_numeric(values):
             values = values.astype("string").str.extract(r"^(\d{1,17})(?:\.|$)", expand=False)
-        numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
         whole = np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < 2.0**53)
         if whole.all() and (len(np.unique(numbers)) > len(numbers) // 2 or len(numbers) == 1):
             return numbers.astype(np.int64), name
@@ -213,7 +214,7 @@ def _settled(trace: Trace) -> Trace:
     if "req_gpus" in trace.jobs.columns:
         changed["req_gpus"] = np.where(gpus == -1, np.nan, gpus)
     if "x_status" in trace.jobs.columns:
-        codes = pd.to_numeric(trace.jobs["x_status"], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        codes = to_numeric(trace.jobs["x_status"]).to_numpy(dtype=np.float64, na_value=np.nan)
         words = np.where(np.isnan(codes), "unknown", np.where(codes == 0, "completed", "failed"))
         changed |= {"status": words, "x_status": _common.numbered(pd.Series(codes))}
     return _common.unit_first_known(trace.assign(changed), ("nodes", "procs", "gpus"))
@@ -224,7 +225,7 @@ def _exit_codes(trace: Trace) -> Any:
     status = _common.text_labels(trace, "status", "unknown")
     codes = np.where(status == "completed", 0.0, np.where(status == "unknown", np.nan, 1.0))
     if "x_status" in trace.jobs.columns:
-        own = pd.to_numeric(trace.jobs["x_status"], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        own = to_numeric(trace.jobs["x_status"]).to_numpy(dtype=np.float64, na_value=np.nan)
         codes = np.where((own != 0) & (codes == 1), own, codes)
     return _common.plain(np.where(np.isnan(codes) & (status == "failed"), 1.0, codes))
 

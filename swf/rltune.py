@@ -35,6 +35,7 @@ from swf.base import head_lines, is_number
 from tracekit.errors import FormatError
 from tracekit.files import head_of
 from tracekit.machine import Machine
+from tracekit.schema import to_numeric
 from tracekit.trace import Trace
 
 SHARED = (
@@ -138,7 +139,7 @@ def _without_minus_one(frame: pd.DataFrame) -> pd.DataFrame:
         else:  # texts among numbers are for `to_trace` to name; labels may be texts
             known[name] = values.mask(values == "-1") if name in LABELS else values
     known["status"] = _common.statuses_of(known["x_status"], STATUS_OF_CODE)
-    known["x_status"] = _common.numbered(pd.to_numeric(known["x_status"], errors="coerce"))
+    known["x_status"] = _common.numbered(to_numeric(known["x_status"]))
     empty = [name for name in known if name.startswith("x_") and not pd.notna(known[name]).any()]
     return pd.DataFrame({name: values for name, values in known.items() if name not in empty}, index=frame.index)
 

@@ -36,7 +36,7 @@ from swf._texts import Columns, table_of, without_unknown
 from swf.base import head_lines, read_text
 from tracekit.errors import FormatError, SchemaError
 from tracekit.machine import Machine
-from tracekit.schema import counts
+from tracekit.schema import counts, to_numeric
 from tracekit.trace import Trace
 
 _EVENT = re.compile(r"\s*-dt\s+(\S+)\s+-e\s+(\S+)\s*(?:\|\s*(.*))?")
@@ -202,7 +202,7 @@ def _to_trace(table: pd.DataFrame, lines: list[int], damage: Damage) -> Trace:
     if "gres" in table:
         jobs["gpu_type"] = as_labels(table["gres"].map(lambda text: _gpus(text)[1], na_action="ignore"))
     names = table["job-name"] if "job-name" in table else pd.Series("", table.index)
-    ids = pd.to_numeric(names.str.extract(r"^jobid_([0-9]{1,15})$")[0]).to_numpy(dtype=np.float64)
+    ids = to_numeric(names.str.extract(r"^jobid_([0-9]{1,15})$")[0]).to_numpy(dtype=np.float64)
     if np.isnan(ids).any() or len(np.unique(ids)) < len(ids):
         jobs["job_id"], jobs["app"] = np.arange(1, len(table) + 1), as_labels(names)
     else:

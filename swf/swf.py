@@ -42,7 +42,7 @@ from swf.base import Blocks, Unsteady, head_lines, is_number, whole_lines
 from tracekit import limits
 from tracekit.errors import FormatError
 from tracekit.files import opened, text_of
-from tracekit.schema import BY_NAME, COLUMNS, STATUSES, counts, is_whole, number_labels, status_codes
+from tracekit.schema import BY_NAME, COLUMNS, STATUSES, counts, is_whole, number_labels, status_codes, to_numeric
 from tracekit.trace import Trace
 
 FIELDS = (
@@ -305,7 +305,7 @@ def _extra_columns(table: _Table) -> dict[str, Any]:
     columns = {}
     for k in range(split.shape[1]):
         values = split[k]
-        numbers = pd.to_numeric(values, errors="coerce")
+        numbers = to_numeric(values)
         whole = bool((numbers.notna() == values.notna()).all()) and is_whole(numbers.to_numpy(dtype=np.float64))
         columns[f"x_field{len(FIELDS) + 1 + k}"] = numbers.astype("Int64") if whole else values
     return columns

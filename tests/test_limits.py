@@ -17,6 +17,7 @@ from swf.base import check_lines, whole_lines
 from tracekit import limits
 from tracekit.errors import FormatError, UsageError
 from tracekit.files import opened, read_json, read_toml
+from tracekit.sim.analysis.check import read_schedule
 
 Run = Callable[..., tuple[int, str, str]]
 ROW = "1 0 5 100 4 -1 -1 4 200 -1 1 1 1 3 1 -1 -1 -1\n"
@@ -141,6 +142,17 @@ def test_patterns_take_no_quadratic_time(tmp_path: Path) -> None:
     words = "a " * 500_000
     path.write_text(f'04/16/2025 10:00:00;E;1.s;ctime=1 start=2 end=3 Resource_List.ncpus=1 k="{words}"\n')
     assert len(tracekit.read(path, "pbs")) == 1
+
+
+def test_exponents_that_crash_pandas(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    for value in ("9e2147483648", "9e4294967296", "9" * 60 + "e22999999999999"):
+        path.write_text(f"{CSV}1,0,5,1\n2,{value},late,1\n")
+        with pytest.raises(FormatError):
+            tracekit.read(path)
+        path.write_text(f"job_id,submit_time,start_time,end_time,procs\n1,0,0,{value},1\n")
+        with pytest.raises(FormatError):
+            read_schedule(path)
 
 
 def test_the_flag_raises_a_limit(tmp_path: Path, run: Run) -> None:

@@ -111,19 +111,37 @@ def _in_shape(values: pd.Series, kind: Kind) -> bool:
     return categories.dtype == object and all(isinstance(label, str) for label in categories)
 
 
+_LONG_EXPONENT = r"[eE][+-]?\d{4,}"
+
+
+def to_numeric(values: pd.Series, *, strict: bool = False) -> pd.Series:
+    """Return texts as numbers; what is not one becomes missing, or with ``strict`` a ValueError.
+
+    pandas crashes the interpreter on exponents beyond 32 bits ("9e2147483648"): such texts are not numbers here.
+    """
+    if values.dtype == object or isinstance(values.dtype, pd.StringDtype):
+        huge = values.astype(str).str.contains(_LONG_EXPONENT, regex=True).to_numpy(dtype=bool)
+        if huge.any():
+            if strict:
+                raise ValueError(f"{str(values[huge].iloc[0])[:40]!r} is not a number")
+            values = pd.Series(np.where(huge, None, values.to_numpy(dtype=object)), index=values.index)
+    made: pd.Series = pd.to_numeric(values, errors="raise" if strict else "coerce")
+    return made
+
+
 def _coerce(values: pd.Series, column: Column) -> Any:
     try:
         if column.kind == "label":
             return labels(values)
         if column.kind == "status":
             return statuses(values)
-        numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = to_numeric(values, strict=True).to_numpy(dtype=np.float64, na_value=np.nan)
     except (ValueError, TypeError) as error:
         raise SchemaError(f"column {column.name}: {error}") from None
     if column.kind == "id":
         if not is_whole(numbers) or np.isnan(numbers).any():
             raise SchemaError("column job_id must hold whole numbers")
-        return pd.to_numeric(values).to_numpy(dtype=np.int64)
+        return to_numeric(values, strict=True).to_numpy(dtype=np.int64)
     return counts(numbers) if column.kind == "count" else numbers
 
 

@@ -126,7 +126,7 @@ def read_schedule(path: str | Path) -> pd.DataFrame:
 
     with opened(path) as source:
         try:
-            found = pd.read_csv(source)
+            found = pd.read_csv(source, float_precision="round_trip")  # others crash on 9e2147483648
         except (ValueError, UnicodeDecodeError) as error:
             problem = str(error).rpartition("C error: ")[2]
             raise FormatError(path, f"is not a CSV table: {problem}", hint=_SCHEDULES) from None
