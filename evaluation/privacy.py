@@ -17,6 +17,7 @@ from scipy.spatial import cKDTree
 from evaluation.base import Better, Score, Setting, absent
 from evaluation.joint import shared_labels, shared_numbers, standardised
 from evaluation.view import WEEK, Floats, View
+from tracekit.intervals import wilson
 
 NO_HOLDOUT = "needs --holdout: real jobs that the model was not fitted on"
 NEAR = 0.05  # quantile of the hold-out's distances below which a synthetic job counts as a near copy
@@ -32,6 +33,12 @@ def row_keys(views: list[View], numbers: list[str], labels: list[str]) -> list[N
         table = pd.DataFrame(columns | {name: view.labels[name] for name in labels})
         found.append(np.asarray(pd.util.hash_pandas_object(table, index=False), dtype=np.uint64))
     return found
+
+
+def share_intervals(value: float, trials: int, control: float, control_trials: int) -> dict[str, float]:
+    """Return the 95 % intervals of a share and of its control, as the detail of a score; NaN without trials."""
+    ends = (*wilson(value * trials, trials), *wilson(control * control_trials, control_trials))
+    return dict(zip(("low", "high", "control_low", "control_high"), ends, strict=True))
 
 
 class _Privacy:
@@ -72,11 +79,9 @@ class Copies(_Privacy):
         labels = [name for name in shared_labels(real, synth) if holdout.has(name)]
         ours, theirs, fresh = row_keys([real, synth, holdout], names, labels)
         note = f"over {', '.join(names + labels)}; real = the hold-out's share"
-        return {
-            "privacy.exact_copies": Score(
-                float(np.isin(theirs, ours).mean()), real=float(np.isin(fresh, ours).mean()), note=note
-            )
-        }
+        value, usual = float(np.isin(theirs, ours).mean()), float(np.isin(fresh, ours).mean())
+        detail = share_intervals(value, len(theirs), usual, len(fresh))
+        return {"privacy.exact_copies": Score(value, real=usual, note=note, detail=detail)}
 
 
 def nearest(queries: Floats, targets: Floats) -> Floats:
@@ -109,15 +114,14 @@ class DistanceToClosest(_Privacy):
         stranger = nearest(_part(fresh, setting.neighbour_rows, rng), ours)
         statistic, word = (np.median, "medians") if np.median(stranger) > 0 else (np.mean, "means")
         bound = float(np.quantile(stranger, NEAR))
-        near = Score(
-            float((synthetic <= bound).mean()),
-            real=float((stranger <= bound).mean()),
-            note="real = the hold-out's share",
-        )
+        value, usual = float((synthetic <= bound).mean()), float((stranger <= bound).mean())
+        spans = share_intervals(value, len(synthetic), usual, len(stranger))
+        near = Score(value, real=usual, note="real = the hold-out's share", detail=spans)
         if not statistic(stranger) > 0:
             return {self.keys[0]: absent("every hold-out job equals a real one", "higher"), self.keys[1]: near}
         ratio = float(statistic(synthetic) / statistic(stranger))
         detail = {"synthetic": float(statistic(synthetic)), "holdout": float(statistic(stranger))}
+        detail |= _nearer(_part(theirs, setting.neighbour_rows, rng), ours, fresh, rng)
         return {
             self.keys[0]: Score(
                 ratio,
@@ -128,6 +132,19 @@ class DistanceToClosest(_Privacy):
             ),
             self.keys[1]: near,
         }
+
+
+def _nearer(synth: Floats, ours: Floats, fresh: Floats, rng: np.random.Generator) -> dict[str, float]:
+    """Return the share of synthetic jobs that are nearer to a fitted job than to a hold-out job, with its interval.
+
+    Half is what a model without memory reaches: its jobs may be typical, and so near to all real jobs alike. Equal
+    distances count half; both sides have the same number of jobs.
+    """
+    rows = min(len(ours), len(fresh))
+    fitted, other = nearest(synth, _part(ours, rows, rng)), nearest(synth, _part(fresh, rows, rng))
+    share = float(((fitted < other) + 0.5 * (fitted == other)).mean())
+    low, high = wilson(share * len(synth), len(synth))
+    return {"nearer_fitted": share, "nearer_low": low, "nearer_high": high}
 
 
 class Membership(_Privacy):
@@ -191,14 +208,14 @@ class UserLinkage(_Privacy):
         if not (real.has("user") and synth.has("user")):
             return {self.keys[0]: absent("needs users in both traces")}
         linked, users = _linked(real, synth)
-        level, _ = _linked(real, holdout) if holdout.has("user") else (float("nan"), 0)
+        level, fresh = _linked(real, holdout) if holdout.has("user") else (float("nan"), 0)
         if not users:
             return {self.keys[0]: absent(f"no user has {_ACTIVE} jobs in both traces under the same name", real=level)}
         return {
             self.keys[0]: Score(
                 linked,
                 real=level,
-                detail={"chance": 1 / users},
+                detail={"chance": 1 / users, **share_intervals(linked, users, level, fresh)},
                 note=f"{users} users with {_ACTIVE} jobs or more; real = the hold-out's share",
             )
         }

@@ -29,6 +29,21 @@ def interval(values: Floats, seed: int = 0) -> tuple[float, float]:
     return float(low), float(high)
 
 
+def wilson(hits: float, trials: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share of ``hits`` in ``trials`` (Wilson 1927); NaN without trials.
+
+    >>> [round(end, 3) for end in wilson(2, 166)]
+    [0.003, 0.043]
+    """
+    if trials < 1:
+        return float("nan"), float("nan")
+    z = 1.959963984540054
+    share, weight = hits / trials, 1 + z**2 / trials
+    middle = (share + z**2 / (2 * trials)) / weight
+    half = z / weight * float(np.sqrt(share * (1 - share) / trials + (z / (2 * trials)) ** 2))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
 def intervals(values: Floats, seed: int = 0) -> tuple[Floats, Floats]:
     """Return the 95 % bootstrap intervals of the means of ``values``, (rows, windows): lows and highs, (rows,) each.
 

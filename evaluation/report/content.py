@@ -6,6 +6,7 @@ import hashlib
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from evaluation.score import Scores
+from evaluation.share import Answer, decide
 from tracekit.errors import TracekitError
 from tracekit.trace import Trace
 
@@ -89,6 +91,11 @@ class Content:
         for verdict in self.verdicts:
             if verdict.get("verdict") not in VERDICTS:
                 raise TracekitError(f"verdict '{verdict.get('verdict')}' is none of {', '.join(VERDICTS)}")
+
+    @cached_property
+    def sharing(self) -> Mapping[str, Answer]:
+        """Return for each synthetic trace whether it may be shared: the same decision as ``tracekit share`` makes."""
+        return {one.name: decide(self.real, self.synthetic[one.name], one.scores) for one in self.scores.synthetic}
 
     @property
     def heading(self) -> str:

@@ -15,6 +15,7 @@ from evaluation.report.experiment import experiment
 from evaluation.report.gallery import Gallery, grid, models, privacy_figure
 from evaluation.report.markup import Html, details, inline, joined, paragraph, tag
 from evaluation.report.overview import overview
+from evaluation.report.sharing import sharing_table
 from evaluation.report.tables import cost_table, definitions, privacy_table, provenance, score_tables
 from tracekit.errors import OutputError
 from tracekit.files import check_writable, is_stream, write_text
@@ -33,7 +34,9 @@ def write(content: Content, path: str | Path, *, force: bool = False, progress: 
     """Write the page to ``path`` and the scores as JSON beside it, each whole or not at all."""
     path, beside = targets(path, force=force)
     text = page(content, progress)
-    write_text(beside, json.dumps(content.scores.to_dict(), indent=2, ensure_ascii=False) + "\n", force=force)
+    sharing = [{"name": name, **answer.to_dict()} for name, answer in content.sharing.items()]
+    told = content.scores.to_dict() | {"sharing": sharing}
+    write_text(beside, json.dumps(told, indent=2, ensure_ascii=False) + "\n", force=force)
     write_text(path, text, force=force)
 
 
@@ -94,7 +97,7 @@ def page(content: Content, progress: Progress | None = None) -> str:
 
 def _privacy(content: Content, scene: Scene, gallery: Gallery) -> Html:
     made = privacy_table(content.scores)
-    parts = [privacy_figure(content, scene, gallery)]
+    parts = [sharing_table(content), privacy_figure(content, scene, gallery)]
     if made is not None:
         parts.append(made)
     parts.append(paragraph(["Passing these attacks is not a guarantee: they are the simplest ones."], class_="quiet"))

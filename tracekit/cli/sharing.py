@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tracekit.cli.app import Force, Json, Seed, app, console, print_json, say
 from tracekit.cli.traces import From, In, MachineFile, Out, Procs, TimeZone, To, load, prepare, save
 from tracekit.errors import UsageError
+
+if TYPE_CHECKING:
+    from evaluation.share import Answer
 
 KEY_VARIABLE = "TRACEKIT_KEY"
 
@@ -109,9 +112,11 @@ def share(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Answer whether a synthetic trace may be published: yes, no, or not without changes; with the reasons.
+    """Answer whether a synthetic trace may be published: exit code 0 for yes, 1 for no; with the reasons.
 
-    Example: `tracekit share KTH-SP2.swf.gz made.swf --holdout other-weeks.swf`
+    Known attacks are tried on it, each beside a control: the same attack on real jobs that the model has not seen.
+
+    Example: `tracekit share KTH-SP2.swf.gz synthetic.swf --holdout other-weeks.swf`
     """
     from evaluation.share import share as judge
 
@@ -121,12 +126,22 @@ def share(
     answer = judge(ours, theirs, aside, seed=seed, quick=quick)
     if json:
         print_json({"real": real, "synthetic": synth, "holdout": holdout, **answer.to_dict()})
-        return
+    else:
+        _print(answer, synth)
+    if answer.verdict == "no":
+        raise typer.Exit(1)
+
+
+def _print(answer: Answer, synth: str) -> None:
+    """Print the answer, what was looked at (worst first), and what to do."""
     out = console()
-    out.print(f"May {synth} be published?  {answer.answer.upper()}", style="bold")
+    shown = answer.answer.upper() if answer.answer != "not without changes" else "NO, not without changes"
+    out.print(f"May {synth} be published?  {shown}", style="bold")
     words = {"no": "NO", "change": "change", "unknown": "open", "ok": "ok"}
     for reason in answer.reasons:
         out.print(f"  [{words[reason.verdict]}] {reason.text}", soft_wrap=False)
-        if reason.mend:
-            out.print(f"      what to do: {reason.mend}", soft_wrap=False)
+    if answer.advice:
+        out.print("What to do:", style="bold")
+    for line in answer.advice:
+        out.print(f"  - {line}", soft_wrap=False)
     out.print(answer.caveat, soft_wrap=False)
