@@ -16,7 +16,7 @@ import numpy as np
 from evaluation.base import Score
 
 Target = Literal["user", "job"]
-NEARER = 0.53  # share of synthetic jobs nearer to a fitted than to a hold-out job that is above chance
+NEARER = 0.1  # share of jobs nearer to a fitted than to a hold-out job, above that of fresh real jobs
 UNCONTROLLED = 0.05  # share of linked users that is an alarm where there is no control
 
 OTHER_MODEL = (
@@ -69,7 +69,9 @@ def _surplus(score: Score) -> float:
 
 
 def _certain(score: Score) -> float:
-    return score.low if np.isfinite(score.low) else score.value
+    """Return the lower end of the AUC's interval, less what fresh real jobs reach above guessing."""
+    value = score.low if np.isfinite(score.low) else score.value
+    return value - max(score.real - 0.5, 0.0) if np.isfinite(score.real) else value
 
 
 def _nearness(score: Score) -> float:
@@ -77,7 +79,9 @@ def _nearness(score: Score) -> float:
 
     Jobs of a model that generates only common jobs are near to all real jobs alike, which gives no job away.
     """
-    return -score.value if score.detail.get("nearer_low", 1.0) > NEARER else -np.inf
+    usual = score.detail.get("nearer_control", 0.5)
+    surplus = score.detail.get("nearer_low", 1.0) - (max(usual, 0.5) if np.isfinite(usual) else 0.5)
+    return -score.value if surplus > NEARER else -np.inf
 
 
 def _recognised(score: Score) -> float:
@@ -129,7 +133,8 @@ ATTACKS: dict[str, Spec] = {
         "job",
         0.53,
         _certain,
-        "real jobs that the model was fitted on can be told from others with AUC {value:.3f} (0.5 is guessing)",
+        "real jobs that the model was fitted on can be told from others with AUC {value:.3f} (0.5 is guessing; "
+        "by fresh real jobs: {real:.3f})",
     ),
     "privacy.in_step": Spec(
         "job",
@@ -175,12 +180,12 @@ class Attack:
         known = bool(np.isfinite(score.value))
         alarm = known and spec.excess(score) > spec.limit
         detail = score.detail
-        level = 0.5 if key.endswith("auc") else score.real
-        unknown = level if key.endswith("auc") else np.nan
-        ends = (detail.get("control_low", unknown), detail.get("control_high", unknown))
+        ends = (detail.get("control_low", np.nan), detail.get("control_high", np.nan))
         text = spec.text.format(value=score.value, real=normal(score)) if known else f"not computed: {score.note}"
         low, high = detail.get("low", score.low), detail.get("high", score.high)
-        return cls(key, spec.target, score.value, low, high, level, *ends, alarm, text, spec.advice if alarm else "")
+        return cls(
+            key, spec.target, score.value, low, high, score.real, *ends, alarm, text, spec.advice if alarm else ""
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""

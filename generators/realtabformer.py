@@ -17,7 +17,7 @@ import logging
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,7 +29,7 @@ from scipy.special import ndtr, ndtri
 from generators.base import ModelInfo
 from generators.learned import Budget, TableModel, require
 from generators.parts import Slot, Table
-from generators.progress import Stop
+from generators.progress import Progress, Stop
 from generators.quantile import codes_to_normal, normal_to_codes
 from generators.seeding import seeded, torch_seed
 
@@ -157,20 +157,20 @@ def _library(progress: Any, stop: Stop) -> Any:
         import datasets
         from realtabformer import REaLTabFormer, rtf_sampler
         from realtabformer.rtf_trainer import SaveEpochEndCallback
-        from tqdm import tqdm
         from transformers import TrainerCallback
         from transformers.trainer_callback import PrinterCallback
 
     datasets.disable_progress_bars()
-    rtf_sampler.tqdm = partial(tqdm, disable=True)
+    rtf_sampler.tqdm = partial(_Sampled, progress)
 
     class Watcher(TrainerCallback):  # type: ignore[misc]
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-            control.should_training_stop = control.should_training_stop or stop.asked
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+            progress(0, int(state.max_steps), "training steps")
             return control
 
-        def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-            progress(round(state.epoch), int(args.num_train_epochs), "epochs")
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+            progress(int(state.global_step), int(state.max_steps), "training steps")
+            control.should_training_stop = control.should_training_stop or stop.asked
             return control
 
     class Model(REaLTabFormer):  # type: ignore[misc]
@@ -182,6 +182,28 @@ def _library(progress: Any, stop: Stop) -> Any:
             return trainer
 
     return Model
+
+
+class _Sampled:
+    """Takes the place of the library's bar for sampled rows, and reports them as progress."""
+
+    def __init__(self, progress: Progress, items: Iterable[Any] = (), total: int = 0) -> None:
+        self._progress, self._items, self._total, self._done = progress, items, total, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
+
+    def __enter__(self) -> _Sampled:
+        self._progress(0, self._total, "rows sampled")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def update(self, count: int) -> None:
+        """Count rows as the library reports them: at times more than were asked for."""
+        self._done += int(count)
+        self._progress(min(self._done, self._total), self._total, "rows sampled")
 
 
 @contextlib.contextmanager

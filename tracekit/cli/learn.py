@@ -154,6 +154,8 @@ def train(
         f"validation windows; best heuristic there: {metrics['best_heuristic']} {metrics['best_heuristic_score']:,.4g}"
     )
     say(f"{metrics['steps']:,} decisions in {metrics['iterations']} iterations; best after {metrics['best_iteration']}")
+    if metrics["note"]:
+        console().print(metrics["note"])
 
 
 def _task(kind: Any, **given: Any) -> Any:
@@ -219,25 +221,22 @@ class _Progress:
         import sys
         import time
 
+        from generators.progress import TimeLeft
+
         self._clock, self._out = time.monotonic, sys.stderr
         self._live = sys.stderr.isatty()
-        self._began = self._said = self._clock()
-        self._first: int | None = None
+        self._said, self._left = self._clock(), TimeLeft()
 
     def __call__(self, status: Status) -> None:
         """Report, unless the last report is too fresh."""
         now, last = self._clock(), status.steps >= status.total
-        if self._first is None:
-            self._first = status.steps
+        left = self._left(status.steps, status.total, now)
         if not last and now - self._said < (1.0 if self._live else 10.0):
             return
         self._said = now
-        pace = (status.steps - self._first) / max(now - self._began, 1e-9)
-        left = int((status.total - status.steps) / pace) if pace > 0 else 0
         text = (
             f"train: {min(status.steps, status.total):,} of {status.total:,} decisions, score {status.score:,.4g} "
-            f"(best {status.best:,.4g}; {status.heuristic} {status.heuristic_score:,.4g}), "
-            f"{max(left, 0) // 60}:{max(left, 0) % 60:02d} left"
+            f"(best {status.best:,.4g}; {status.heuristic} {status.heuristic_score:,.4g}){left}"
         )
         end = "\n" if last or not self._live else ""
         self._out.write(f"\r{text:<110}{end}" if self._live else text + end)

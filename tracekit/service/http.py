@@ -168,7 +168,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/health":
-            self._send(200, {"status": "ok"})
+            ready = getattr(self.server.decider, "ready", True)
+            self._send(200 if ready else 503, {"status": "ok" if ready else "starting"})
         elif self.path == "/v1/agent":
             self._guarded(self.server.decider.about)
         else:

@@ -120,6 +120,7 @@ class _Training:
         self.batch = episodes.task.batch(episodes, lanes=min(config.windows, 256), threads=config.threads or None)
         self.iteration = self.steps = self.waited = 0
         self.best_iteration, self.best_score = 0, np.inf
+        self.start_score = np.nan  # on the validation windows, before the first iteration
         self.best: NDArray[np.float32] | None = None
         self.average: NDArray[np.float32] | None = None  # running mean of the actor's weights
 
@@ -193,6 +194,7 @@ class _Training:
             raise UsageError(f"--init {self.init}: write imitate:NAME, imitate:best, search or agent:DIR")
         self._remember()
         self._validate()
+        self.start_score = self.score
         self._write({"iteration": 0, "steps": 0, **told, **self._validated()})
 
     def _imitate(self, name: str | None) -> dict[str, float]:
@@ -310,6 +312,7 @@ class _Training:
             "score": self.score,
             "best_score": self.best_score,
             "best_iteration": self.best_iteration,
+            "start_score": self.start_score,
             "numbers": numbers,
             "identity": self._identity(),
         }
@@ -328,8 +331,22 @@ class _Training:
         self.ppo.restore(arrays, facts["numbers"])
         for name in ("iteration", "steps", "waited", "score", "best_score", "best_iteration"):
             setattr(self, name, facts[name])
+        unknown = self.best_score if self.best_iteration == 0 else np.nan  # checkpoints of older versions
+        self.start_score = facts.get("start_score", unknown)
         checkpoint.cut_log(self.out, self.iteration)
         return True
+
+    def _not_improved(self) -> str:
+        """Return one sentence if no iteration was better than the start on the validation windows; else nothing."""
+        if self.best_iteration > 0 or self.iteration == 0:
+            return ""
+        kind, _, name = (self.init or "").partition(":")
+        start = {"imitate": f"imitation of {name}", "search": "searched weights", "agent": f"agent {name}"}
+        return (
+            f"Training did not improve on its starting policy ({start.get(kind, 'random weights')}): validation "
+            f"{self.episodes.task.objective} {self.start_score:,.4g} before, {self.score:,.4g} after; the starting "
+            "weights are kept."
+        )
 
     def _finish(self) -> Agent:
         facts = {
@@ -348,6 +365,8 @@ class _Training:
                 "iterations": self.iteration,
                 "best_iteration": self.best_iteration,
                 "steps": self.steps,
+                "start_score": self.start_score if np.isfinite(self.start_score) else None,
+                "note": self._not_improved(),
             },
             "versions": versions(),
         }
