@@ -86,12 +86,20 @@ def merge(
 @app.command()
 def split(
     file: In,
-    out: Folder,
+    outputs: Annotated[
+        list[str] | None, typer.Argument(metavar="[OUT_A OUT_B]", help="The two files of --alternate-weeks.")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Folder for the files; made if it does not exist.")
+    ] = None,
     by: Annotated[
         str | None,
         typer.Option("--by", help="week, month, user, queue, partition, group, project, app, or a number of parts."),
     ] = None,
     at: Annotated[list[str] | None, typer.Option("--at", help="Cut at this date or second; may be repeated.")] = None,
+    alternate: Annotated[
+        bool, typer.Option("--alternate-weeks", help="Every other week to OUT_A, the weeks between to OUT_B.")
+    ] = False,
     to: To = None,
     from_: From = None,
     procs: Procs = None,
@@ -102,12 +110,22 @@ def split(
     """Cut a trace into files: by week or month, by user or queue, into equal parts, or at given moments.
 
     Every job is in exactly one file. Files are called NAME_PART with the input's ending, unless --to names a format.
+    --alternate-weeks writes two files: one to fit a model on, and one to hold out, for `tracekit share`.
 
     Example: `tracekit split sample.swf -o weeks --by week`
     """
     from tracekit.transform.splitting import file_names, split_at
     from tracekit.transform.splitting import split as cut
 
+    if alternate:
+        if by is not None or at or out is not None or len(outputs or ()) != 2:
+            raise UsageError(
+                "--alternate-weeks takes two files and nothing else: split FILE OUT_A OUT_B --alternate-weeks"
+            )
+        _alternate(file, outputs or [], to, load(file, format=from_, procs=procs, machine=machine)[0], force, json)
+        return
+    if out is None or outputs:
+        raise UsageError("name the folder for the files with -o DIR (two files only with --alternate-weeks)")
     if (by is None) == (at is None):
         raise UsageError("say how to split, one way only: --by week|month|user|queue|partition|N, or --at DATE")
     trace, found = load(file, format=from_, procs=procs, machine=machine)
@@ -125,6 +143,21 @@ def split(
         print_json({"trace": file, "parts": rows})
     else:
         say(f"{len(written):,} files, {len(trace):,} jobs, in {out}")
+
+
+def _alternate(file: str, outputs: list[str], to: str | None, trace: Trace, force: bool, json: bool) -> None:
+    """Write every other week to the first file and the weeks between to the second."""
+    from tracekit.transform.splitting import alternate_weeks
+
+    formats = [prepare(file, target, format=to, force=force) for target in outputs]
+    parts = alternate_weeks(trace)
+    for part, target, chosen in zip(parts, outputs, formats, strict=True):
+        save(part, target, format=chosen, force=force)
+    if json:
+        rows = [{"part": n, "jobs": len(t), "file": f} for n, t, f in zip("AB", parts, outputs, strict=True)]
+        print_json({"trace": file, "parts": rows})
+    else:
+        say(f"{len(parts[0]):,} jobs in {outputs[0]}, {len(parts[1]):,} in {outputs[1]}")
 
 
 @app.command()

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tracekit.anonymize import synthetic_mark
 from tracekit.errors import TracekitError, UsageError
 from tracekit.machine import UNITS, Machine
 from tracekit.schema import BY_NAME
@@ -74,7 +75,8 @@ def merge(
         machine = machine.replace(timezone=None)
         remarks.append("the machines' clocks are in different time zones, so the merged one has none")
     step = f"merged {', '.join(names)}: machines {'same' if same else 'added'}, aligned by {how}"
-    trace = Trace(jobs.iloc[order].reset_index(drop=True), machine, (step, *remarks))
+    marks = dict.fromkeys(mark for one in traces if (mark := synthetic_mark(one)))
+    trace = Trace(jobs.iloc[order].reset_index(drop=True), machine, (*marks, step, *remarks))
     return Merged(trace, "same" if same else "add", "apart" if apart else "join", how, renumbered, tuple(remarks))
 
 

@@ -96,3 +96,20 @@ def file_names(names: Sequence[str]) -> list[str]:
         taken[safe.lower()] = taken.get(safe.lower(), 0) + 1
         found.append(safe if taken[safe.lower()] == 1 else f"{safe}-{taken[safe.lower()]}")
     return found
+
+
+def alternate_weeks(trace: Trace) -> tuple[Trace, Trace]:
+    """Return every other week, counted from the first submit, and the weeks between; both must hold jobs.
+
+    Weeks without jobs are not counted. Jobs without a submit time go with the first part.
+    """
+    submit = trace.column("submit_time")
+    known = np.isfinite(submit)
+    week = np.zeros(len(trace), dtype=np.int64)
+    if known.any():
+        found = ((submit[known] - submit[known].min()) // (7 * 86_400)).astype(np.int64)
+        week[known] = np.unique(found, return_inverse=True)[1]
+    odd = week % 2 == 1
+    if not odd.any():
+        raise TracekitError("all jobs were submitted within one week: there are no alternate weeks to split")
+    return trace.take(~odd), trace.take(odd)
