@@ -15,7 +15,7 @@ from tracekit.sim.agents import checkpoint
 from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.config import Config
 from tracekit.sim.agents.evaluate import HEURISTICS, best_of
-from tracekit.sim.agents.provenance import fingerprint, versions
+from tracekit.sim.agents.provenance import fingerprint, not_improved, versions
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.agents.splits import Split, longest, split, windows_from
 from tracekit.sim.tasks.base import Task, find_task
@@ -331,24 +331,12 @@ class _Training:
         self.ppo.restore(arrays, facts["numbers"])
         for name in ("iteration", "steps", "waited", "score", "best_score", "best_iteration"):
             setattr(self, name, facts[name])
-        unknown = self.best_score if self.best_iteration == 0 else np.nan  # checkpoints of older versions
-        self.start_score = facts.get("start_score", unknown)
+        self.start_score = facts.get("start_score", np.nan if self.best_iteration else self.best_score)
         checkpoint.cut_log(self.out, self.iteration)
         return True
 
-    def _not_improved(self) -> str:
-        """Return one sentence if no iteration was better than the start on the validation windows; else nothing."""
-        if self.best_iteration > 0 or self.iteration == 0:
-            return ""
-        kind, _, name = (self.init or "").partition(":")
-        start = {"imitate": f"imitation of {name}", "search": "searched weights", "agent": f"agent {name}"}
-        return (
-            f"Training did not improve on its starting policy ({start.get(kind, 'random weights')}): validation "
-            f"{self.episodes.task.objective} {self.start_score:,.4g} before, {self.score:,.4g} after; the starting "
-            "weights are kept."
-        )
-
     def _finish(self) -> Agent:
+        told = (self.init, self.episodes.task.objective, self.start_score, self.score)
         facts = {
             "config": {name: v for name, v in self.config.to_dict().items() if name != "threads"},
             "seed": self.seed,
@@ -366,7 +354,7 @@ class _Training:
                 "best_iteration": self.best_iteration,
                 "steps": self.steps,
                 "start_score": self.start_score if np.isfinite(self.start_score) else None,
-                "note": self._not_improved(),
+                "note": not_improved(*told) if self.iteration > self.best_iteration == 0 else "",
             },
             "versions": versions(),
         }
