@@ -119,8 +119,7 @@ class _Training:
         self.source = {"jobs": len(episodes), "jobs_sha256": fingerprint(episodes.table), **course.source}
         self.batch = episodes.task.batch(episodes, lanes=min(config.windows, 256), threads=config.threads or None)
         self.iteration = self.steps = self.waited = 0
-        self.best_iteration, self.best_score = 0, np.inf
-        self.start_score = np.nan  # on the validation windows, before the first iteration
+        self.best_iteration, self.best_score, self.start_score = 0, np.inf, np.nan
         self.best: NDArray[np.float32] | None = None
         self.average: NDArray[np.float32] | None = None  # running mean of the actor's weights
 
@@ -193,8 +192,7 @@ class _Training:
         elif self.init:
             raise UsageError(f"--init {self.init}: write imitate:NAME, imitate:best, search or agent:DIR")
         self._remember()
-        self._validate()
-        self.start_score = self.score
+        self.start_score = self._validate()
         self._write({"iteration": 0, "steps": 0, **told, **self._validated()})
 
     def _imitate(self, name: str | None) -> dict[str, float]:
@@ -256,7 +254,7 @@ class _Training:
         flat, share = self.ppo.model.flat(), np.float32(self.config.average)
         self.average = flat if self.average is None else share * self.average + (1 - share) * flat
 
-    def _validate(self) -> None:
+    def _validate(self) -> float:
         """Play the validation windows greedily; remember the weights if they are the best so far."""
         assert self.average is not None
         played = play(self.batch, self.validation, self.ppo.model.play_by(self.average), keep=False)
@@ -265,6 +263,7 @@ class _Training:
         if self.score < self.best_score:
             self.best_score, self.best_iteration, self.waited = self.score, self.iteration, 0
             self.best = self.average
+        return self.score
 
     def _validated(self) -> dict[str, float]:
         return {
@@ -286,8 +285,6 @@ class _Training:
             self.heuristic,
             self.heuristic_score,
         )
-
-    # ---- on disk -----------------------------------------------------------------------------------------------------
 
     def _identity(self) -> dict[str, Any]:
         """Return what must not change between the parts of one training."""
