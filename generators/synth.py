@@ -22,6 +22,7 @@ from generators.sessions.whatif import WhatIf
 from tracekit import stats
 from tracekit.environment import memory
 from tracekit.errors import FormatError, OutputError, TracekitError, UsageError
+from tracekit.folders import writing_folder
 from tracekit.trace import Trace, check_trace
 
 DEFAULT_MODEL = "sessions"
@@ -60,6 +61,10 @@ class Fitted:
     def save(self, folder: str | Path, *, force: bool = False) -> None:
         """Write the model's own files and provenance.json into a folder."""
         folder = check_folder(folder, force=force)
+        with writing_folder(folder, ours=_SAVED, force=force) as made:
+            self._write(made)
+
+    def _write(self, folder: Path) -> None:
         self.model.save(folder)
         plain = {
             "model": self.model.name,
@@ -69,6 +74,22 @@ class Fitted:
             "load": stats.none_if_nan(self.load),
         }
         (folder / "provenance.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+
+
+#: What the models save; everything else in a folder is the user's and stays.
+_SAVED = (
+    "config.json",
+    "provenance.json",
+    "encoding.json",
+    "calibration.json",
+    "network.json",
+    "trace.parquet",
+    "weights.safetensors",
+    "synthesizer.pkl",
+    "limits.npz",
+    "habits.npz",
+    "network/*",
+)
 
 
 def check_folder(folder: str | Path, *, force: bool = False) -> Path:

@@ -25,7 +25,7 @@ LEARNING = ("tracekit/sim/tasks/gym.py", "tracekit/sim/agents/", "generators/")
 LAYERS = (
     ("errors",),
     ("registry", "schema", "files", "catalog"),
-    ("machine", "download"),
+    ("machine", "download", "folders"),
     ("trace",),
     ("stats", "validation", "anonymize", "intervals"),
     ("recorded", "transform"),

@@ -35,17 +35,20 @@ from evaluation.experiment.learners import LEARNERS
 from evaluation.experiment.runner import Progress, Runner, Status
 from evaluation.experiment.source import digest_of
 from evaluation.experiment.steps import on_the_same_machine
-from evaluation.experiment.summary import write_summary
+from evaluation.experiment.summary import FIGURE, SUMMARY, write_summary
 from evaluation.experiment.tasks import Input, Result, Store, digest, file_digest
 from generators import MODELS
 from tracekit.errors import FormatError, OutputError, TracekitError, UnknownName, UsageError
 from tracekit.files import write_text
+from tracekit.folders import writing_folder, writing_together
 from tracekit.registry import imported
 from tracekit.sim.policies.builtin import find, module_of
 from tracekit.sim.switches import BACKFILLS
 from tracekit.trace import Trace
 
 ABOUT, TABLE, VERDICT, REPORT = "experiment.json", "results.parquet", "verdict.json", "report.html"
+#: What is made from the table and the verdict; removed before they are replaced.
+_DERIVED = (REPORT, "report.json", SUMMARY, FIGURE)
 _BUDGET = {"quick": 0.25, "normal": 1.0, "thorough": 6.0}
 FEWEST_JOBS = 50  # in every part
 
@@ -281,11 +284,13 @@ def run(
     check_folder(folder, force=force)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
-        study = prepare(plan, folder, real)
-        _check_same(study, folder, force=force)
+        with writing_folder(folder / "data", ours=["*.parquet"], force=True) as data:
+            study = prepare(plan, folder, real, data=data)
+            _start_over(study, folder, force=force)
         study.store.folder.mkdir(exist_ok=True)
         study.store.sweep()
-        write_text(folder / ABOUT, _text(about(study, where.engine, {}, command)), force=True)
+        if not (folder / ABOUT).is_file():
+            write_text(folder / ABOUT, _text(about(study, where.engine, {}, command)))
         place = where.open(study.store)
         try:
             results = Runner(study.store, place, plan.limits, progress).run(study.grid.tasks())
@@ -303,22 +308,26 @@ def check_folder(folder: Path, *, force: bool) -> None:
     if folder.is_file():
         raise OutputError(f"{folder}: is a file; an experiment is a folder")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / ABOUT).is_file() and not force:
-        left = {path.name for path in folder.iterdir()} - {"data", "tasks", ".lock"}
+        left = [path.name for path in folder.iterdir() if path.name[0] != "." and path.name not in ("data", "tasks")]
         if left:
             raise OutputError(f"{folder}: holds other files; choose another folder, or use --force")
 
 
-def _check_same(study: Study, folder: Path, *, force: bool) -> None:
-    """Refuse to replace the outcome of another experiment unasked."""
+def _start_over(study: Study, folder: Path, *, force: bool) -> None:
+    """Remove the outcome of another experiment before the first file of this one is written; refuse unless forced."""
     try:
         before = json.loads((folder / ABOUT).read_text(encoding="utf-8"))["identity"]
     except (OSError, ValueError, KeyError, TypeError):
+        before = None
+    if before == study.identity:
         return
-    if before != study.identity and not force:
+    if before is not None and not force:
         raise OutputError(
             f"{folder}: holds an experiment with another plan or other data; choose another folder, or use --force to "
             "replace its outcome (finished tasks that fit are used again)"
         )
+    for name in (*_DERIVED, VERDICT, TABLE, ABOUT):
+        (folder / name).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -344,11 +353,13 @@ def conclude(
     failures = failed_tasks(study.grid, results)
     found, differences = verdicts(tidy.table_of(rows), study.plan, study.makers, failures, study.name)
     frame = tidy.table_of([*rows, *differences])
-    with tempfile.TemporaryDirectory(prefix=".table-", dir=folder) as scratch:
-        frame.to_parquet(Path(scratch) / TABLE, index=False)
-        (Path(scratch) / TABLE).replace(folder / TABLE)
-    write_text(folder / VERDICT, _text(found), force=True)
-    write_text(folder / ABOUT, _text(about(study, engine, results, command)), force=True)
+    for name in _DERIVED:
+        (folder / name).unlink(missing_ok=True)
+    outcome = (folder / name for name in (ABOUT, TABLE, VERDICT))
+    with writing_together(*outcome, force=True) as (known, table, verdict):
+        frame.to_parquet(table, index=False)
+        write_text(verdict, _text(found))
+        write_text(known, _text(about(study, engine, results, command)))
     if report:
         write_summary(folder)
         write_report(folder)

@@ -10,7 +10,7 @@ from typing import Any
 
 from evaluation.experiment import results as tidy
 from evaluation.experiment.verdict import bracket, percent
-from tracekit.files import write_text
+from tracekit.files import write_text, writing
 
 SUMMARY, FIGURE = "summary.md", "verdicts.png"
 #: Scores that the table of models shows.
@@ -38,7 +38,8 @@ def _draw(verdict: Mapping[str, Any], path: Path) -> bool:
     except NothingToDraw:
         path.unlink(missing_ok=True)
         return False
-    drawing.figure.savefig(path, dpi=110, metadata={"Software": None}, bbox_inches="tight")
+    with writing(path, force=True) as out:
+        drawing.figure.savefig(out, format="png", dpi=110, metadata={"Software": None}, bbox_inches="tight")
     return True
 
 

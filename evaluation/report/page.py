@@ -19,6 +19,7 @@ from evaluation.report.sharing import sharing_table
 from evaluation.report.tables import cost_table, definitions, privacy_table, provenance, score_tables
 from tracekit.errors import OutputError
 from tracekit.files import check_writable, is_stream, write_text
+from tracekit.folders import writing_together
 
 #: Progress callback: (steps done, steps in all, current step).
 Progress = Callable[[int, int, str], None]
@@ -31,13 +32,13 @@ _FIGURES_A_MODEL = 15  # about: only the progress bar counts on it
 
 
 def write(content: Content, path: str | Path, *, force: bool = False, progress: Progress | None = None) -> None:
-    """Write the page to ``path`` and the scores as JSON beside it, each whole or not at all."""
-    path, beside = targets(path, force=force)
-    text = page(content, progress)
-    sharing = [{"name": name, **answer.to_dict()} for name, answer in content.sharing.items()]
-    told = content.scores.to_dict() | {"sharing": sharing}
-    write_text(beside, json.dumps(told, indent=2, ensure_ascii=False) + "\n", force=force)
-    write_text(path, text, force=force)
+    """Write the page to ``path`` and the scores as JSON beside it, whole and of one report."""
+    with writing_together(*targets(path, force=force), force=force) as (html, beside):
+        write_text(html, page(content, progress))
+        sharing = [{"name": name, **answer.to_dict()} for name, answer in content.sharing.items()]
+        found = content.scores.to_dict() | {"sharing": sharing}
+        write_text(beside, json.dumps(found, indent=2, ensure_ascii=False) + "
+")
 
 
 def targets(path: str | Path, *, force: bool = False) -> tuple[Path, Path]:

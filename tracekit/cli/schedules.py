@@ -20,7 +20,7 @@ from tracekit.cli.simulate import (
     outages_of,
     policies_of,
 )
-from tracekit.errors import OutputError, UsageError
+from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
     from tracekit.machine import Unit
@@ -59,6 +59,7 @@ def sweep(
     from tracekit import plots
     from tracekit.api import read
     from tracekit.files import write_text
+    from tracekit.folders import check_folder, writing_folder
     from tracekit.plots.loads import load_curves
     from tracekit.sim.analysis.compare import check_count
     from tracekit.sim.analysis.sweep import as_table, parse_loads
@@ -85,32 +86,26 @@ def sweep(
     if windows is None:
         check_count(shake)
     folder = Path(out)
-    places = {name: folder / name for name in ("sweep.csv", "sweep.json", "sweep.png")}
-    taken = [place for place in places.values() if place.exists()]
-    if taken and not force:
-        raise OutputError(f"{taken[0]}: exists already; use --force to replace it")
+    check_folder(folder, ("sweep.csv", "sweep.json", "sweep.png"), force=force)
     trace = read(file, from_, machine=machine)
     parts = random_windows(len(trace), windows, jobs or 5000, seed) if windows is not None else []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made: {error.strerror}") from None
     rows = run(trace, loads, pairs, switches, shakes=shake, windows=parts, threads=threads, tell=say)
     found = {"trace": file, "switches": switches.to_dict(), "loads": loads, "points": rows}
-    write_text(places["sweep.csv"], as_table(rows), force=force)
-    write_text(places["sweep.json"], json_text(found), force=force)
-    plots.save(load_curves(rows, len(trace)), places["sweep.png"], force=force)
+    with writing_folder(folder, ours=["sweep.*"], force=force) as made:
+        write_text(made / "sweep.csv", as_table(rows))
+        write_text(made / "sweep.json", json_text(found))
+        plots.save(load_curves(rows, len(trace)), made / "sweep.png")
     say(f"sweep.csv, sweep.json and sweep.png in {out}")
     if json:
         print_json(found)
         return
     titles = ["load", *(f"{p}+{b}" for p, b in pairs)]
-    made = table(*titles, title=f"{file}: mean bounded slowdown, ± half of the 95 % interval", right=titles)
+    shown = table(*titles, title=f"{file}: mean bounded slowdown, ± half of the 95 % interval", right=titles)
     for number, value in enumerate(loads):
         line = rows[number * len(pairs) : (number + 1) * len(pairs)]
         cells = [f"{row['mean_bsld']['mean']:,.2f} ± {_half(row['mean_bsld']):,.2f}" for row in line]
-        made.add_row(f"{value:g}", *cells)
-    console().print(made)
+        shown.add_row(f"{value:g}", *cells)
+    console().print(shown)
 
 
 def _half(interval: dict[str, float]) -> float:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tracekit.cli.app import Force, Json, Seed, app, console, print_json, say, search_here, table
-from tracekit.cli.compared import check_summary, print_comparison, write_summary
+from tracekit.cli.compared import SUMMARY, TABLES, check_summary, print_comparison, write_summary
 from tracekit.cli.shaken import print_shaken, shaken_rows
-from tracekit.errors import OutputError, UnknownName, UsageError
+from tracekit.errors import UnknownName, UsageError
+from tracekit.folders import check_folder, writing_folder
 
 if TYPE_CHECKING:
     from tracekit.machine import Unit
@@ -164,8 +165,8 @@ def simulate(
     if baseline is not None and not compared:
         raise UsageError("--baseline is for differences over windows: add --windows K, or --window more than once")
     place = None if out is None else Path(out)
-    if place is not None and place.is_file():
-        raise OutputError(f"{out}: is a file; --out needs a folder")
+    if place is not None:
+        check_folder(place)
 
     trace = _load(file, from_, machine)
     grid = Grid.of(trace, pairs, switches, parts if windows is None else windows, jobs, name=file)
@@ -178,9 +179,13 @@ def simulate(
     comparison = Comparison.of(grid, results, baseline=baseline) if compared else None
     notes = grid.training_notes() if comparison is None else comparison.notes
     if place is not None:
-        _write(grid, results, place, figures=figures)
+        with writing_folder(place, ours=[*grid.outputs(), *SUMMARY], force=force) as folder:
+            _write(grid, results, folder, figures=figures)
+            if comparison is not None:
+                write_summary(comparison, folder, file, figures=figures)
+        say(f"{len(results)} schedule{'s' * (len(results) > 1)} in {out}")
         if comparison is not None:
-            write_summary(comparison, place, file, figures=figures)
+            say(f"{' and '.join(TABLES)} in {out}")
     rows = grid.rows(results)
     shaken = None
     if shake is not None:
@@ -262,7 +267,6 @@ def _write(grid: Grid, results: list[SimResult], out: Path, *, figures: bool) ->
 
         plots.save(plots.gantt(result), place / "gantt.png", force=True)
         plots.save(plots.utilization(result), place / "utilization.png", force=True)
-    say(f"{len(written)} schedule{'s' * (len(written) > 1)} in {out}")
 
 
 def _print(file: str, first: SimResult, rows: list[dict[str, Any]], windows: int) -> None:

@@ -86,8 +86,8 @@ def _check_zone(name: str) -> None:
         raise UnknownName("time zone", name, available_timezones()) from None
 
 
-def save(trace: Trace, path: str, *, format: str | None = None, force: bool = False) -> None:
-    """Write a trace and say what its format cannot hold."""
+def save(trace: Trace, path: str, *, format: str | None = None, force: bool = False, named: str | None = None) -> None:
+    """Write a trace and print what its format cannot hold; ``named`` is the name to print if ``path`` is temporary."""
     from tracekit.api import write
 
     if not len(trace):
@@ -95,7 +95,7 @@ def save(trace: Trace, path: str, *, format: str | None = None, force: bool = Fa
     for phrase in write(trace, path, format, force=force):
         say(f"not kept in this format: {phrase}")
     if path != "-":
-        say(f"{path}: {len(trace):,} jobs")
+        say(f"{named or path}: {len(trace):,} jobs")
 
 
 def prepare(source: str, target: str, *, format: str | None = None, force: bool = False) -> str:
@@ -297,6 +297,7 @@ def clean(
     """
     from tracekit import cleaning
     from tracekit.files import check_writable, write_text
+    from tracekit.folders import writing_together
 
     if (rules is None) == (recipe is None):
         raise UsageError("give either --rules a,b or --recipe FILE; 'tracekit rules' lists the rules")
@@ -313,11 +314,15 @@ def clean(
         check_writable(beside, force=force)
     trace, _ = load(source, format=from_, procs=procs, machine=machine)
     cleaned, counts = cleaning.clean(trace, names)
-    save(cleaned, target, format=chosen, force=force)
+    if target == "-":
+        save(cleaned, target, format=chosen, force=force)
+    else:
+        with writing_together(target, beside, force=force) as (file, text):
+            save(cleaned, str(file), format=chosen, named=target)
+            write_text(text, cleaning.recipe_text(counts, source=Path(source).name))
     for name, changed in counts.items():
         say(f"  {name}: {changed:,} rows")
     if target != "-":
-        write_text(beside, cleaning.recipe_text(counts, source=Path(source).name), force=force)
         say(f"recipe: {beside}")
 
 

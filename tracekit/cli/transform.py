@@ -9,7 +9,7 @@ import typer
 
 from tracekit.cli.app import Force, Json, Seed, app, print_json, say
 from tracekit.cli.traces import From, In, MachineFile, Procs, To, _second, load, prepare, save
-from tracekit.errors import OutputError, UnknownName, UsageError
+from tracekit.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace
@@ -210,21 +210,17 @@ def _stem(path: str) -> str:
 
 
 def _write_all(out: Path, traces: dict[str, Trace], source: str, format: str, *, force: bool) -> list[Path]:
-    """Write every trace into the folder; refuse before the first one if any file is there already."""
+    """Write every trace into the folder, or none; refuse before the first one if any file is there already."""
     from tracekit.api import write
+    from tracekit.folders import check_folder, writing_folder
 
     ending = _ending(source, format)
-    places = [out / f"{name}{ending}" for name in traces]
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{out}: cannot be made: {error.strerror}") from None
-    taken = [place for place in places if place.exists()]
-    if taken and not force:
-        raise OutputError(f"{taken[0]}: exists already; use --force to replace it")
-    for place, trace in zip(places, traces.values(), strict=True):
-        write(trace, place, format, force=force)
-    return places
+    names = [f"{name}{ending}" for name in traces]
+    check_folder(out, names, force=force)
+    with writing_folder(out, force=force) as folder:
+        for name, trace in zip(names, traces.values(), strict=True):
+            write(trace, folder / name, format)
+    return [out / name for name in names]
 
 
 def _ending(source: str, format: str) -> str:
