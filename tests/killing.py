@@ -3,7 +3,8 @@
 Standard input is JSON: ``root`` (folder to work in), ``old`` and ``new`` (commands, lists of words, that write
 ``outputs``), ``outputs`` (names below the root), ``first`` and ``every`` (kill at that step and at each so many-th one
 after it), ``exchange`` (false: without the system call that exchanges names), ``imports`` (modules to import before the
-children are made), ``foreign`` (a file of the user in an output folder, which must stay). Standard output is JSON: how many kills, and what was found after each bad one.
+children are made), ``foreign`` (a file of the user in an output folder, which must stay). Standard output is JSON: how
+many kills, and what was found after each bad one.
 A step is anything that Python reports to its audit hooks about a file below the root: open, rename, remove, mkdir,
 link. The child kills itself with SIGKILL just before it, so the points are the same on every machine.
 """
@@ -38,7 +39,7 @@ def child(command: list[str], root: Path, kill_at: int | None) -> int:
                 if steps == kill_at:
                     os.kill(os.getpid(), signal.SIGKILL)
 
-        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+        sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
         sys.addaudithook(hook)
         from tracekit.cli import main
 

@@ -26,6 +26,10 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(help="File with the token that callers must send; or set TRACEKIT_TOKEN.")
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="Further host name that callers use; may be repeated."),
+    ] = None,
     stdio: Annotated[
         bool, typer.Option("--stdio", help="One JSON request per line on stdin, one answer on stdout.")
     ] = False,
@@ -59,7 +63,7 @@ def serve(
     began = time.monotonic()
     starting = Starting(decider, lambda: say(f"ready after {time.monotonic() - began:.1f} s"))
     try:
-        service = Service(starting, host, port, token=token)
+        service = Service(starting, host, port, token=token, allowed=allow_host or ())
     except OSError as error:
         raise TracekitError(f"cannot listen on {host} port {port}: {error.strerror or error}; try --port 0") from None
     say(f"{agent} answers at {service.url}/v1/decide; Ctrl-C ends it")
