@@ -32,6 +32,7 @@ from generators.parts import Slot, Table
 from generators.progress import Progress, Stop
 from generators.quantile import codes_to_normal, normal_to_codes
 from generators.seeding import seeded, torch_seed
+from tracekit.errors import TracekitError
 
 #: By budget: rows to learn in all, and the most epochs.
 EFFORT: dict[Budget, tuple[int, int]] = {"quick": (60_000, 12), "normal": (200_000, 25), "thorough": (1_500_000, 80)}
@@ -135,13 +136,38 @@ class RealTabFormer(TableModel):
 
     def _load_weights(self, folder: Path) -> None:
         require("torch", "transformers", "realtabformer")
-        with _quiet():
-            self._model = _library(self.progress, Stop()).load_from_dir(folder / "network")  # tensors only, no pickles
+        with _quiet(), _tensors_only():
+            self._model = _library(self.progress, Stop()).load_from_dir(folder / "network")
         assert self._encoding is not None  # set by load
         self._slots = self._encoding.slots
 
     _model: Any
     _slots: list[Slot]
+
+
+#: Since this release torch reads tensors only by default, and safely (CVE-2025-32434 in those before it).
+_SAFE_TORCH = (2, 6)
+
+
+@contextlib.contextmanager
+def _tensors_only() -> Iterator[None]:
+    """Have torch read tensors and nothing else from files, whatever the library asks for: a pickle can run code."""
+    import torch
+
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < _SAFE_TORCH:
+        raise TracekitError(
+            f"torch {torch.__version__} may run code from a file of weights; install torch>=2.6 to load this model"
+        )
+    plain = torch.load
+
+    def load(*args: Any, **options: Any) -> Any:
+        return plain(*args, **(options | {"weights_only": True}))
+
+    torch.load = load
+    try:
+        yield
+    finally:
+        torch.load = plain
 
 
 def _config() -> Any:

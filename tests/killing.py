@@ -2,8 +2,7 @@
 
 Standard input is JSON: ``root`` (folder to work in), ``old`` and ``new`` (commands, lists of words, that write
 ``outputs``), ``outputs`` (names below the root), ``first`` and ``every`` (kill at that step and at each so many-th one
-after it), ``exchange`` (false: without the system call that exchanges names), ``imports`` (modules to import before the
-children are made), ``foreign`` (a file of the user in an output folder, which must stay). Standard output is JSON: how
+after it), ``exchange`` (false: without the system call that exchanges names), ``foreign`` (a file of the user in an output folder, which must stay). Standard output is JSON: how
 many kills, and what was found after each bad one.
 A step is anything that Python reports to its audit hooks about a file below the root: open, rename, remove, mkdir,
 link. The child kills itself with SIGKILL just before it, so the points are the same on every machine.
@@ -18,6 +17,8 @@ import signal
 import sys
 from pathlib import Path
 from typing import Any
+
+from tracekit.cli import main as cli
 
 _FILE_EVENTS = ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.chmod", "ctypes.dlsym")
 
@@ -34,16 +35,13 @@ def child(command: list[str], root: Path, kill_at: int | None) -> int:
             if event not in _FILE_EVENTS:
                 return
             named = [os.fsencode(a) for a in arguments[:2] if isinstance(a, (str, bytes, os.PathLike))]
-            if event == "ctypes.dlsym" or any(below in name for name in named):
+            if (event == "ctypes.dlsym" and "renameat2" in arguments) or any(below in name for name in named):
                 steps += 1
                 if steps == kill_at:
                     os.kill(os.getpid(), signal.SIGKILL)
 
-        sys.stdout = sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115
         sys.addaudithook(hook)
-        from tracekit.cli import main
-
-        code = main(command)
+        code = cli(command)
         os.write(write, f"{code} {steps}".encode())
         os._exit(0)
     os.close(write)
@@ -85,6 +83,13 @@ def state(now: dict[str, bytes], old: dict[str, bytes], new: dict[str, bytes]) -
     return "mixed"
 
 
+def restore(root: Path, keep: Path) -> None:
+    """Put back what was there before the kill."""
+    shutil.rmtree(root)
+    shutil.copytree(keep, root, symlinks=True)
+    os.chdir(root)
+
+
 def main() -> None:
     """Do what the order on standard input asks for."""
     order = json.load(sys.stdin)
@@ -93,21 +98,21 @@ def main() -> None:
         import tracekit.folders
 
         tracekit.folders._exchanged = lambda one, other: False  # type: ignore[assignment]
-    for module in ("pandas", "pyarrow.parquet", "swf.swf", *order.get("imports", ())):
-        __import__(module)  # once, not in every child
+    out, sys.stdout = sys.stdout, Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stderr = sys.stdout
     os.chdir(root)
-    child(order["new"], root, None)
-    new = content(root, outputs)
-    for name in outputs:
-        shutil.rmtree(name) if Path(name).is_dir() else Path(name).unlink()
-    child(order["old"], root, None)
+    if cli(order["old"]) or not Path(order["outputs"][0]).exists():  # here, so that all is imported when children start
+        raise SystemExit(f"{order['old']}: failed")
+    if "foreign" in order:
+        (root / order["foreign"]).write_text("mine")
     old = content(root, outputs)
-    foreign = order.get("foreign")
-    if foreign:
-        (root / foreign).write_text("mine")
-        old, new = old | {foreign: b"mine"}, new | {foreign: b"mine"}
     keep = root.with_name(root.name + "-kept")
     shutil.copytree(root, keep, symlinks=True)
+    child(order["new"], root, None)
+    new = content(root, outputs)
+    if "foreign" in order and order["foreign"] not in new:
+        raise SystemExit("a file of the user is gone")
+    restore(root, keep)
     found: dict[str, int] = {}
     bad: list[dict[str, Any]] = []
     at, kills = order.get("first", 1), 0
@@ -127,11 +132,9 @@ def main() -> None:
             child(order["new"], root, None)  # the next run removes what a killed one left
             if leftovers(root):
                 bad.append({"step": at, "state": "leftovers", "files": leftovers(root)})
-        shutil.rmtree(root)
-        shutil.copytree(keep, root, symlinks=True)
-        os.chdir(root)
+        restore(root, keep)
         at += order.get("every", 1)
-    json.dump({"kills": kills, "found": found, "bad": bad}, sys.stdout)
+    json.dump({"kills": kills, "found": found, "bad": bad}, out)
 
 
 if __name__ == "__main__":

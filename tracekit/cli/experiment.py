@@ -35,7 +35,8 @@ def experiment(
     ] = None,
     engine: Annotated[str, typer.Option("--engine", help="local (processes) or ray.")] = "local",
     address: Annotated[
-        str | None, typer.Option("--address", help="Ray cluster to use (default: one of this machine).")
+        str | None,
+        typer.Option("--address", help="Ray cluster to use (default: RAY_ADDRESS, else one of this machine)."),
     ] = None,
     learner: Annotated[str | None, typer.Option("--learner", help="ppo, or pick-heuristic (seconds).")] = None,
     policy: Annotated[
