@@ -2,8 +2,9 @@
 
 Standard input is JSON: ``root`` (folder to work in), ``old`` and ``new`` (commands, lists of words, that write
 ``outputs``), ``outputs`` (names below the root), ``first`` and ``every`` (kill at that step and at each so many-th one
-after it), ``exchange`` (false: without the system call that exchanges names), ``foreign`` (a file of the user in an output folder, which must stay). Standard output is JSON: how
-many kills, and what was found after each bad one.
+after it), ``exchange`` (false: without the system call that exchanges names), ``foreign`` (a file of the user in an
+output folder, which must stay). Standard output is JSON: how many kills, and what was found after each bad one.
+
 A step is anything that Python reports to its audit hooks about a file below the root: open, rename, remove, mkdir,
 link. The child kills itself with SIGKILL just before it, so the points are the same on every machine.
 """
@@ -97,7 +98,7 @@ def main() -> None:
     if not order.get("exchange", True):
         import tracekit.folders
 
-        tracekit.folders._exchanged = lambda one, other: False  # type: ignore[assignment]
+        tracekit.folders._exchanged = lambda one, other: False
     out, sys.stdout = sys.stdout, Path(os.devnull).open("w")  # noqa: SIM115
     sys.stderr = sys.stdout
     os.chdir(root)

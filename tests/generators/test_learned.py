@@ -460,3 +460,26 @@ def test_a_missing_extra_is_named(real: Trace, monkeypatch: pytest.MonkeyPatch, 
     code, _, err = run("synth", tmp_path / "real.swf", "-o", tmp_path / "x.swf", "--model", "diffusion")
     assert code == 3
     assert "pip install 'tracekit[synth]'" in err
+
+
+def test_a_file_of_weights_is_never_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    from generators.realtabformer import _tensors_only
+
+    class Program:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (Path.touch, (tmp_path / "ran",))
+
+    torch.save({"weight": Program()}, tmp_path / "bad.pt")
+    torch.save({"weight": torch.ones(2)}, tmp_path / "good.pt")
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    plain = torch.load
+    with _tensors_only():
+        assert torch.load(tmp_path / "good.pt", weights_only=False)["weight"].sum() == 2
+        with pytest.raises(Exception, match=r"[Ww]eights"):
+            torch.load(tmp_path / "bad.pt", map_location="cpu")
+    assert torch.load is plain
+    assert not (tmp_path / "ran").exists()
+    monkeypatch.setattr(torch, "__version__", "2.5.1")
+    with pytest.raises(TracekitError, match=r"torch>=2\.6"), _tensors_only():
+        pass
