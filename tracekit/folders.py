@@ -63,7 +63,7 @@ def check_folder(path: str | Path, names: Sequence[str] = (), *, force: bool = F
         raise OutputError("the name of the output folder is empty; is a shell variable not set?")
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder}: is a file, not a folder")
+        raise OutputError(f"{folder}: is a file, not a folder; the output folder cannot be made")
     for name in names:
         if (folder / name).exists():
             check_writable(folder / name, force=force)
