@@ -16,6 +16,7 @@ import numpy as np
 from evaluation.base import FAMILIES, METRICS, NAN, Metric, Score, Setting, absent
 from evaluation.noise import Floor, Scoring, noise_floor, with_intervals
 from evaluation.view import View, prepare
+from tracekit import notebook
 from tracekit.errors import TracekitError, UnknownName, UsageError
 from tracekit.trace import Trace, check_trace
 
@@ -84,6 +85,24 @@ class Scores:
             if mine > theirs or (mine == theirs and mine > 0):
                 found.append(baseline.name)
         return found
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: each key that some trace has, with the real value and the noise floor."""
+        keys = [key for key in self.family if any(np.isfinite(one.scores[key].value) for one in self.synthetic)]
+        rows = [
+            [
+                self.family[key],
+                key,
+                self.synthetic[0].scores[key].real,
+                *(one.scores[key].value for one in self.synthetic),
+                self.noise_floor[key].value if key in self.noise_floor else None,
+            ]
+            for key in keys
+        ]
+        heads = ["family", "score", "real", *(one.name for one in self.synthetic), "noise floor"]
+        left_out = len(self.family) - len(keys)
+        notes = [f"{left_out} scores could not be computed: see the notes in to_dict()"] if left_out else []
+        return notebook.table(f"Scores of {self.real}, {self.real_jobs:,} jobs", heads, rows, notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as `tracekit score --json` prints them."""
