@@ -154,6 +154,7 @@ def fill_gaps(sim: Simulation, dynamics: Any) -> int:
             heap[count].key = jobs.estimate[job] if rule == EASY_SJF else 0.0 if rule == RLSCHEDULER else queue.value[i]
             heap[count].tie = heap[count].item = job
             count += 1
+    # Collected first and ordered afterwards: few of many waiting jobs qualify, so few are sorted.
     heapify(heap, count)
     while count > 0:
         job = pop(heap, count)
