@@ -18,7 +18,7 @@ CORE = {"trace", "machine", "schema", "errors", "registry", "files", "stats", "v
 DOORS = ("tracekit/__init__.py", "tracekit/__main__.py", "tracekit/api.py", "tracekit/demo.py", "tracekit/cli/")
 PICTURES = ("tracekit/plots/", "evaluation/figures/")
 #: The experiment looks models up by name, and the processes that do its tasks fit them.
-EXPERIMENTS = ("evaluation/experiment/study.py", "evaluation/experiment/steps.py")
+EXPERIMENTS = ("evaluation/experiment/study.py", "evaluation/experiment/stages.py")
 LEARNING = ("tracekit/sim/tasks/gym.py", "tracekit/sim/agents/", "generators/")
 #: The order inside tracekit, lowest first: a module imports its own layer and lower ones only. An entry stands for a
 #: module, or for a package and all that is in it; where two entries fit, the longer one counts.

@@ -349,7 +349,7 @@ def _work_far_away(
     import tempfile
 
     sys.path += [path for path in paths if path and path not in sys.path]  # models of one's own, where they are there
-    from evaluation.experiment.steps import perform
+    from evaluation.experiment.stages import perform
 
     with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
         inputs = {}

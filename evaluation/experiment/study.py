@@ -34,7 +34,7 @@ from evaluation.experiment.judging import verdicts
 from evaluation.experiment.learners import LEARNERS
 from evaluation.experiment.runner import Progress, Runner, Status
 from evaluation.experiment.source import digest_of
-from evaluation.experiment.steps import on_the_same_machine
+from evaluation.experiment.stages import on_the_same_machine
 from evaluation.experiment.summary import FIGURE, SUMMARY, write_summary
 from evaluation.experiment.tasks import Input, Result, Store, digest, file_digest
 from generators import MODELS

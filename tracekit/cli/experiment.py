@@ -113,10 +113,10 @@ def verdict(
 
     Example: `tracekit verdict sample.swf made.swf --learner pick-heuristic`
     """
-    from evaluation.experiment import short
+    from evaluation.experiment import single_trace
 
     with _Display() as display:
-        found = short.verdict(
+        found = single_trace.verdict(
             real,
             synth,
             learner=learner,
@@ -133,11 +133,11 @@ def verdict(
         return
     show(found)
     rows = table("fidelity", "synthetic", "real", "best is")
-    for key in short.SHOWN:
+    for key in single_trace.SHOWN:
         score = found["scores"].get(key)
         if score and score["value"] is not None:
             shown = [f"{score[name]:.3f}" if score[name] is not None else "" for name in ("value", "real")]
-            rows.add_row(key, *shown, short.SHOWN[key])
+            rows.add_row(key, *shown, single_trace.SHOWN[key])
     console().print(rows)
 
 
