@@ -86,7 +86,7 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Judging:
+class VerdictSettings:
     """How the verdict is reached."""
 
     metric: str = "mean_bsld"
@@ -140,7 +140,7 @@ class Plan:
     models: Models = Models()
     agents: Agents = Agents()
     windows: Windows = Windows()
-    verdict: Judging = Judging()
+    verdict: VerdictSettings = VerdictSettings()
     scarce: Scarce = Scarce()
     other: Source = Source()  # a different real trace to train on
     score: Scoring = Scoring()

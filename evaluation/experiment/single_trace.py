@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.experiment.build import ARMS
-from evaluation.experiment.grid import Agents, Judging, Models, Plan, Source, Windows
+from evaluation.experiment.grid import Agents, Models, Plan, Source, VerdictSettings, Windows
 from evaluation.experiment.runner import Progress
 from evaluation.experiment.study import read_source, run
 from tracekit.errors import UsageError
@@ -68,7 +68,7 @@ def verdict(
             ),
             agents=Agents(learner=learner, seeds=3, config=SMALL.get(learner, {})),
             windows=Windows(count=WINDOWS, jobs=length),
-            verdict=Judging(margin=margin),
+            verdict=VerdictSettings(margin=margin),
             seed=seed,
         )
         place = Path(folder) if folder else Path(scratch) / "run"

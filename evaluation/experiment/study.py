@@ -5,7 +5,7 @@
 3. Train agents, all with one configuration, on real jobs, on every sample, on the trivial baselines, on another real
    trace, on a scarce part of the real jobs with and without synthetic ones added (`steps.train`).
 4. Let all of them, and the heuristics, schedule the same held-out real windows (`steps.evaluate`).
-5. Say for every generator whether that makes a difference (`judging`, `verdict`).
+5. Say for every generator whether that makes a difference (`comparisons`, `verdict`).
 
 Steps 2 to 4 are `tasks`, listed by `build` and worked through by `runner` on one of the `engines`. A run that was
 interrupted resumes where it was when it is started again.
@@ -26,11 +26,11 @@ from typing import Any
 
 from evaluation.base import METRICS
 from evaluation.experiment import results as tidy
-from evaluation.experiment.build import ARMS, Code, Grid, Maker, build
+from evaluation.experiment.build import ARMS, Code, GeneratorSpec, Grid, build
+from evaluation.experiment.comparisons import verdicts
 from evaluation.experiment.engines import LOCAL, Where
 from evaluation.experiment.grid import Plan, Source
 from evaluation.experiment.heldout import check_load, schedulable, starts
-from evaluation.experiment.judging import verdicts
 from evaluation.experiment.learners import LEARNERS
 from evaluation.experiment.runner import Progress, Runner, Status
 from evaluation.experiment.source import digest_of
@@ -79,7 +79,7 @@ class Study:
     real: Trace
     name: str
     parts: Parts
-    makers: list[Maker]
+    specs: list[GeneratorSpec]
     windows: Mapping[str, Any]
     data: Mapping[str, Input]
     grid: Grid
@@ -140,7 +140,7 @@ def prepare(plan: Plan, folder: Path, real: Trace | None = None, *, data: Path |
     if real is None:
         real = read_source(plan.real)
     parts = divide(real, plan)
-    makers = _makers(plan, len(parts.train))
+    specs = _specs(plan, len(parts.train))
     learner = LEARNERS.get(plan.agents.learner)()
     learner.check(plan.agents.config)
     held = starts(len(schedulable(parts.test)), plan.windows.count, plan.windows.jobs)
@@ -161,13 +161,13 @@ def prepare(plan: Plan, folder: Path, real: Trace | None = None, *, data: Path |
         plan,
         written,
         {key: len(part) for key, part in parts.items()},
-        makers,
-        _code(plan, makers),
+        specs,
+        _code(plan, specs),
         windows,
         seconds_to_train=learner.seconds(plan.agents.config),
         real=name,
     )
-    return Study(plan, real, name, parts, makers, windows, written, grid, Store(folder))
+    return Study(plan, real, name, parts, specs, windows, written, grid, Store(folder))
 
 
 def _check(plan: Plan) -> None:
@@ -192,13 +192,13 @@ def _target(name: str) -> str:
     return name if ":" in name else MODELS.target(name)
 
 
-def _makers(plan: Plan, jobs: int) -> list[Maker]:
+def _specs(plan: Plan, jobs: int) -> list[GeneratorSpec]:
     """Look every model up; one whose extra is missing stays in, and fails by itself with that reason."""
     found = []
     for name in plan.model_names():
         baseline = name not in plan.models.names and name not in plan.models.traces
         if name in plan.models.traces:
-            found.append(Maker(name, facts={"family": "given", "summary": "made elsewhere"}))
+            found.append(GeneratorSpec(name, facts={"family": "given", "summary": "made elsewhere"}))
             continue
         try:
             info = getattr(imported(_target(name)), "info", None)
@@ -206,7 +206,7 @@ def _makers(plan: Plan, jobs: int) -> list[Maker]:
             info = None
         minutes = float(getattr(info, "minutes", 0.1))
         found.append(
-            Maker(
+            GeneratorSpec(
                 name,
                 _target(name),
                 baseline,
@@ -219,16 +219,12 @@ def _makers(plan: Plan, jobs: int) -> list[Maker]:
     return found
 
 
-def _code(plan: Plan, makers: list[Maker]) -> Code:
+def _code(plan: Plan, specs: list[GeneratorSpec]) -> Code:
     scoring = [METRICS.target(name).partition(":")[0] for name in METRICS]
     learner = LEARNERS.target(plan.agents.learner).partition(":")[0]
     learnt = plan.agents.config.get("policies", ())
     return Code(
-        fit={
-            maker.name: digest_of(maker.target.partition(":")[0], "generators.synth")
-            for maker in makers
-            if maker.target
-        },
+        fit={spec.name: digest_of(spec.target.partition(":")[0], "generators.synth") for spec in specs if spec.target},
         score=digest_of("evaluation.score", *scoring),
         train=digest_of(learner, "evaluation.experiment.heldout", *_modules(learnt)),
         heuristics=digest_of(learner, "evaluation.experiment.heldout", *_modules(plan.windows.heuristics)),
@@ -351,7 +347,7 @@ def conclude(
     folder = study.store.run
     rows = tidy.collected(study.grid, study.store, results)
     failures = failed_tasks(study.grid, results)
-    found, differences = verdicts(tidy.table_of(rows), study.plan, study.makers, failures, study.name)
+    found, differences = verdicts(tidy.table_of(rows), study.plan, study.specs, failures, study.name)
     frame = tidy.table_of([*rows, *differences])
     for name in _DERIVED:
         (folder / name).unlink(missing_ok=True)
@@ -427,7 +423,7 @@ def about(study: Study, engine: str, results: Mapping[str, Result], command: str
             for name, file in _beside(study.plan)
         ],
         "plan": study.plan.to_dict(),
-        "models": [{"name": m.name, "baseline": m.baseline, "copies": m.copies, **m.facts} for m in study.makers],
+        "models": [{"name": m.name, "baseline": m.baseline, "copies": m.copies, **m.facts} for m in study.specs],
         "windows": [
             {"window": k, "start": start, "jobs": study.windows["jobs"]}
             for k, start in enumerate(study.windows["starts"])
