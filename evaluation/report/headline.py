@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from evaluation.base import FAMILIES
 from evaluation.exposure import alarms, complete
 from evaluation.report.content import Content
-from evaluation.report.words import Bold, Words, best, measured, standings
+from evaluation.report.summary_text import Bold, Words, best, measured, standings
 from evaluation.score import Scored, Scores
 
 

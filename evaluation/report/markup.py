@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from evaluation.figures.base import Drawing
 from evaluation.figures.svg import svg
-from evaluation.report.words import Bold, Words
+from evaluation.report.summary_text import Bold, Words
 from tracekit.notebook import safe
 
 

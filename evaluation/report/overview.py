@@ -13,7 +13,7 @@ from evaluation.report.content import Content
 from evaluation.report.experiment import METRICS
 from evaluation.report.headline import headline
 from evaluation.report.markup import Cell, Html, inline, joined, paragraph, table, tag
-from evaluation.report.words import Standing, best, family_sentence, measured, standings
+from evaluation.report.summary_text import Standing, best, family_sentence, measured, standings
 from evaluation.score import Scored, Scores
 from evaluation.share import Answer
 from tracekit import stats

@@ -23,8 +23,8 @@ from evaluation.report.experiment import _in_order
 from evaluation.report.gallery import Gallery, slug
 from evaluation.report.headline import headline
 from evaluation.report.markup import Cell, Html, inline, table, tag
+from evaluation.report.summary_text import Bold, best, family_sentence, standings
 from evaluation.report.tables import definition, family_table, score_tables
-from evaluation.report.words import Bold, best, family_sentence, standings
 from evaluation.score import Scored, Scores
 from tracekit import Trace
 from tracekit.errors import TracekitError
