@@ -22,7 +22,7 @@ from tracekit.intervals import wilson
 
 NO_HOLDOUT = "needs --holdout: real jobs that the model was not fitted on"
 NEAR = 0.05  # quantile of the hold-out's distances below which a synthetic job counts as a near copy
-_MOST_TARGETS = 200_000
+_MAX_TARGETS = 200_000
 _ACTIVE = 20  # jobs that a user must have in each trace for a weekly pattern to mean anything
 
 
@@ -110,7 +110,7 @@ class DistanceToClosest(_Privacy):
     ) -> dict[str, Score]:
         """Compare the two distributions of distances."""
         ours, theirs, fresh = standardised(real, [real, synth, holdout], names)
-        ours = _part(ours, _MOST_TARGETS, rng)
+        ours = _part(ours, _MAX_TARGETS, rng)
         synthetic = nearest(_part(theirs, setting.neighbour_rows, rng), ours)
         stranger = nearest(_part(fresh, setting.neighbour_rows, rng), ours)
         statistic, word = (np.median, "medians") if np.median(stranger) > 0 else (np.mean, "means")
@@ -211,7 +211,7 @@ def _told_apart(
     rows = min(setting.neighbour_rows, len(members.week), len(others.week))
     if not rows or not len(shown):
         return float("nan"), float("nan"), float("nan"), rows
-    shown = _part(shown, _MOST_TARGETS, rng)
+    shown = _part(shown, _MAX_TARGETS, rng)
     groups = [group.part(rows, rng) for group in (members, others)]
     distances = [nearest(group.table, shown) for group in groups]
     blocks = [group.by_week() for group in groups]

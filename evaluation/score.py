@@ -21,7 +21,7 @@ from tracekit.errors import TracekitError, UnknownName, UsageError
 from tracekit.trace import Trace, check_trace
 
 PRESETS = ("poster",)
-FEWEST_JOBS = 10
+MIN_JOBS = 10
 
 #: Progress callback: (steps done, steps in all, current step).
 Progress = Callable[[int, int, str], None]
@@ -231,8 +231,8 @@ def score(
     quick = quick or preset is not None
     aside = {"hold-out": holdout} if holdout is not None else {}
     for trace, label in zip([real, *traces, *aside.values()], [*names, *aside], strict=True):
-        if np.isfinite(trace.column("submit_time")).sum() < FEWEST_JOBS:
-            raise TracekitError(f"{label}: a score needs at least {FEWEST_JOBS} jobs with a submit time")
+        if np.isfinite(trace.column("submit_time")).sum() < MIN_JOBS:
+            raise TracekitError(f"{label}: a score needs at least {MIN_JOBS} jobs with a submit time")
     made = _baselines(real, seed) if baselines else {}
     everyone = [*traces, *made.values(), *aside.values()]
     labels = [*names, *made, *aside]

@@ -39,7 +39,7 @@ EFFORT: dict[Budget, tuple[int, int]] = {"quick": (60_000, 12), "normal": (200_0
 LAYERS, HEADS, WIDTH, BATCH = 2, 4, 128, 64
 LEARNING_RATE = 1e-3
 #: Parts of the normal curve that a number is written in, and the most levels an ordered column is written in.
-BINS, MOST_LEVELS = 200, 400
+BINS, MAX_LEVELS = 200, 400
 GENERATE_AT_ONCE = 1_000
 
 
@@ -102,9 +102,9 @@ class RealTabFormer(TableModel):
                 whole = bool((values == np.floor(values)).all())
                 columns[slot.name] = values.astype(np.int64) if whole else values
                 continue
-            if slot.levels > MOST_LEVELS and slot.kind == "ordinal":
+            if slot.levels > MAX_LEVELS and slot.kind == "ordinal":
                 values = codes_to_normal(values.astype(np.int64), slot.shares, rng)
-            if slot.levels == 0 or slot.levels > MOST_LEVELS:
+            if slot.levels == 0 or slot.levels > MAX_LEVELS:
                 values = np.floor(ndtr(values) * BINS).clip(0, BINS - 1)
             columns[slot.name] = np.char.add("w", values.astype(np.int64).astype(str)).astype(object)
         return pd.DataFrame(columns)
@@ -121,9 +121,9 @@ class RealTabFormer(TableModel):
                 columns[slot.name] = pd.to_numeric(words[slot.name], errors="coerce").to_numpy(dtype=np.float64)
                 continue
             values = pd.to_numeric(words[slot.name].str[1:]).to_numpy(dtype=np.float64)
-            if slot.levels == 0 or slot.levels > MOST_LEVELS:
+            if slot.levels == 0 or slot.levels > MAX_LEVELS:
                 values = ndtri((values + rng.random(n_rows).clip(1e-3, 1 - 1e-3)) / BINS)
-            if slot.levels > MOST_LEVELS and slot.kind == "ordinal":
+            if slot.levels > MAX_LEVELS and slot.kind == "ordinal":
                 values = normal_to_codes(values, slot.shares).astype(np.float64)
             columns[slot.name] = values
         return pd.DataFrame(columns)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from generators import MODELS
 from generators.base import Generator
-from generators.learned import MOST_TRIES, TableModel
+from generators.learned import MAX_TRIES, TableModel
 from generators.progress import Progress
 from generators.retime import in_order, match_load, move_start, scale_machine
 from generators.sessions.model import Sessions
@@ -29,7 +29,7 @@ DEFAULT_MODEL = "sessions"
 #: Options of `make` beside the number of jobs and the seed.
 SHAPING = ("span", "load", "machine_procs", "start", "only", "users", "share", "more")
 #: Jobs that are made at a time; more belong into parts (`chunks`).
-MOST_JOBS = 50_000_000
+MAX_JOBS = 50_000_000
 #: What one of them takes at least while they are made.
 BYTES_A_JOB = 300
 #: The load that is reached differs from the one asked for by no more than this share.
@@ -207,7 +207,7 @@ def make(
 def _check_amount(n_jobs: int) -> None:
     """Refuse more jobs than memory can hold, which would otherwise end in a killed process."""
     room = memory()
-    most = min(MOST_JOBS, room[1] // BYTES_A_JOB) if room else MOST_JOBS
+    most = min(MAX_JOBS, room[1] // BYTES_A_JOB) if room else MAX_JOBS
     if n_jobs > most:
         raise UsageError(
             f"about {n_jobs:,} jobs were requested; at most {most:,} can be made at once: request fewer, or write a "
@@ -376,10 +376,10 @@ def _rejected(model: Generator, n_jobs: int, seed: int, only: Mapping[str, str])
         kept = int(keep.sum())
         if kept >= wanted:
             return made.take(np.flatnonzero(keep)[:wanted])
-        if tried >= MOST_TRIES * wanted and tried >= 100_000:
+        if tried >= MAX_TRIES * wanted and tried >= 100_000:
             said = " and ".join(f"{name}={value}" for name, value in only.items())
             raise TracekitError(
                 f"{model.name}: only {kept} of {tried:,} synthetic jobs have {said}; {wanted} are needed. "
                 "Ask for fewer jobs or a more common value, or fit the model to such jobs only"
             )
-        tried = int(min(max(1.3 * tried * wanted / max(kept, 1), 2 * tried), max(MOST_TRIES * wanted, 100_000)))
+        tried = int(min(max(1.3 * tried * wanted / max(kept, 1), 2 * tried), max(MAX_TRIES * wanted, 100_000)))

@@ -50,7 +50,7 @@ ABOUT, TABLE, VERDICT, REPORT = "experiment.json", "results.parquet", "verdict.j
 #: What is made from the table and the verdict; removed before they are replaced.
 _DERIVED = (REPORT, "report.json", SUMMARY, FIGURE)
 _BUDGET = {"quick": 0.25, "normal": 1.0, "thorough": 6.0}
-FEWEST_JOBS = 50  # in every part
+MIN_JOBS = 50  # in every part
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,9 @@ def divide(real: Trace, plan: Plan) -> Parts:
     other = read_source(plan.other) if plan.other.path else None
     parts = Parts(train, validation, test, scarce, other)
     for name, part in parts.items():
-        if len(schedulable(part)) < FEWEST_JOBS:
+        if len(schedulable(part)) < MIN_JOBS:
             raise TracekitError(
-                f"the {name} part has {len(schedulable(part))} jobs that can be scheduled; at least {FEWEST_JOBS} "
+                f"the {name} part has {len(schedulable(part))} jobs that can be scheduled; at least {MIN_JOBS} "
                 "are needed: use a longer trace or other shares"
             )
     return parts

@@ -15,7 +15,7 @@ from tracekit.files import write_text, writing
 SUMMARY, FIGURE = "summary.md", "verdicts.png"
 #: Scores that the table of models shows.
 _SHOWN = ("ks.mean", "correlation.mad_spearman", "c2st.auc", "c2st.window_auc", "acf1.interarrival", "user_repeat")
-_MOST_PREDICTORS = 8
+_MAX_PREDICTORS = 8
 
 
 def write_summary(folder: Path) -> None:
@@ -96,7 +96,7 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
                 f"[{p['low']:.2f}, {p['high']:.2f}]" if p["low"] is not None else "–",
                 str(p["n"]),
             ]
-            for p in verdict["predictors"][:_MOST_PREDICTORS]
+            for p in verdict["predictors"][:_MAX_PREDICTORS]
         ]
         yield from _table(("score", "ρ", "95 % interval", "generators"), rows)
     failures = list(dict.fromkeys(f"- {f['model'] or f['arm']}: {f['reason']}" for f in about["failures"]))

@@ -14,8 +14,8 @@ from tracekit.plots.style import GREY, PALETTE, NothingToDraw
 
 _BLUE, _ORANGE, _GREEN = PALETTE[:3]
 OUTCOMES = {"equivalent": _GREEN, "better": _BLUE, "worse": _ORANGE, "undecided": GREY, "failed": GREY}
-_MOST_ARMS = 12  # in one figure of curves
-_MOST_SCORES = 20  # of those to trust
+_MAX_ARMS = 12  # in one figure of curves
+_MAX_SCORES = 20  # of those to trust
 _BANDS = 4  # arms, above which bands would hide each other
 _FARTHEST = float(np.log(20))  # where the axis of differences ends: intervals of too few seeds reach anywhere
 #: Up to which logarithm of a ratio which differences are marked.
@@ -75,7 +75,7 @@ def learning_curves(table: pd.DataFrame, looks: Mapping[str, Mapping[str, Any]],
     """Draw what agents reach as they learn: mean over seeds, and, of few arms, the range of the seeds as a band."""
     import seaborn
 
-    arms = list(dict.fromkeys(table["arm"]))[:_MOST_ARMS]
+    arms = list(dict.fromkeys(table["arm"]))[:_MAX_ARMS]
     figure, (axis,) = blank(7.2, 3.8)
     band = {"errorbar": ("pi", 100), "err_kws": {"alpha": 0.12, "linewidth": 0}} if len(arms) <= _BANDS else {}
     for k, arm in enumerate(arms):
@@ -179,7 +179,7 @@ def trusted(table: pd.DataFrame) -> Drawing:
     table = table[np.isfinite(table["rho"])].copy()
     if table.empty:
         raise NothingToDraw("too few models finished to conclude which score to trust")
-    table = table.sort_values("rho", ascending=False, kind="stable").head(_MOST_SCORES)
+    table = table.sort_values("rho", ascending=False, kind="stable").head(_MAX_SCORES)
     figure, (axis,) = blank(7.2, 1.1 + 0.27 * len(table))
     axis.axvline(0, color=INK, linewidth=1)
     for k, (rho, low, high) in enumerate(table[["rho", "low", "high"]].to_numpy(dtype=np.float64)):

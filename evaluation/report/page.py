@@ -23,7 +23,7 @@ from tracekit.folders import writing_together
 
 #: Progress callback: (steps done, steps in all, current step).
 Progress = Callable[[int, int, str], None]
-MOST_BYTES = 8_000_000
+MAX_BYTES = 8_000_000
 _UNFOLDED = (  # without JavaScript all panels are shown below each other
     "<noscript><style>[role=tabpanel][hidden] { display: block } [role=tablist], .get, .theme { display: none }"
     "</style></noscript>"

@@ -32,13 +32,13 @@ SKELETONS = ("resampled", "modelled")
 #: A user active over more than this share of the trace stays for the whole synthetic trace.
 LONG_TERM = 0.5
 #: No run time is scaled by more than this to reach a load; what is left is a matter of how many users there are.
-MOST_SCALING = 0.08
+MAX_SCALING = 0.08
 #: So near a load is near enough.
 LOAD_NEAR = 0.01
 #: Of so many random choices of some users that is taken whose jobs and work fit best.
 CASTS = 20
 #: Jobs that are planned at a time; more would not fit into two gigabytes.
-MOST_PLANNED = 5_000_000
+MAX_PLANNED = 5_000_000
 NOTHING = WhatIf()
 
 
@@ -129,7 +129,7 @@ class Sessions:
         demand, names, tune = self.demand(what_if), _Names(), 1.0
         for _ in range(2):
             reached = self._demand_of(next(self.periods(seed, what_if, tune=tune))) / demand
-            tune = tune / reached if abs(reached - 1) > MOST_SCALING else tune
+            tune = tune / reached if abs(reached - 1) > MAX_SCALING else tune
         first = 1
         for jobs in self.periods(seed, what_if, tune=tune):
             part = self._loaded(jobs.iloc[:left], demand)
@@ -181,12 +181,12 @@ class Sessions:
         natural = self.demand(replace(what_if, demand=None))
         if what_if.demand is not None and np.isfinite(natural):
             excess = what_if.demand / natural
-            rate = rate * (excess if abs(excess - 1) > MOST_SCALING else 1.0)
+            rate = rate * (excess if abs(excess - 1) > MAX_SCALING else 1.0)
         times = float(rate.max())
-        if times > 1 and times * len(self._jobs) > MOST_PLANNED:
+        if times > 1 and times * len(self._jobs) > MAX_PLANNED:
             raise UsageError(
                 f"too many jobs requested: {times:,.0f} times as many as the real trace's {len(self._jobs):,} in "
-                f"the same time (at most {MOST_PLANNED:,} are planned at once); request fewer, or fit to fewer jobs"
+                f"the same time (at most {MAX_PLANNED:,} are planned at once); request fewer, or fit to fewer jobs"
             )
         rate = rate * tune
         skipped = (
@@ -275,7 +275,7 @@ class Sessions:
         return best
 
     def _loaded(self, jobs: pd.DataFrame, demand: float) -> pd.DataFrame:
-        """Scale the run times of jobs that no limit ended until the demand is met, within MOST_SCALING."""
+        """Scale the run times of jobs that no limit ended until the demand is met, within MAX_SCALING."""
         rows = self._fitted()
         run, model = jobs["run_time"].to_numpy(), jobs["_model"].to_numpy()
         size = np.nan_to_num(self._size[model])
@@ -285,7 +285,7 @@ class Sessions:
         outcomes = rows.outcomes
         limit, free = outcomes.limit[model], ~outcomes.cut[model]
         work = missing * float((size * run).sum())
-        made = scaled_runs(run, size, limit, free, work, outcomes.grains["run_time"], MOST_SCALING)
+        made = scaled_runs(run, size, limit, free, work, outcomes.grains["run_time"], MAX_SCALING)
         if "cpu_time" in jobs.columns:
             with np.errstate(invalid="ignore", divide="ignore"):
                 ratio = np.where(run > 0, made / run, 1.0)

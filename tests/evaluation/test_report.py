@@ -245,7 +245,7 @@ def test_figures_that_would_make_the_page_too_large_say_so(monkeypatch: pytest.M
     from evaluation.figures.base import Drawing
     from evaluation.report import gallery
 
-    monkeypatch.setattr(gallery, "MOST_BYTES", 6_000)
+    monkeypatch.setattr(gallery, "MAX_BYTES", 6_000)
     hang = Gallery()
     drawing = Drawing(Figure(), pd.DataFrame({"x": np.arange(1000)}), "words")
     first, second = (hang(caption, caption, lambda: drawing) for caption in ("one", "two"))
