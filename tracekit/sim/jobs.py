@@ -81,6 +81,7 @@ def extract_jobs(trace: Trace, switches: Switches) -> Table:
     keep: NDArray[np.intp] | slice = slice(None)
     dropped = 0
     if switches.compat == "rlscheduler":
+        limit = np.where(np.isnan(limit) & ~(run >= 0), np.nan_to_num(run, nan=-1.0), limit)
         run = np.where(np.isnan(run) | (run < 0), 10.0, run)
         keep = np.flatnonzero(run != 0)
         dropped = len(run) - len(keep)
@@ -153,7 +154,9 @@ def prepare(jobs: Table, switches: Switches, *, replay: bool = False) -> Prepare
     run = np.where(has_limit, np.minimum(kept.run, kept.limit), kept.run) if switches.kill_at_limit else kept.run
     kind, number = estimate_of(switches.estimates)
     if kind in ("requested", "last-two"):
-        estimate = np.where(has_limit, kept.limit, run)
+        # RLScheduler keeps every limit that is there, also one of 0 or the −1 of a job with neither limit nor run time
+        as_given = ~np.isnan(kept.limit) if switches.compat == "rlscheduler" else has_limit
+        estimate = np.where(as_given, kept.limit, run)
     elif kind == "actual":
         estimate = run.copy()
     elif kind == "factor":
