@@ -321,6 +321,9 @@ def reproduce(
 ) -> None:
     """Recompute a published table with its authors' own meanings, beside the printed numbers.
 
+    Without --trace: lublin_256 and lublin_256_new2 from $TRACEKIT_DATA, or from the cache, where fetch puts them.
+    Published numbers are also known for the archive logs SDSC-SP2-1998-4.2-cln and HPC2N-2002-2.2-cln.
+
     Example: `tracekit reproduce rlscheduler --trace sample.swf`
     """
     from tracekit.api import read
@@ -329,7 +332,9 @@ def reproduce(
     if study != "rlscheduler":
         raise UnknownName("study", study, ["rlscheduler"])
     files = [trace] if trace is not None else [str(path) for path in studies.default_traces()]
-    cells = [{"trace": file, **cell} for file in files for cell in studies.rlscheduler(read(file), procs=procs)]
+    cells = [
+        {"trace": file, **cell} for file in files for cell in studies.rlscheduler(read(file), procs=procs, file=file)
+    ]
     if json:
         print_json({"trace": " + ".join(files), "windows": list(studies.WINDOWS), "cells": cells})
         return
