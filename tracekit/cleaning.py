@@ -93,6 +93,11 @@ _RULES = (
     _unset("negative-wait", ("wait_time",), "make waits below zero unknown", lambda v: v < 0),
     _unset("negative-memory", ("req_mem", "used_mem"), "make memory below zero unknown", lambda v: v < 0),
     _drop("cancelled-before-start"),
+    Rule(
+        "nodes-from-field-21",
+        "take nodes from field 21 of SWF (frontier:excl:2500x112) and GPUs from field 19; processors are dropped",
+        mending.nodes_from_site_field,
+    ),
     _drop("infinite-values"),
     Rule(
         "drop-jobs",
