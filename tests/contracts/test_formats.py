@@ -20,7 +20,7 @@ WRITABLE = [name for name in FORMATS if issubclass(FORMATS.get(name), WritableFo
 #: Every shared file that a registered format should claim, by folder.
 EXPECTED = {"swf": "swf", "swf-variants": "swf", "gen-parallel-workloads": "gpw"}
 EXPECTED |= {"alcf": "alcf", "acme": "acme", "rltune": "rltune"}
-EXPECTED |= {"pbs": "pbs", "lsf": "lsf", "slurmsim": "slurmsim"}
+EXPECTED |= {"pbs": "pbs", "lsf": "lsf", "sge": "sge", "slurmsim": "slurmsim"}
 #: Folders whose files are not all of one format: by name. Reduced tables and lone headers belong to none.
 EXPECTED_FILES = {
     "helios_earth_readme_3rows.csv": "helios",
