@@ -6,7 +6,7 @@ A Parquet table from elsewhere is read like a csv: by our column names or by a c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -122,6 +122,30 @@ def read_flat(path: Path, needed: frozenset[str]) -> pd.DataFrame:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FormatError(path, f"not a readable Parquet file: {str(error).splitlines()[0]}") from None
     return frame.reset_index(drop=True)
+
+
+def list_columns(path: Path) -> list[str]:
+    """Return the names of the columns that hold a list of numbers a row."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    schema = pa.parquet.read_schema(path)
+    lists = [field for field in schema if pa.types.is_list(field.type) or pa.types.is_large_list(field.type)]
+    numbers = (pa.types.is_integer, pa.types.is_floating)
+    return [field.name for field in lists if any(test(field.type.value_type) for test in numbers)]
+
+
+def list_batches(path: Path, name: str) -> Iterator[Any]:
+    """Yield one column of lists as Arrow arrays, some rows at a time: the lists may be larger than memory."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        with pa.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=8192, columns=[name]):
+                yield batch.column(0)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise FormatError(path, f"not a readable Parquet file: {str(error).splitlines()[0]}") from None
 
 
 def _about(stored: bytes, path: Path) -> dict[str, Any]:

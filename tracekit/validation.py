@@ -38,7 +38,7 @@ def _unsorted(trace: Trace) -> Mask:
 def _infinite(trace: Trace) -> Mask:
     found = np.zeros(len(trace), dtype=bool)
     for name in trace.jobs.columns:
-        if name in BY_NAME and BY_NAME[name].kind in ("seconds", "kilobytes", "count"):
+        if name in BY_NAME and BY_NAME[name].kind in ("seconds", "kilobytes", "watts", "count"):
             found |= np.isinf(trace.column(name))
     return found
 
