@@ -72,15 +72,6 @@ def known(*choices: Numbers) -> Numbers:
     return found
 
 
-def elapsed(begin: Numbers, end: Numbers) -> Numbers:
-    """Return the seconds between two times, to the microsecond: Unix seconds as floats are no finer.
-
-    >>> float(elapsed(np.float64(1652111621.288), np.float64(1652111622.875)))
-    1.587
-    """
-    return np.round(end - begin, 6)
-
-
 def without_unknown(jobs: dict[str, Any]) -> dict[str, Any]:
     """Leave out the columns of which nothing is known, except those that every trace has."""
     needed = ("submit_time", "run_time", "req_procs")

@@ -41,7 +41,8 @@ import numpy as np
 import pandas as pd
 
 from swf._notation import Damage, Numbers, as_labels, shown
-from swf._texts import Columns, elapsed, known, made_trace, number_jobs
+from swf._texts import Columns, known, made_trace, number_jobs
+from swf._times import elapsed
 from swf.base import head_lines
 from tracekit.errors import FormatError
 from tracekit.files import opened, text_of

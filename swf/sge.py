@@ -37,7 +37,8 @@ import numpy as np
 import pandas as pd
 
 from swf._notation import Damage, Numbers, as_labels, duration, number, on_unique, shown
-from swf._texts import Columns, elapsed, known, made_trace, number_jobs
+from swf._texts import Columns, known, made_trace, number_jobs
+from swf._times import elapsed
 from swf.base import head_lines, is_number
 from tracekit.errors import FormatError
 from tracekit.files import opened, text_of

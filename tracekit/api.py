@@ -170,12 +170,14 @@ def format_for(path: str | Path, format: str | None = None) -> str:
 def write(trace: Trace, path: str | Path, format: str | None = None, *, force: bool = False) -> list[str]:
     """Write a trace whole or not at all; return what the format could not hold, one short phrase each."""
     from swf import FORMATS
+    from swf._written import writable
 
     chosen: Any = FORMATS.get(format_for(path, format))()
     check_writable(path, force=force)
+    trace, changed = writable(trace, text=chosen.name != "parquet")
     with writing(path, force=force) as out:
         lost: list[str] = chosen.write(trace, out)
-    return lost
+    return [*changed, *lost]
 
 
 def sample() -> Trace:

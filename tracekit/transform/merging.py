@@ -148,7 +148,7 @@ def _overlaps(traces: Sequence[Trace], names: Sequence[str], shifts: Sequence[fl
 
 
 def _frame(trace: Trace, name: str, shift: float, apart: bool) -> pd.DataFrame:
-    jobs = trace.jobs.assign(submit_time=trace.column("submit_time") + shift, x_source=name)
+    jobs = trace.jobs.assign(submit_time=np.round(trace.column("submit_time") + shift, 6), x_source=name)
     for column in _LABELS:
         if column in jobs.columns:
             values = jobs[column].astype(object)
