@@ -100,16 +100,19 @@ def _power(path: Path) -> dict[str, Numbers]:
 
 def _of_samples(path: Path, name: str) -> tuple[Numbers, Numbers, Numbers]:
     """Return mean, largest and sum of the samples of each job, a part of the file at a time."""
-    parts = [(np.empty(0), np.empty(0), np.empty(0))]
+    parts: list[tuple[Numbers, Numbers, Numbers]] = [(np.empty(0), np.empty(0), np.empty(0))]
     for lists in list_batches(path, name):
         job = np.repeat(np.arange(len(lists)), lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False))
         sample = lists.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
         known = np.isfinite(sample)
         job, sample = job[known], sample[known]
-        count, total = np.bincount(job, minlength=len(lists)), np.bincount(job, sample, minlength=len(lists))
+        count, total = (
+            np.bincount(job, minlength=len(lists)),
+            np.bincount(job, sample, minlength=len(lists)).astype(np.float64),
+        )
         peak = np.full(len(lists), -np.inf)
         np.maximum.at(peak, job, sample)
         some = np.where(count > 0, count, np.nan)
         parts.append((total / some, np.where(count > 0, peak, np.nan), np.where(count > 0, total, np.nan)))
-    mean, peak, total = (np.concatenate(values) for values in zip(*parts, strict=True))
-    return mean, peak, total
+    means, peaks, totals = zip(*parts, strict=True)
+    return np.concatenate(means), np.concatenate(peaks), np.concatenate(totals)

@@ -200,7 +200,7 @@ def _asked(columns: Columns, asked: pd.Series, names: tuple[str, ...], parse: An
     """Return the first of some requests that is known in each row."""
     values = []
     for name in names:
-        made, wrong = on_unique(asked.map(lambda found, name=name: found.get(name)), parse)
+        made, wrong = on_unique(pd.Series([found.get(name) for found in asked], dtype=object), parse)
         columns.note("category", wrong)
         values.append(made)
     return known(*values)
