@@ -133,7 +133,7 @@ def is_plain_number(label: str) -> bool:
     >>> [is_plain_number(label) for label in ("7", "007", "1.5", "1.0", "-0", "1e5")]
     [True, False, True, False, False, False]
     """
-    return _PLAIN.fullmatch(label) is not None and len(label) <= 15
+    return _PLAIN.fullmatch(label) is not None and len(label) <= 17 and abs(float(label)) < 2.0**53
 
 
 def fine_digits(trace: Trace, names: Iterable[str], digits: int = 6) -> list[str]:
