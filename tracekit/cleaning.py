@@ -96,7 +96,7 @@ _RULES = (
     Rule(
         "nodes-from-field-21",
         "take nodes from field 21 of SWF (frontier:excl:2500x112) and GPUs from field 19; processors are dropped",
-        mending.nodes_from_site_field,
+        fixes.nodes_from_site_field,
     ),
     _drop("infinite-values"),
     Rule(

@@ -37,8 +37,7 @@ def write(content: Content, path: str | Path, *, force: bool = False, progress: 
         write_text(html, page(content, progress))
         sharing = [{"name": name, **answer.to_dict()} for name, answer in content.sharing.items()]
         found = content.scores.to_dict() | {"sharing": sharing}
-        write_text(beside, json.dumps(found, indent=2, ensure_ascii=False) + "
-")
+        write_text(beside, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
 
 
 def targets(path: str | Path, *, force: bool = False) -> tuple[Path, Path]:
