@@ -19,6 +19,7 @@ from evaluation.view import View, prepare
 from tracekit import notebook
 from tracekit.errors import TracekitError, UnknownName, UsageError
 from tracekit.trace import Trace, check_trace
+from tracekit.units import left_out, scheduled_in
 
 PRESETS = ("poster",)
 MIN_JOBS = 10
@@ -107,7 +108,12 @@ class Scores:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as `tracekit score --json` prints them."""
         return {
-            "real": {"name": self.real, "jobs": self.real_jobs, "values": self.values()},
+            "real": {
+                "name": self.real,
+                "jobs": self.real_jobs,
+                "left_out": self._left_out(self.real),
+                "values": self.values(),
+            },
             "noise_floor": {
                 key: {"value": _plain(f.value), "low": _plain(f.low), "high": _plain(f.high), "note": f.note}
                 for key, f in self.noise_floor.items()
@@ -141,6 +147,10 @@ class Scores:
             dict(data["switches"]),
         )
 
+    def _left_out(self, name: str) -> int:
+        """Return how many jobs of a trace have none of the scheduled unit."""
+        return int(self.switches.get("left_out", {}).get(name, 0))
+
     def _one(self, scored: Scored) -> dict[str, Any]:
         scores: dict[str, dict[str, Any]] = {}
         for key, score in scored.scores.items():
@@ -158,7 +168,8 @@ class Scores:
                 scores[key]["not_better_than"] = self.not_better_than(key, scored)
             if score.detail:
                 scores[key]["detail"] = {name: _plain(value) for name, value in score.detail.items()}
-        return {"name": scored.name, "jobs": scored.jobs, "scores": scores}
+        left = self._left_out(scored.name)
+        return {"name": scored.name, "jobs": scored.jobs, "left_out": left, "scores": scores}
 
 
 def _plain(value: float) -> float | None:
@@ -228,6 +239,8 @@ def score(
     if len(names) != len(traces) + 1:
         raise UsageError(f"{len(names)} names for {len(traces) + 1} traces")
     metrics = chosen_metrics(preset, families)
+    traces = [scheduled_in(trace, real.machine.unit) for trace in traces]
+    holdout = None if holdout is None else scheduled_in(holdout, real.machine.unit)
     quick = quick or preset is not None
     aside = {"hold-out": holdout} if holdout is not None else {}
     for trace, label in zip([real, *traces, *aside.values()], [*names, *aside], strict=True):
@@ -276,6 +289,7 @@ def score(
         "noise_floor": how,
         "draws": draws[0] if floor else 0,
         "unit": ours.machine.unit,
+        "left_out": {label: left_out(trace) for label, trace in zip(names, [real, *traces], strict=True)},
         "machine_size": _plain(ours.machine.capacity),
         "machine_note": ours.machine.note,
     }

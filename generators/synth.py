@@ -24,6 +24,7 @@ from tracekit.environment import memory
 from tracekit.errors import FormatError, OutputError, TracekitError, UsageError
 from tracekit.folders import writing_folder
 from tracekit.trace import Trace, check_trace
+from tracekit.units import left_out
 
 DEFAULT_MODEL = "sessions"
 #: Options of `make` beside the number of jobs and the seed.
@@ -47,6 +48,7 @@ class Fitted:
     span: float  # seconds
     demand: float  # mean number of busy units; NaN = unknown
     load: float  # NaN = unknown
+    left_out: int = 0  # jobs of the trace without a positive count of the scheduled unit
 
     @property
     def notes(self) -> list[str]:
@@ -72,6 +74,7 @@ class Fitted:
             "span_s": self.span,
             "demand": stats.none_if_nan(self.demand),
             "load": stats.none_if_nan(self.load),
+            "left_out": self.left_out,
         }
         (folder / "provenance.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
 
@@ -113,7 +116,7 @@ def fit(
     given = {"progress": progress, **options}
     made = kind(**{name: value for name, value in given.items() if name in known and value is not None})
     made.fit(trace, seed=seed)
-    return Fitted(made, len(trace), stats.span(trace), stats.mean_demand(trace), trace.offered_load())
+    return Fitted(made, len(trace), stats.span(trace), stats.mean_demand(trace), trace.offered_load(), left_out(trace))
 
 
 def load(folder: str | Path, *, trust: bool = False) -> Fitted:
@@ -127,7 +130,7 @@ def load(folder: str | Path, *, trust: bool = False) -> Fitted:
         raise FormatError(folder, "is not a saved model", hint="create one with tracekit synth … --save DIR") from None
     kind = MODELS.get(name)
     model = kind.load(folder, trust=trust) if issubclass(kind, TableModel) else kind.load(folder)
-    return Fitted(model, int(plain["jobs"]), *numbers)
+    return Fitted(model, int(plain["jobs"]), *numbers, int(plain.get("left_out", 0)))
 
 
 def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, seed: int = 0, **options: Any) -> Trace:

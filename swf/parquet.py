@@ -41,6 +41,12 @@ class Parquet:
         columns = foreign_columns(head, path)
         return head.startswith(b"PAR1") and not any(columns >= theirs for theirs in FOREIGN.values())
 
+    def states_unit(self, path: Path) -> bool:
+        """Return whether the file names the scheduled unit: one that tracekit wrote does."""
+        import pyarrow.parquet
+
+        return _KEY in (pyarrow.parquet.read_schema(path).metadata or {})
+
     def read(
         self, path: Path, /, *, map: dict[str, str] | None = None, on_error: str = "stop", timezone: str | None = None
     ) -> Trace:
@@ -73,19 +79,27 @@ class Parquet:
         return []
 
     def write_chunks(
-        self, chunks: Iterable[Trace], out: IO[bytes], /, *, folder: Path, machine: Callable[[Machine], Machine]
+        self,
+        chunks: Iterable[Trace],
+        out: IO[bytes],
+        /,
+        *,
+        folder: Path,
+        machine: Callable[[Machine], tuple[Machine, list[str]]] = lambda known: (known, []),
     ) -> tuple[int, list[str]]:
         """Write chunks of one file, which wait in ``folder`` until all are seen; return the jobs and the history.
 
-        ``machine`` turns the machine that the file describes into the one to be kept.
+        ``machine`` turns the machine that the file describes into the one to be kept, with remarks for the history.
         """
         spill = Spill(folder)
         for chunk in chunks:
             spill.add(chunk)
         if not spill.jobs:
             raise Unsteady("no jobs")  # reading it whole says why
-        spill.write(out, _metadata(machine(spill.machine), spill.steps()))
-        return spill.jobs, spill.steps()
+        kept, remarks = machine(spill.machine)
+        history = [*spill.steps(), *remarks]
+        spill.write(out, _metadata(kept, history))
+        return spill.jobs, history
 
 
 def _metadata(machine: Machine, history: Sequence[str]) -> dict[bytes, bytes]:

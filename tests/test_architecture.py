@@ -27,6 +27,7 @@ LAYERS = (
     ("registry", "schema", "files", "catalog"),
     ("machine", "download", "folders"),
     ("trace",),
+    ("units",),
     ("stats", "validation", "anonymize", "intervals"),
     ("recorded", "transform"),
     ("doctor",),

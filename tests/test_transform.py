@@ -93,7 +93,7 @@ def test_what_cannot_be_merged() -> None:
     with pytest.raises(UsageError, match="two"):
         merge([trace], ["a"])
     nodes = trace.replace(machine=Machine(nodes=3, unit="nodes", epoch=1e9))
-    with pytest.raises(TracekitError, match="different things"):
+    with pytest.raises(TracekitError, match="--resource"):
         merge([trace, nodes], ["a", "b"])
 
 

@@ -29,6 +29,7 @@ class Source:
     format: str | None = None
     procs: int | None = None  # size of the machine
     machine: str | None = None  # TOML file that describes the machine
+    resource: str | None = None  # what is scheduled: procs, nodes or gpus
     jobs: int | None = None  # only the first so many jobs
     clean: tuple[str, ...] = ()  # cleaning rules, applied in this order
 
@@ -207,6 +208,7 @@ _OPTIONAL: dict[tuple[str, str], type] = {
     ("Source", "jobs"): int,
     ("Source", "format"): str,
     ("Source", "machine"): str,
+    ("Source", "resource"): str,
     ("Scarce", "models"): tuple,
     ("Scoring", "families"): tuple,
 }

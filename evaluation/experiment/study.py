@@ -45,6 +45,7 @@ from tracekit.registry import imported
 from tracekit.sim.policies.builtin import find, module_of
 from tracekit.sim.switches import BACKFILLS
 from tracekit.trace import Trace
+from tracekit.units import left_out
 
 ABOUT, TABLE, VERDICT, REPORT = "experiment.json", "results.parquet", "verdict.json", "report.html"
 #: What is made from the table and the verdict; removed before they are replaced.
@@ -104,7 +105,9 @@ def read_source(source: Source) -> Trace:
 
     if not source.path:
         raise UsageError("no real trace: name it on the command line or as path in [real]")
-    trace = tracekit.read(source.path, source.format, procs=source.procs, machine=source.machine)
+    trace = tracekit.read(
+        source.path, source.format, procs=source.procs, machine=source.machine, resource=source.resource
+    )
     if source.clean:
         trace = trace.clean(source.clean)
     return trace.head(source.jobs) if source.jobs is not None and source.jobs < len(trace) else trace
@@ -408,6 +411,7 @@ def about(study: Study, engine: str, results: Mapping[str, Result], command: str
             "jobs": len(real),
             "machine": real.machine.replace(header=None).to_dict(),
             "unit": real.machine.unit,
+            "left_out": left_out(real),
             "offered_load": tidy.finite(real.offered_load()),
         },
         "parts": {

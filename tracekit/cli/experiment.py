@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.cli.app import Force, Json, Settings, app, console, print_json, say, search_here, table
+from tracekit.cli.app import Force, Json, Resource, Settings, app, console, print_json, say, search_here, table
 from tracekit.cli.traces import From, Procs
 from tracekit.errors import TracekitError, UsageError
 
@@ -47,6 +47,7 @@ def experiment(
     other: Annotated[str | None, typer.Option("--other", help="A different real trace to train on as well.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and an estimate; run nothing.")] = False,
     procs: Procs = None,
+    resource: Resource = None,
     from_: From = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same result.")] = None,
     json: Json = False,
@@ -68,7 +69,7 @@ def experiment(
         library.check_folder(Path(out), force=force)
     plan = _changed(
         _plan(config),
-        real={"path": real, "procs": procs, "format": from_},
+        real={"path": real, "procs": procs, "format": from_, "resource": resource},
         models={"names": _names(models), "samples": samples},
         agents={"learner": learner, "seeds": agents},
         windows={"heuristics": _names(policy)},
@@ -104,6 +105,7 @@ def verdict(
         str | None, typer.Option("--output", "-o", metavar="RUN", help="Keep the run, with a report, in a folder.")
     ] = None,
     procs: Procs = None,
+    resource: Resource = None,
     from_: From = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Same seed, same result.")] = 0,
     json: Json = False,
@@ -124,6 +126,7 @@ def verdict(
             folder=out,
             procs=procs,
             format=from_,
+            resource=resource,
             seed=seed,
             force=force,
             progress=display,
@@ -132,6 +135,8 @@ def verdict(
         print_json(found)
         return
     show(found)
+    if found["left_out"]:
+        say(f"{real}: {found['left_out']:,} jobs have no {found['unit']} and are left out wherever sizes count")
     rows = table("fidelity", "synthetic", "real", "best is")
     for key in single_trace.SHOWN:
         score = found["scores"].get(key)

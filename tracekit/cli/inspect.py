@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.cli.app import Force, Json, app, console, print_json, say, table
+from tracekit.cli.app import Force, Json, Resource, app, console, print_json, say, table
 from tracekit.cli.traces import Epoch, From, In, MachineFile, Map, OnError, Procs, TimeZone, load
 from tracekit.errors import OutputError, UsageError
 
@@ -31,6 +31,7 @@ def plot(
     from_: From = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     timezone: TimeZone = None,
     on_error: OnError = "stop",
     map_: Map = None,
@@ -54,7 +55,15 @@ def plot(
     pictures = [f"{name}.{ending}" for name in names for ending in formats]
     folder = _folder(out, pictures, force=force)
     trace, _ = load(
-        file, format=from_, procs=procs, machine=machine, timezone=timezone, on_error=on_error, map_=map_, epoch=epoch
+        file,
+        format=from_,
+        procs=procs,
+        machine=machine,
+        resource=resource,
+        timezone=timezone,
+        on_error=on_error,
+        map_=map_,
+        epoch=epoch,
     )
     rows: list[dict[str, Any]] = []
     with writing_folder(folder, ours=pictures, force=force) as made:
@@ -87,6 +96,7 @@ def doctor(
     from_: From = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     timezone: TimeZone = None,
     on_error: OnError = "stop",
     map_: Map = None,
@@ -111,7 +121,15 @@ def doctor(
         check_writable(recipe, force=force)
     folder = _folder(out, ["recipe.toml", "report.json"], force=force) if out else None
     trace, format = load(
-        file, format=from_, procs=procs, machine=machine, timezone=timezone, on_error=on_error, map_=map_, epoch=epoch
+        file,
+        format=from_,
+        procs=procs,
+        machine=machine,
+        resource=resource,
+        timezone=timezone,
+        on_error=on_error,
+        map_=map_,
+        epoch=epoch,
     )
     report = examination.examine(
         trace, progress=lambda name: say(f"  looking for: {name}") if len(trace) > 300_000 else None

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tracekit.cli.app import Force, Json, Seed, Settings, app, console, print_json, say, search_here, table
-from tracekit.cli.simulate import From, MachineFile, Procs, Resource, policies_of
+from tracekit.cli.app import Force, Json, Resource, Seed, Settings, app, console, print_json, say, search_here, table
+from tracekit.cli.simulate import From, MachineFile, Procs, load_trace, policies_of, warn_of_rejections
 from tracekit.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from tracekit.machine import Unit
     from tracekit.sim.agents import Evaluation, Status
-    from tracekit.trace import SizeFrom, Trace
+    from tracekit.trace import SizeFrom
 
 In = Annotated[
     str, typer.Argument(metavar="TRACE", help="Trace to read: any known format, plain or compressed; - is stdin.")
@@ -130,7 +130,7 @@ def train(
     _check_out(Path(out), resume=resume, force=force)
     with _going_on(Path(out)):
         agent = learn(
-            _load(trace, from_, machine),
+            load_trace(trace, from_, machine, resource),
             chosen,
             settings,
             out=out,
@@ -195,12 +195,6 @@ def _check_out(out: Path, *, resume: bool, force: bool) -> None:
         for name in (FACTS, CHECKPOINT):
             if (out / name).exists():
                 raise OutputError(f"{out}: holds {name} already; --resume goes on with it, --force replaces it")
-
-
-def _load(file: str, format: str | None, machine: str | None) -> Trace:
-    from tracekit.api import read
-
-    return read(file, format, machine=machine)
 
 
 def _source(file: str) -> dict[str, Any]:
@@ -306,7 +300,8 @@ def evaluate(
         resource=cast("Unit | None", resource) if resource is not None else None,
     )
     task = dataclasses.replace(trained, backfill=backfill or trained.backfill, switches=switches)
-    source = EpisodeSource(_load(trace, from_, machine), task)
+    source = EpisodeSource(load_trace(trace, from_, machine, resource), task)
+    warnings = warn_of_rejections(source.table)
     chosen, remark = chosen_windows(found, source, parts, windows, jobs, seed)
     result = judge(found, source, chosen, sample=sample, seed=seed, policies=policies, threads=threads)
     if plot is not None:
@@ -316,7 +311,8 @@ def evaluate(
         values = {found.name: result.score, **result.baselines}
         save(scores(values, label=result.objective, agent=found.name), plot, force=force)
     if json:
-        print_json({"agent": agent, "trace": trace, **result.to_dict()})
+        told = result.to_dict()
+        print_json({"agent": agent, "trace": trace, **told, "notes": [*warnings, *told.get("notes", [])]})
         return
     _print(result, trace)
     for note in (remark, *result.notes):

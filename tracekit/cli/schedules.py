@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from tracekit.cli.app import Force, Json, Seed, app, console, json_text, print_json, say, table
+from tracekit.cli.app import Force, Json, Resource, Seed, app, console, json_text, print_json, say, table
 from tracekit.cli.simulate import (
     From,
     In,
     MachineFile,
     Outage,
     Procs,
-    Resource,
     check_length,
+    load_trace,
     names_of,
     outages_of,
     policies_of,
+    warn_of_rejections,
 )
 from tracekit.errors import UsageError
 
@@ -57,13 +58,13 @@ def sweep(
     Example: `tracekit sweep sample.swf --load 0.5:1.1 --policy fcfs,sjf -o curves`
     """
     from tracekit import plots
-    from tracekit.api import read
     from tracekit.files import write_text
     from tracekit.folders import check_folder, writing_folder
     from tracekit.plots.loads import load_curves
     from tracekit.sim.analysis.compare import check_count
     from tracekit.sim.analysis.sweep import as_table, parse_loads
     from tracekit.sim.analysis.sweep import sweep as run
+    from tracekit.sim.jobs import extract_jobs
     from tracekit.sim.policies.builtin import find
     from tracekit.sim.switches import Switches, backfill_for
     from tracekit.sim.windows import random_windows
@@ -87,10 +88,11 @@ def sweep(
         check_count(shake)
     folder = Path(out)
     check_folder(folder, ("sweep.csv", "sweep.json", "sweep.png"), force=force)
-    trace = read(file, from_, machine=machine)
+    trace = load_trace(file, from_, machine, resource)
+    notes = warn_of_rejections(extract_jobs(trace, switches.resolved()))
     parts = random_windows(len(trace), windows, jobs or 5000, seed) if windows is not None else []
     rows = run(trace, loads, pairs, switches, shakes=shake, windows=parts, threads=threads, tell=say)
-    found = {"trace": file, "switches": switches.to_dict(), "loads": loads, "points": rows}
+    found = {"trace": file, "switches": switches.to_dict(), "loads": loads, "points": rows, "notes": notes}
     with writing_folder(folder, ours=["sweep.*"], force=force) as made:
         write_text(made / "sweep.csv", as_table(rows))
         write_text(made / "sweep.json", json_text(found))
@@ -134,14 +136,13 @@ def check_schedule(
 
     Example: `tracekit check-schedule runs/fcfs__easy/schedule.csv sample.swf`
     """
-    from tracekit.api import read
     from tracekit.sim.analysis.check import check_schedule as check
     from tracekit.sim.analysis.check import read_schedule
 
     table_ = read_schedule(schedule)
     found = check(
         table_,
-        read(trace, from_),
+        load_trace(trace, from_, None, resource),
         procs,
         resource,
         partial=partial,
@@ -170,6 +171,7 @@ def explain(
     trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace that it is a schedule of.")],
     job: Annotated[int, typer.Option("--job", help="Id of the job that waited.")],
     procs: Procs = None,
+    resource: Resource = None,
     from_: From = None,
     json: Json = False,
 ) -> None:
@@ -180,11 +182,10 @@ def explain(
 
     Example: `tracekit explain runs/fcfs__easy/schedule.csv sample.swf --job 5000`
     """
-    from tracekit.api import read
     from tracekit.sim.analysis.explain_text import duration, moment
     from tracekit.sim.analysis.resimulate import explain_file
 
-    found = explain_file(schedule, read(trace, from_), job, procs=procs)
+    found = explain_file(schedule, load_trace(trace, from_, None, resource), job, procs=procs)
     if json:
         print_json({"schedule": schedule, "trace": trace, **found.to_dict()})
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli.app import Force, Json, Seed, app, console, print_json, say
+from tracekit.cli.app import Force, Json, Resource, Seed, app, console, print_json, say
 from tracekit.cli.traces import From, In, MachineFile, Out, Procs, TimeZone, To, load, prepare, save
 from tracekit.errors import UsageError
 
@@ -41,6 +41,7 @@ def anonymize(
     to: To = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     timezone: TimeZone = None,
     force: Force = False,
 ) -> None:
@@ -57,7 +58,7 @@ def anonymize(
     if shift:
         module.shift_seconds(shift, b"-")  # a mistake shows before any work
     secret = _key(key)
-    trace, _ = load(source, format=from_, procs=procs, machine=machine, timezone=timezone)
+    trace, _ = load(source, format=from_, procs=procs, machine=machine, resource=resource, timezone=timezone)
     made = module.anonymize(trace, secret, also=_listed(also), keep=_listed(keep), shift=shift)
     save(made, target, format=chosen, force=force)
     gone = [name for name in trace.jobs.columns if name not in made.jobs.columns]
@@ -109,6 +110,7 @@ def share(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller samples: seconds, not minutes.")] = False,
     from_: From = None,
+    resource: Resource = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -120,8 +122,10 @@ def share(
     """
     from evaluation.share import share as judge
 
-    ours, theirs = load(real, format=from_)[0], load(synth, format=from_)[0]
-    aside = load(holdout, format=from_)[0] if holdout else None
+    ours = load(real, format=from_, resource=resource)[0]
+    unit = ours.machine.unit
+    theirs = load(synth, format=from_, resource=unit)[0]
+    aside = load(holdout, format=from_, resource=unit)[0] if holdout else None
     say("looking for copies, recognisable users and names …")
     answer = judge(ours, theirs, aside, seed=seed, quick=quick)
     if json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tracekit.cli.app import Force, Json, Seed, app, console, print_json, say, search_here, table
+from tracekit.cli.app import Force, Json, Resource, Seed, app, console, print_json, say, search_here, table
 from tracekit.cli.compared import SUMMARY, TABLES, check_summary, print_comparison, write_summary
 from tracekit.cli.shaken import print_shaken, shaken_rows
 from tracekit.errors import UnknownName, UsageError
@@ -17,6 +17,7 @@ from tracekit.folders import check_folder, writing_folder
 if TYPE_CHECKING:
     from tracekit.machine import Unit
     from tracekit.sim.analysis.grid import Grid
+    from tracekit.sim.jobs import Table
     from tracekit.sim.simulate import SimResult
     from tracekit.trace import SizeFrom, Trace
 
@@ -25,7 +26,6 @@ In = Annotated[
 ]
 From = Annotated[str | None, typer.Option("--from", help="Format of the trace (default: found by content).")]
 Procs = Annotated[int | None, typer.Option("--procs", help="Size of the machine, in place of what the trace says.")]
-Resource = Annotated[str | None, typer.Option("--resource", help="What is scheduled: procs, nodes or gpus.")]
 MachineFile = Annotated[str | None, typer.Option("--machine", help="TOML file that describes the machine.")]
 
 Outage = Annotated[
@@ -168,8 +168,9 @@ def simulate(
     if place is not None:
         check_folder(place)
 
-    trace = _load(file, from_, machine)
+    trace = load_trace(file, from_, machine, resource)
     grid = Grid.of(trace, pairs, switches, parts if windows is None else windows, jobs, name=file)
+    warnings = warn_of_rejections(grid.jobs)
     if place is not None and not force:
         grid.check_folders(place)
         check_summary(place, compared=compared, figures=figures)
@@ -194,7 +195,7 @@ def simulate(
             trace, switches, named, list(grid.windows), rows, count=shake, seconds=shake_seconds, threads=threads
         )
     if json:
-        found = {"trace": file, "switches": results[0].switches, "results": rows, "notes": list(notes)}
+        found = {"trace": file, "switches": results[0].switches, "results": rows, "notes": [*warnings, *notes]}
         if comparison is not None:
             found["comparison"] = comparison.to_dict()["comparison"]
         print_json(found if shaken is None else found | {"shake": shaken})
@@ -208,6 +209,16 @@ def simulate(
         say(note)
     if shaken is not None:
         print_shaken(rows, shaken)
+
+
+def warn_of_rejections(jobs: Table) -> list[str]:
+    """Print a warning on stderr where most of the trace is rejected; return it for the JSON output."""
+    from tracekit.sim.jobs import rejection_warning
+
+    warning = rejection_warning(jobs)
+    if warning:
+        say(warning)
+    return [warning] if warning else []
 
 
 def outages_of(texts: list[str] | None) -> tuple[Any, ...]:
@@ -251,10 +262,11 @@ def _options(texts: list[str] | None) -> dict[str, float]:
     return found
 
 
-def _load(file: str, format: str | None, machine: str | None) -> Trace:
-    from tracekit.api import read
+def load_trace(file: str, format: str | None, machine: str | None, resource: str | None) -> Trace:
+    """Read the trace to schedule; print on stderr which unit was chosen and which jobs have none of it."""
+    from tracekit.cli.traces import load
 
-    return read(file, format, machine=machine)
+    return load(file, format=format, machine=machine, resource=resource)[0]
 
 
 def _write(grid: Grid, results: list[SimResult], out: Path, *, figures: bool) -> None:

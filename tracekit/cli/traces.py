@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.cli.app import Force, Json, Settings, app, console, print_json, say, table, tell
+from tracekit.cli.app import Force, Json, Resource, Settings, app, console, print_json, say, table, tell
 from tracekit.cli.parts import convert_in_parts
 from tracekit.errors import TracekitError, UsageError
 
@@ -20,7 +20,9 @@ In = Annotated[
 Out = Annotated[str, typer.Argument(metavar="OUT", help="File to write; its ending names the format; - is stdout.")]
 From = Annotated[str | None, typer.Option("--from", help="Format of the input (default: found by content).")]
 To = Annotated[str | None, typer.Option("--to", help="Format of the output (default: by its ending).")]
-Procs = Annotated[int | None, typer.Option("--procs", help="Processors of the machine, where the file does not say.")]
+Procs = Annotated[
+    int | None, typer.Option("--procs", help="Size of the machine in the scheduled unit, where the file does not say.")
+]
 MachineFile = Annotated[str | None, typer.Option("--machine", help="TOML file that describes the machine.")]
 TimeZone = Annotated[str | None, typer.Option("--timezone", help="Zone of the machine and of dates without one.")]
 OnError = Annotated[str, typer.Option("--on-error", help="Damaged lines: stop, or skip and count them.")]
@@ -34,17 +36,22 @@ def load(
     format: str | None = None,
     procs: int | None = None,
     machine: str | None = None,
+    resource: str | None = None,
     timezone: str | None = None,
     on_error: str = "stop",
     map_: str | None = None,
     epoch: str | None = None,
 ) -> tuple[Trace, str]:
-    """Read a trace as the flags say, and tell the person what was left out."""
+    """Read a trace as the flags say; print on stderr what was left out and which unit was chosen."""
     from tracekit.api import read_as
+    from tracekit.units import note
 
     options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch)
-    trace, found = read_as(path, format, procs=procs, machine=machine, **options)
+    trace, found = read_as(path, format, procs=procs, machine=machine, resource=resource, **options)
     tell(path, trace.history)
+    missing = note(trace)
+    if missing:
+        say(f"{path}: {missing}")
     return trace, found
 
 
@@ -120,6 +127,7 @@ def convert(
     epoch: Epoch = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     parts: Annotated[
         bool | None,
         typer.Option(
@@ -137,12 +145,22 @@ def convert(
     chosen = prepare(source, target, format=to, force=force)
     if chosen == "parquet" and (is_large(source) if parts is None else parts):
         options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch)
-        found = convert_in_parts(source, target, from_, procs=procs, machine=machine, force=force, options=options)
+        found = convert_in_parts(
+            source, target, from_, procs=procs, machine=machine, resource=resource, force=force, options=options
+        )
         if found:
             keep_map(source, found, map_, timezone)
             return
     trace, found = load(
-        source, format=from_, procs=procs, machine=machine, timezone=timezone, on_error=on_error, map_=map_, epoch=epoch
+        source,
+        format=from_,
+        procs=procs,
+        machine=machine,
+        resource=resource,
+        timezone=timezone,
+        on_error=on_error,
+        map_=map_,
+        epoch=epoch,
     )
     save(trace, target, format=chosen, force=force)
     keep_map(source, found, map_, timezone)
@@ -154,6 +172,7 @@ def info(
     from_: From = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     timezone: TimeZone = None,
     on_error: OnError = "stop",
     map_: Map = None,
@@ -165,7 +184,15 @@ def info(
     Example: `tracekit info sample.swf`
     """
     trace, found = load(
-        file, format=from_, procs=procs, machine=machine, timezone=timezone, on_error=on_error, map_=map_, epoch=epoch
+        file,
+        format=from_,
+        procs=procs,
+        machine=machine,
+        resource=resource,
+        timezone=timezone,
+        on_error=on_error,
+        map_=map_,
+        epoch=epoch,
     )
     summary = {"format": found, **trace.summary()}
     if json:
@@ -191,6 +218,8 @@ def _print_info(file: str, summary: dict[str, Any]) -> None:
         if summary["offered_load"] is not None
         else f"unknown machine; on average {summary['mean_demand'] or 0:,.1f} {machine['unit']} in demand",
         "utilisation": _share(summary["utilization"]),
+        "counted in": machine["unit"]
+        + (f"; {summary['left_out']:,} jobs have none and are left out" if summary["left_out"] else ""),
         "status": ", ".join(f"{word} {count:,}" for word, count in summary["status"].items()) or "unknown",
     }
     for name, value in facts.items():
@@ -235,6 +264,7 @@ def validate(
     from_: From = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     on_error: OnError = "stop",
     map_: Map = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything at all is found.")] = False,
@@ -246,7 +276,7 @@ def validate(
     """
     from tracekit.validation import schedulable, usable
 
-    trace, _ = load(file, format=from_, procs=procs, machine=machine, on_error=on_error, map_=map_)
+    trace, _ = load(file, format=from_, procs=procs, machine=machine, resource=resource, on_error=on_error, map_=map_)
     problems = trace.validate()
     fine = usable(trace)
     sound = int(schedulable(trace).sum())
@@ -287,6 +317,7 @@ def clean(
     to: To = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     force: Force = False,
 ) -> None:
     """Apply named cleaning rules, and write the recipe that was applied next to the output.
@@ -312,7 +343,7 @@ def clean(
     beside = f"{target}.recipe.toml"
     if target != "-":
         check_writable(beside, force=force)
-    trace, _ = load(source, format=from_, procs=procs, machine=machine)
+    trace, _ = load(source, format=from_, procs=procs, machine=machine, resource=resource)
     cleaned, counts = cleaning.clean(trace, names)
     if target == "-":
         save(cleaned, target, format=chosen, force=force)
@@ -358,6 +389,7 @@ def slice_(
     to: To = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     force: Force = False,
 ) -> None:
     """Cut a part out of a trace: by time, by position, by user or queue.
@@ -369,7 +401,7 @@ def slice_(
     from tracekit import transform
 
     chosen = prepare(source, target, format=to, force=force)
-    whole, _ = load(source, format=from_, procs=procs, machine=machine)
+    whole, _ = load(source, format=from_, procs=procs, machine=machine, resource=resource)
     trace = whole
     if after is not None or before is not None:
         from_second = _second(trace, after, float("-inf"))
@@ -417,6 +449,7 @@ def scale(
     from_: From = None,
     to: To = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     force: Force = False,
 ) -> None:
     """Give a trace another load, or fit it to a machine of another size.
@@ -428,7 +461,7 @@ def scale(
     if load_ is None and procs is None:
         raise UsageError("say what to scale: --load X, --procs N, or both")
     chosen = prepare(source, target, format=to, force=force)
-    trace, _ = load(source, format=from_, machine=machine)
+    trace, _ = load(source, format=from_, machine=machine, resource=resource)
     if procs is not None:
         trace = transform.scale_procs(trace, procs)
     if load_ is not None:

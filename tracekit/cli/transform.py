@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from tracekit.cli.app import Force, Json, Seed, app, print_json, say
+from tracekit.cli.app import Force, Json, Resource, Seed, app, print_json, say
 from tracekit.cli.traces import From, In, MachineFile, Procs, To, _second, load, prepare, save
 from tracekit.errors import UnknownName, UsageError
 
@@ -31,6 +31,7 @@ def merge(
     ] = "auto",
     from_: From = None,
     to: To = None,
+    resource: Resource = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -56,7 +57,7 @@ def merge(
     for source in sources:
         chosen = prepare(source, target, format=to, force=force)
     made = merging.merge(
-        [load(source, format=from_)[0] for source in sources],
+        [load(source, format=from_, resource=resource)[0] for source in sources],
         [_stem(source) for source in sources],
         machines=machines,  # type: ignore[arg-type]  # checked above
         labels=labels,  # type: ignore[arg-type]
@@ -104,6 +105,7 @@ def split(
     from_: From = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -128,7 +130,7 @@ def split(
         raise UsageError("name the folder for the files with -o DIR (two files only with --alternate-weeks)")
     if (by is None) == (at is None):
         raise UsageError("say how to split, one way only: --by week|month|user|queue|partition|N, or --at DATE")
-    trace, found = load(file, format=from_, procs=procs, machine=machine)
+    trace, found = load(file, format=from_, procs=procs, machine=machine, resource=resource)
     parts = cut(trace, by) if by is not None else split_at(trace, [_second(trace, text, 0.0) for text in at or []])
     names = file_names([name for name, _ in parts])
     written = _write_all(
@@ -173,6 +175,7 @@ def shake(
     to: To = None,
     from_: From = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -186,7 +189,7 @@ def shake(
     from tracekit.transform.shaking import shake as perturb
 
     check_amounts(seconds, run_share)
-    trace, found = load(file, format=from_, machine=machine)
+    trace, found = load(file, format=from_, machine=machine, resource=resource)
     width = len(str(count - 1))
     made = {
         f"{_stem(file)}_shake{number:0{width}d}": perturb(trace, seed, number, seconds=seconds, run_share=run_share)

@@ -56,7 +56,9 @@ def merge(
     names = _distinct(names)
     units = {trace.machine.unit for trace in traces}
     if len(units) > 1:
-        raise TracekitError(f"the machines schedule different things ({', '.join(sorted(units))})")
+        raise TracekitError(
+            f"the machines are scheduled in different units ({', '.join(sorted(units))}); choose one with --resource"
+        )
     same = _same_machine(traces) if machines == "auto" else machines == "same"
     apart = not same if labels == "auto" else labels == "apart"
     how = "calendar" if align == "auto" else align
