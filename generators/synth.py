@@ -23,6 +23,7 @@ from tracekit import stats
 from tracekit.environment import memory
 from tracekit.errors import FormatError, OutputError, TracekitError, UsageError
 from tracekit.folders import writing_folder
+from tracekit.readings import read_load
 from tracekit.trace import Trace, check_trace
 from tracekit.units import left_out
 
@@ -250,16 +251,10 @@ def check_seed(seed: int) -> None:
 
 
 def check_load(load: str | float) -> str | float:
-    """Return ``real``, ``none`` or a positive number."""
+    """Return ``real``, ``none`` or a positive number; one that looks like per cent is refused."""
     if load in ("real", "none"):
         return load
-    try:
-        number = float(load)
-    except ValueError:
-        raise UsageError(f"--load must be real, none or a number such as 0.8, not '{load}'") from None
-    if not (number > 0 and np.isfinite(number)):
-        raise UsageError(f"--load must be above 0, not {load}")
-    return number
+    return read_load(load)
 
 
 def _what_if(

@@ -14,6 +14,7 @@ from tracekit.registry import imported
 
 ROOMS = ("tracekit", "swf", "generators", "evaluation")
 CORE = {"trace", "machine", "schema", "errors", "registry", "files", "stats", "validation", "transform", "cleaning"}
+CORE |= {"readings"}
 #: Modules of tracekit that join the rooms; all others know nothing of formats, models and scores.
 DOORS = ("tracekit/__init__.py", "tracekit/__main__.py", "tracekit/api.py", "tracekit/demo.py", "tracekit/cli/")
 PICTURES = ("tracekit/plots/", "evaluation/figures/")
@@ -24,7 +25,7 @@ LEARNING = ("tracekit/sim/tasks/gym.py", "tracekit/sim/agents/", "generators/")
 #: module, or for a package and all that is in it; where two entries fit, the longer one counts.
 LAYERS = (
     ("errors", "notebook"),
-    ("registry", "schema", "files", "catalog"),
+    ("registry", "schema", "files", "catalog", "readings"),
     ("machine", "download", "folders"),
     ("trace",),
     ("units",),

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tracekit import notebook
 from tracekit.errors import UsageError
 from tracekit.machine import Machine, Unit
+from tracekit.readings import not_a_share
 from tracekit.registry import imported
 from tracekit.schema import BY_NAME, COLUMNS, conform
 
@@ -187,7 +188,7 @@ class Trace:
     def split(self, fraction: float) -> tuple[Trace, Trace]:
         """Cut the trace in two by time, never shuffled: the earliest ``fraction`` of its jobs, and the rest."""
         if not 0 < fraction < 1:
-            raise UsageError(f"a split needs a fraction between 0 and 1, not {fraction}")
+            raise not_a_share("split", fraction)
         order = self.order()
         cut = round(len(self) * fraction)
         early, late = np.sort(order[:cut]), np.sort(order[cut:])

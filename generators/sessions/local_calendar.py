@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from generators.quantile import grain_of
 from tracekit import stats
 from tracekit.errors import UsageError
+from tracekit.readings import read_date
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -108,7 +109,7 @@ class LocalCalendar:
     def moved_to(self, start: str, timezone: str | None) -> tuple[Self, float]:
         """Return the clock of a trace that begins at a date of the machine's own time zone, and that moment on it."""
         try:
-            stamp = pd.Timestamp(start)
+            stamp = read_date(start)
             zone = timezone or "UTC"
             stamp = stamp.tz_localize(zone) if stamp.tzinfo is None else stamp.tz_convert(zone)
         except (ValueError, TypeError) as error:

@@ -425,9 +425,19 @@ def slice_(
 def _second(trace: Trace, text: str | None, default: float) -> float:
     """Turn a date or a number of seconds into seconds since the trace's epoch."""
     from swf._times import instant
+    from tracekit.readings import compact_date
 
     if text is None:
         return default
+    day, epoch = compact_date(text), trace.machine.epoch
+    if day is not None and epoch is not None:
+        second = instant(day.isoformat(), trace.machine.timezone) - epoch
+        submit = trace.column("submit_time")
+        if len(submit) and submit.min() <= second <= submit.max():
+            raise UsageError(
+                f"'{text}' can be read as the date {day.date()} or as second {text} of the trace; "
+                f"write {day.date()} or {text}.0"
+            )
     try:
         return float(text)
     except ValueError:
@@ -441,7 +451,7 @@ def scale(
     source: In,
     target: Out,
     load_: Annotated[
-        float | None, typer.Option("--load", help="Offered load to reach by scaling inter-arrival times.")
+        str | None, typer.Option("--load", help="Offered load to reach by scaling inter-arrival times: 0.9 or 90%.")
     ] = None,
     procs: Annotated[
         int | None, typer.Option("--procs", help="Size of another machine, to which job sizes are scaled.")
@@ -457,15 +467,17 @@ def scale(
     Example: `tracekit scale sample.swf busy.swf --load 0.95`
     """
     from tracekit import transform
+    from tracekit.readings import read_load
 
+    wanted = None if load_ is None else read_load(load_)
     if load_ is None and procs is None:
         raise UsageError("say what to scale: --load X, --procs N, or both")
     chosen = prepare(source, target, format=to, force=force)
     trace, _ = load(source, format=from_, machine=machine, resource=resource)
     if procs is not None:
         trace = transform.scale_procs(trace, procs)
-    if load_ is not None:
-        trace = transform.scale_load(trace, load_)
+    if wanted is not None:
+        trace = transform.scale_load(trace, wanted)
     save(trace, target, format=chosen, force=force)
     say(f"offered load is now {trace.offered_load():.4f}")
 
