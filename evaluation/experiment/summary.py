@@ -46,7 +46,8 @@ def _draw(verdict: Mapping[str, Any], path: Path) -> bool:
 def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], drawn: bool) -> Iterable[str]:
     plan, real, parts = about["plan"], about["real"], about["parts"]
     windows, loads = about["windows"], ", ".join(about["loads"])
-    yield f"# {real['name']}: do agents trained on synthetic jobs match those trained on real ones?"
+    name = real.get("machine", {}).get("name") or real["name"]
+    yield f"# {name}: do agents trained on synthetic jobs match those trained on real ones?"
     yield ""
     yield (
         f"Made by `tracekit experiment`; numbers are not edited. {real['jobs']:,} jobs (SHA-256 of the file "

@@ -16,6 +16,7 @@ _BLUE, _ORANGE, _GREEN = PALETTE[:3]
 OUTCOMES = {"equivalent": _GREEN, "better": _BLUE, "worse": _ORANGE, "undecided": GREY, "failed": GREY}
 _MAX_ARMS = 12  # in one figure of curves
 _MAX_SCORES = 20  # of those to trust
+_MAX_KEY = 40  # characters; the keys of scores are known, and all of them fit
 _BANDS = 4  # arms, above which bands would hide each other
 _FARTHEST = float(np.log(20))  # where the axis of differences ends: intervals of too few seeds reach anywhere
 #: Up to which logarithm of a ratio which differences are marked.
@@ -180,15 +181,17 @@ def trusted(table: pd.DataFrame) -> Drawing:
     if table.empty:
         raise NothingToDraw("too few models finished to conclude which score to trust")
     table = table.sort_values("rho", ascending=False, kind="stable").head(_MAX_SCORES)
-    figure, (axis,) = blank(7.2, 1.1 + 0.27 * len(table))
+    figure, (axis,) = blank(7.2, 1.3 + 0.27 * len(table))
     axis.axvline(0, color=INK, linewidth=1)
     for k, (rho, low, high) in enumerate(table[["rho", "low", "high"]].to_numpy(dtype=np.float64)):
         if np.isfinite(low) and np.isfinite(high):
             axis.plot([low, high], [k, k], color=SOFT, linewidth=3, solid_capstyle="butt")
         axis.plot(rho, k, "o", color=_BLUE, markersize=6)
-    axis.set_yticks(range(len(table)), [label(str(key)) for key in table["key"]])
+    axis.set_yticks(range(len(table)), [label(str(key), _MAX_KEY) for key in table["key"]])
     axis.set(ylim=(len(table) - 0.4, -0.6), xlim=(-1.05, 1.05))
-    axis.set_xlabel("rank correlation with how much worse agents are (1 = same order, 0 = says nothing, −1 = reverse)")
+    axis.set_xlabel(
+        "rank correlation with how much worse agents are\n(1 = same order, 0 = no relation, −1 = reverse order)"
+    )
     axis.tick_params(axis="y", length=0)
     best = table.iloc[0]
     words = (

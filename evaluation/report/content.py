@@ -58,7 +58,7 @@ class Content:
     real: Trace
     synthetic: Mapping[str, Trace]
     scores: Scores
-    title: str = ""  # default: the real trace's name
+    title: str = ""  # default: the real machine's name, or the file's where it has none
     command: str = ""  # what was typed to make this
     verdicts: Sequence[Mapping[str, Any]] = ()  # model, verdict (one of VERDICTS), difference, low, high, sentence
     others: Sequence[Mapping[str, Any]] = ()  # the same for baselines, untrained agents, another real trace
@@ -100,7 +100,7 @@ class Content:
     @property
     def heading(self) -> str:
         """Return the page's title."""
-        return self.title or f"Do synthetic traces behave like {self.scores.real}?"
+        return self.title or f"Do synthetic traces behave like {self.real.machine.name or self.scores.real}?"
 
     def table(self, name: str) -> pd.DataFrame | None:
         """Return one of the experiment's tables, or None where it is missing or empty."""

@@ -26,11 +26,15 @@ from tracekit.errors import UsageError
 if TYPE_CHECKING:
     from tracekit.machine import Unit
 
+PICTURES = ("sweep.pdf", "sweep.svg", "sweep.png")
+
 
 @app.command()
 def sweep(
     file: In,
-    out: Annotated[str, typer.Option("--out", "-o", help="Folder for sweep.csv, sweep.json and the picture.")],
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="Folder for sweep.csv, sweep.json and the picture (PDF, SVG, PNG).")
+    ],
     load: Annotated[str, typer.Option("--load", help="FROM:TO, FROM:TO:STEP, or loads with commas.")] = "0.5:1.1",
     policy: Annotated[str, typer.Option("--policy", help="Policies, by comma, as in simulate.")] = "fcfs",
     backfill: Annotated[str, typer.Option("--backfill", help="Backfillings, by comma.")] = "easy",
@@ -87,7 +91,7 @@ def sweep(
     if windows is None:
         check_count(shake)
     folder = Path(out)
-    check_folder(folder, ("sweep.csv", "sweep.json", "sweep.png"), force=force)
+    check_folder(folder, ("sweep.csv", "sweep.json", *PICTURES), force=force)
     trace = load_trace(file, from_, machine, resource)
     notes = warn_of_rejections(extract_jobs(trace, switches.resolved()))
     parts = random_windows(len(trace), windows, jobs or 5000, seed) if windows is not None else []
@@ -96,8 +100,10 @@ def sweep(
     with writing_folder(folder, ours=["sweep.*"], force=force) as made:
         write_text(made / "sweep.csv", as_table(rows))
         write_text(made / "sweep.json", json_text(found))
-        plots.save(load_curves(rows, len(trace)), made / "sweep.png")
-    say(f"sweep.csv, sweep.json and sweep.png in {out}")
+        figure = load_curves(rows, len(trace))
+        for name in PICTURES:
+            plots.save(figure, made / name)
+    say(f"sweep.csv, sweep.json, {', '.join(PICTURES)} in {out}")
     if json:
         print_json(found)
         return
