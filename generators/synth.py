@@ -131,7 +131,7 @@ def load(folder: str | Path, *, trust: bool = False) -> Fitted:
         raise FormatError(folder, "is not a saved model", hint="create one with tracekit synth … --save DIR") from None
     kind = MODELS.get(name)
     model = kind.load(folder, trust=trust) if issubclass(kind, TableModel) else kind.load(folder)
-    return Fitted(model, int(plain["jobs"]), *numbers, int(plain.get("left_out", 0)))
+    return Fitted(model, int(plain["jobs"]), *numbers, left_out=int(plain.get("left_out", 0)))
 
 
 def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, seed: int = 0, **options: Any) -> Trace:

@@ -60,7 +60,7 @@ def read_date(text: str) -> pd.Timestamp:
         stamp = pd.Timestamp(text)
     except (ValueError, OverflowError):
         raise _no_date(text) from None
-    if stamp is pd.NaT:
+    if pd.isna(stamp):
         raise _no_date(text)
     return stamp
 
