@@ -126,12 +126,14 @@ def load(folder: str | Path, *, trust: bool = False) -> Fitted:
     try:
         plain = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
         name = str(plain["model"])
-        numbers = [float("nan") if plain[key] is None else float(plain[key]) for key in ("span_s", "demand", "load")]
+        span, demand, load_ = (
+            float("nan") if plain[key] is None else float(plain[key]) for key in ("span_s", "demand", "load")
+        )
     except (OSError, ValueError, KeyError, TypeError):
         raise FormatError(folder, "is not a saved model", hint="create one with tracekit synth … --save DIR") from None
     kind = MODELS.get(name)
     model = kind.load(folder, trust=trust) if issubclass(kind, TableModel) else kind.load(folder)
-    return Fitted(model, int(plain["jobs"]), *numbers, left_out=int(plain.get("left_out", 0)))
+    return Fitted(model, int(plain["jobs"]), span, demand, load_, int(plain.get("left_out", 0)))
 
 
 def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, seed: int = 0, **options: Any) -> Trace:
