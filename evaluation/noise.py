@@ -19,7 +19,7 @@ from evaluation.view import WEEK, Blocks, View, halves, resampled
 #: Runs one metric on two views with its own random numbers.
 Run = Callable[[Metric, View, View, Setting], Mapping[str, Score]]
 Tick = Callable[[], None]
-FEWEST_JOBS = 5  # in each half, below which there is no noise floor
+MIN_JOBS = 5  # in each half, below which there is no noise floor
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ def noise_floor(scoring: Scoring, real: View, times: int, rng: np.random.Generat
     """Score real odd weeks against real even weeks, with a note on the split; a step is a metric or a draw."""
     blocks, odd, even, how = halves(real)
     sizes = np.diff(blocks.edges)
-    if min(sizes[odd].sum(), sizes[even].sum()) < FEWEST_JOBS:
-        return {}, f"none: fewer than {FEWEST_JOBS} jobs in one of the halves ({how})"
+    if min(sizes[odd].sum(), sizes[even].sum()) < MIN_JOBS:
+        return {}, f"none: fewer than {MIN_JOBS} jobs in one of the halves ({how})"
     first, second = blocks.lay(odd), blocks.lay(even)
     floors: dict[str, Floor] = {}
     scores: dict[str, Score] = {}

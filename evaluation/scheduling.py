@@ -27,7 +27,7 @@ from tracekit.trace import Trace
 POLICIES = ("fcfs", "sjf", "saf", "wfp3", "unicep", "f1", "f2", "f4")
 BACKFILLS = ("none", "easy")
 BOUND = 10.0  # seconds, of the bounded slowdown
-_FEWEST_JOBS = 20  # in a window
+_MIN_JOBS = 20  # in a window
 _BINS = np.linspace(0.0, np.log1p(1e9), 400)
 
 
@@ -90,7 +90,7 @@ class Job:
 def starts(jobs: int, setting: Setting) -> tuple[list[int], int]:
     """Return evenly spaced first positions of windows, and the jobs in each; they overlap only in short traces."""
     windows, most = setting.windows
-    count = min(most, max(_FEWEST_JOBS, jobs // windows))
+    count = min(most, max(_MIN_JOBS, jobs // windows))
     return [int(p) for p in np.linspace(0, jobs - count, windows)], count
 
 
@@ -203,8 +203,8 @@ class Scheduling:
             for key in ("kendall_tau", "wait_ks", "log_wait_w1", "bsld_ks", "log_bsld_w1")
         ]
         ours, theirs = Job.of(real), Job.of(synth)
-        if not capacity >= 1 or min(len(ours.submit), len(theirs.submit)) < 2 * _FEWEST_JOBS:
-            reason = f"fewer than {2 * _FEWEST_JOBS} jobs that a scheduler could run in one of the traces"
+        if not capacity >= 1 or min(len(ours.submit), len(theirs.submit)) < 2 * _MIN_JOBS:
+            reason = f"fewer than {2 * _MIN_JOBS} jobs that a scheduler could run in one of the traces"
             scores = {key: absent(reason, "higher" if "tau" in key else "lower") for key in keys}
             return scores | {"scheduling.mean_wait": absent(reason, "real")}
         done = self._done.setdefault(real, {})

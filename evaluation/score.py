@@ -16,11 +16,13 @@ import numpy as np
 from evaluation.base import FAMILIES, METRICS, NAN, Metric, Score, Setting, absent
 from evaluation.noise import Floor, Scoring, noise_floor, with_intervals
 from evaluation.view import View, prepare
+from tracekit import notebook
 from tracekit.errors import TracekitError, UnknownName, UsageError
 from tracekit.trace import Trace, check_trace
+from tracekit.units import left_out, scheduled_in
 
 PRESETS = ("poster",)
-FEWEST_JOBS = 10
+MIN_JOBS = 10
 
 #: Progress callback: (steps done, steps in all, current step).
 Progress = Callable[[int, int, str], None]
@@ -85,10 +87,33 @@ class Scores:
                 found.append(baseline.name)
         return found
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: each key that some trace has, with the real value and the noise floor."""
+        keys = [key for key in self.family if any(np.isfinite(one.scores[key].value) for one in self.synthetic)]
+        rows = [
+            [
+                self.family[key],
+                key,
+                self.synthetic[0].scores[key].real,
+                *(one.scores[key].value for one in self.synthetic),
+                self.noise_floor[key].value if key in self.noise_floor else None,
+            ]
+            for key in keys
+        ]
+        heads = ["family", "score", "real", *(one.name for one in self.synthetic), "noise floor"]
+        left_out = len(self.family) - len(keys)
+        notes = [f"{left_out} scores could not be computed: see the notes in to_dict()"] if left_out else []
+        return notebook.table(f"Scores of {self.real}, {self.real_jobs:,} jobs", heads, rows, notes)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as `tracekit score --json` prints them."""
         return {
-            "real": {"name": self.real, "jobs": self.real_jobs, "values": self.values()},
+            "real": {
+                "name": self.real,
+                "jobs": self.real_jobs,
+                "left_out": self._left_out(self.real),
+                "values": self.values(),
+            },
             "noise_floor": {
                 key: {"value": _plain(f.value), "low": _plain(f.low), "high": _plain(f.high), "note": f.note}
                 for key, f in self.noise_floor.items()
@@ -122,6 +147,10 @@ class Scores:
             dict(data["switches"]),
         )
 
+    def _left_out(self, name: str) -> int:
+        """Return how many jobs of a trace have none of the scheduled unit."""
+        return int(self.switches.get("left_out", {}).get(name, 0))
+
     def _one(self, scored: Scored) -> dict[str, Any]:
         scores: dict[str, dict[str, Any]] = {}
         for key, score in scored.scores.items():
@@ -139,7 +168,8 @@ class Scores:
                 scores[key]["not_better_than"] = self.not_better_than(key, scored)
             if score.detail:
                 scores[key]["detail"] = {name: _plain(value) for name, value in score.detail.items()}
-        return {"name": scored.name, "jobs": scored.jobs, "scores": scores}
+        left = self._left_out(scored.name)
+        return {"name": scored.name, "jobs": scored.jobs, "left_out": left, "scores": scores}
 
 
 def _plain(value: float) -> float | None:
@@ -209,11 +239,13 @@ def score(
     if len(names) != len(traces) + 1:
         raise UsageError(f"{len(names)} names for {len(traces) + 1} traces")
     metrics = chosen_metrics(preset, families)
+    traces = [scheduled_in(trace, real.machine.unit) for trace in traces]
+    holdout = None if holdout is None else scheduled_in(holdout, real.machine.unit)
     quick = quick or preset is not None
     aside = {"hold-out": holdout} if holdout is not None else {}
     for trace, label in zip([real, *traces, *aside.values()], [*names, *aside], strict=True):
-        if np.isfinite(trace.column("submit_time")).sum() < FEWEST_JOBS:
-            raise TracekitError(f"{label}: a score needs at least {FEWEST_JOBS} jobs with a submit time")
+        if np.isfinite(trace.column("submit_time")).sum() < MIN_JOBS:
+            raise TracekitError(f"{label}: a score needs at least {MIN_JOBS} jobs with a submit time")
     made = _baselines(real, seed) if baselines else {}
     everyone = [*traces, *made.values(), *aside.values()]
     labels = [*names, *made, *aside]
@@ -257,6 +289,7 @@ def score(
         "noise_floor": how,
         "draws": draws[0] if floor else 0,
         "unit": ours.machine.unit,
+        "left_out": {label: left_out(trace) for label, trace in zip(names, [real, *traces], strict=True)},
         "machine_size": _plain(ours.machine.capacity),
         "machine_note": ours.machine.note,
     }

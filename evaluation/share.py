@@ -1,32 +1,27 @@
 """May this synthetic trace be published? A plain answer for the people who run a site, with the reasons.
 
-Two things give a site away: jobs or users of the real trace that the synthetic one repeats (judged by the privacy
-scores against a hold-out, with the limits of `evaluation.exposure`), and names that came along with the file. It is
-advice, documented in docs/sharing.md, and no guarantee.
+Two things give a site away: jobs or users of the real trace that the synthetic one repeats (found by the attacks of
+`evaluation.exposure`, each beside its control), and names in the file. `decide` is the one decision, for
+``tracekit share`` and for the report. It is advice, documented in docs/sharing.md, and no guarantee.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from evaluation.base import Score
-from evaluation.exposure import LIMITS, level, normal
-from evaluation.privacy import row_keys
+from evaluation.exposure import ATTACKS, Attack, attacks
+from evaluation.privacy import NO_HOLDOUT
 from evaluation.score import score
-from evaluation.view import prepare
 from tracekit.schema import BY_NAME
 from tracekit.trace import Trace
 
 Verdict = Literal["ok", "unknown", "change", "no"]
 ANSWERS = ("yes", "not without changes", "no")
 
-IN_STEP = (0.1, 0.25)  # share of jobs that equal the real job of the same place, above what chance gives
-COPIES_ALONE = (0.25, 0.5)  # exact copies without a hold-out: short jobs are often alike by chance
 _PEOPLE = ("user", "group", "project", "app")
 _PATH = re.compile(r"(?:^|[\s'\"(=:])(/[\w.+-]+(?:/[\w.+-]+)+|~/[\w./+-]+|[A-Za-z]:\\[\w.\\+-]+)")
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
@@ -63,18 +58,32 @@ class Reason:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer, its reasons (worst first), and what it does not mean."""
+    """The answer, its reasons (worst first), the attacks that were tried, and what it does not mean."""
 
-    answer: str
+    answer: str  # one of ANSWERS
     reasons: list[Reason]
+    attacks: list[Attack]
     caveat: str = (
-        "This is advice, no guarantee: it looks for copies, for users who can be recognised and for names, by known "
+        "This is advice, no guarantee: it looks for copies, for users that can be recognised and for names, by known "
         "attacks. It is not differential privacy, and your site's rules come first."
     )
+
+    @property
+    def verdict(self) -> Literal["yes", "no"]:
+        """Return yes if the trace may be published as it is, else no."""
+        return "yes" if self.answer == "yes" else "no"
+
+    @property
+    def advice(self) -> list[str]:
+        """Return what to do about it, most pressing first; empty if nothing is left to do."""
+        return list(dict.fromkeys(reason.mend for reason in self.reasons if reason.mend))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
         return {
+            "verdict": self.verdict,
+            "attacks": [attack.to_dict() for attack in self.attacks],
+            "advice": self.advice,
             "answer": self.answer,
             "reasons": [reason.to_dict() for reason in self.reasons],
             "caveat": self.caveat,
@@ -82,111 +91,55 @@ class Answer:
 
 
 def share(real: Trace, synth: Trace, holdout: Trace | None = None, *, seed: int = 0, quick: bool = False) -> Answer:
-    """Answer whether ``synth``, made from ``real``, may be published.
+    """Answer whether ``synth``, generated from ``real``, may be published.
 
-    Without ``holdout``, real jobs that the model was not fitted on, the answer is never yes: nothing shows then what is
-    normal between strangers.
+    Without ``holdout``, real jobs that the model was not fitted on, the answer is never yes: some attacks have no
+    control then.
     """
-    reasons = [*_copies(real, synth, holdout, seed=seed, quick=quick), *_labels(real, synth), *_words(real, synth)]
+    found = score(
+        real, synth, holdout=holdout, families=["privacy"], baselines=False, floor=False, seed=seed, quick=quick
+    )
+    return decide(real, synth, found.synthetic[0].scores)
+
+
+def decide(real: Trace, synth: Trace, scores: Mapping[str, Score]) -> Answer:
+    """Answer whether ``synth`` may be published, from its privacy scores and from the names in it."""
+    found = attacks(scores)
+    reasons = [*_attacked(found, scores), *_labels(real, synth), *_words(real, synth)]
     order: tuple[Verdict, ...] = ("no", "change", "unknown", "ok")
     reasons.sort(key=lambda reason: order.index(reason.verdict))
     verdicts = {reason.verdict for reason in reasons}
     answer = "no" if "no" in verdicts else "not without changes" if verdicts & {"change", "unknown"} else "yes"
-    return Answer(answer, reasons)
+    return Answer(answer, reasons, found)
 
 
 # ---- jobs and users --------------------------------------------------------------------------------------------------
 
-_TEXTS = {
-    "privacy.exact_copies": "{value:.1%} of the synthetic jobs equal a real job in every number and label; of real "
-    "jobs that the model never saw, {real:.1%} do",
-    "privacy.near_copies": "{value:.1%} of the synthetic jobs lie as near to a real job as the nearest 5% of unseen "
-    "real jobs do ({real:.1%})",
-    "privacy.dcr_ratio": "synthetic jobs lie {value:.2f} times as far from the real ones as unseen real jobs do "
-    "(1 or more is good)",
-    "privacy.membership_auc": "with the synthetic trace in hand, one can tell real jobs that were used from others "
-    "with an AUC of {value:.3f} (0.5 is guessing; at least {low:.3f})",
-    "privacy.user_linkage": "{value:.0%} of the users can be matched with themselves by their weekly pattern; from "
-    "real weeks that no model has seen it is {real:.0%}",
-}
-_MEND = {
-    "privacy.user_linkage": "give the synthetic users labels that say nothing: tracekit anonymize, with another key",
-}
-_OTHER_MODEL = "make it again with another model, a higher --privacy (of sessions) or fewer training steps; "
-_OTHER_MODEL += "models that copy jobs (resample, user-resample) are not for publishing"
 
-
-def _copies(real: Trace, synth: Trace, holdout: Trace | None, *, seed: int, quick: bool) -> Iterator[Reason]:
-    yield from _in_step(real, synth, seed)
-    if holdout is None:
-        yield _copies_alone(real, synth)
+def _attacked(found: list[Attack], scores: Mapping[str, Score]) -> Iterator[Reason]:
+    """Turn every attack into a reason; those that lacked a hold-out into one."""
+    if not found:
+        yield Reason("privacy", "unknown", "no attack was tried", mend="run tracekit share on the two traces")
+        return
+    lacking = [attack for attack in found if scores[attack.key].note == NO_HOLDOUT]
+    if lacking:
+        names = ", ".join(attack.name for attack in lacking)
         yield Reason(
             "privacy",
             "unknown",
-            "without a hold-out nobody can say how near is too near, or whether users can be recognised",
+            f"without a hold-out these attacks have no control and were not tried: {names}",
             mend="keep some weeks away from the model and give them with --holdout",
         )
-        return
-    found = score(
-        real, synth, holdout=holdout, families=["privacy"], baselines=False, floor=False, seed=seed, quick=quick
-    )
-    for key in LIMITS:
-        yield _judged(key, found[key])
+    for attack in found:
+        if attack not in lacking:
+            yield _reason(attack)
 
 
-def _in_step(real: Trace, synth: Trace, seed: int) -> Iterator[Reason]:
-    """Look for a copy whose numbers were changed a little: job after job of the same size and nearly the same length.
-
-    Both traces are taken in order of submit, so shuffled rows and shifted dates hide nothing.
-    """
-    count = min(len(real), len(synth))
-    size, run = (
-        [values[trace.order()][:count] for trace, values in ((real, a), (synth, b))]
-        for a, b in ((real.sizes(), synth.sizes()), (real.column("run_time"), synth.column("run_time")))
-    )
-    if count < 100 or not all(np.isfinite(part).any() for part in (*size, *run)):
-        return
-
-    def alike(order: np.ndarray) -> float:
-        near = np.abs(run[0][order] - run[1]) <= np.maximum(0.05 * run[0][order], 1.0)
-        return float((near & (size[0][order] == size[1])).mean())
-
-    chance = alike(np.random.default_rng(seed).permutation(count))
-    value = alike(np.arange(count))
-    change, refuse = IN_STEP
-    verdict: Verdict = "no" if value - chance > refuse else "change" if value - chance > change else "ok"
-    text = (
-        f"{value:.1%} of the synthetic jobs, one after the other, have the size and within 5% the run time of the real "
-        f"job in the same place; {chance:.1%} would by chance"
-    )
-    yield Reason("privacy.in_step", verdict, text, value, change, _OTHER_MODEL if verdict != "ok" else "")
-
-
-def _copies_alone(real: Trace, synth: Trace) -> Reason:
-    """Count exact copies without a hold-out; people are not compared, as a trace with new labels is still a copy."""
-    ours, theirs = prepare(real, [synth], ["real", "synthetic"])
-    numbers = [name for name in ours.numbers if ours.has(name) and theirs.has(name)]
-    labels = [name for name in ours.labels if ours.has(name) and theirs.has(name) and name not in _PEOPLE]
-    if not numbers:
-        return Reason("privacy.exact_copies", "unknown", "the two traces share no column of numbers")
-    mine, other = row_keys([ours, theirs], numbers, labels)
-    value = float(np.isin(other, mine).mean())
-    change, refuse = COPIES_ALONE
-    verdict: Verdict = "no" if value > refuse else "change" if value > change else "ok"
-    text = (
-        f"{value:.1%} of the synthetic jobs equal a real job in every number (without a hold-out, people not compared)"
-    )
-    return Reason("privacy.exact_copies", verdict, text, value, change, _OTHER_MODEL if verdict != "ok" else "")
-
-
-def _judged(key: str, found: Score) -> Reason:
-    """Hold one privacy score against its limits."""
-    if not np.isfinite(found.value):
-        return Reason(key, "ok" if key == "privacy.user_linkage" else "unknown", f"not computed: {found.note}")
-    verdict: Verdict = level(key, found)
-    text = _TEXTS[key].format(value=found.value, real=normal(found), low=found.low)
-    mend = "" if verdict == "ok" else _MEND.get(key, _OTHER_MODEL)
-    return Reason(key, verdict, text, found.value, LIMITS[key][0], mend)
+def _reason(attack: Attack) -> Reason:
+    limit = abs(ATTACKS[attack.key].limit)
+    if attack.rate != attack.rate:  # NaN: a trace without users has none to find
+        return Reason(attack.key, "ok" if attack.target == "user" else "unknown", attack.text)
+    return Reason(attack.key, "no" if attack.alarm else "ok", attack.text, attack.rate, limit, attack.advice)
 
 
 # ---- names -----------------------------------------------------------------------------------------------------------

@@ -49,6 +49,10 @@ def notes(scores: Scores) -> list[str]:
     found = [f"{', '.join(keys)}: {reason}" for reason, keys in reasons.items()]
     if scores.switches["noise_floor"].startswith(("first", "none")):
         found.append(f"noise floor: {scores.switches['noise_floor']}")
+    missing_sizes = {name: count for name, count in scores.switches.get("left_out", {}).items() if count}
+    if missing_sizes:
+        counts = ", ".join(f"{name} {count:,}" for name, count in missing_sizes.items())
+        found.append(f"jobs without {scores.switches['unit']}, left out wherever sizes count: {counts}")
     if scores.switches["machine_note"]:
         found.append(f"load and scheduling: {scores.switches['machine_note']}")
     return found

@@ -17,7 +17,7 @@ from evaluation.view import SIZES, Floats, View
 LAGS = 100
 #: Window lengths of the index of dispersion, in seconds: one minute to one day.
 IDC_WINDOWS = (60, 300, 900, 3_600, 21_600, 86_400)
-_MOST_BINS = 5_000_000  # of the finest count series; longer traces are looked at from their start
+_MAX_BINS = 5_000_000  # of the finest count series; longer traces are looked at from their start
 
 
 class Interarrival:
@@ -135,7 +135,7 @@ class HourOfWeek:
 
 def counts(view: View, seconds: float) -> Floats:
     """Return how many jobs arrive in each whole window of some seconds after the first submit."""
-    bins = min(int(view.span // seconds), _MOST_BINS)
+    bins = min(int(view.span // seconds), _MAX_BINS)
     place = ((view.submit - view.submit[0]) // seconds).astype(np.int64)
     return np.bincount(place[place < bins], minlength=bins).astype(np.float64)
 

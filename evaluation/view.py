@@ -145,7 +145,7 @@ def _view(trace: Trace, name: str, books: Mapping[str, pd.Index], reference: Ref
     order = trace.order()
     order = order[np.isfinite(submit[order])]
     numbers: dict[str, Floats] = {unit: trace.sizes(unit)[order] for unit in UNITS}
-    for column in (*TIMES, *MEMORY, *RAW_SIZES):
+    for column in (*TIMES, *MEMORY, *RAW_SIZES, "wait_time"):
         if column in trace.jobs.columns:
             numbers[column] = trace.column(column)[order]
     labels: dict[str, Codes] = {}
@@ -174,6 +174,12 @@ def _view(trace: Trace, name: str, books: Mapping[str, pd.Index], reference: Ref
 
 
 # ---- cutting a trace into weeks, and laying weeks end to end ---------------------------------------------------------
+
+
+def weeks(view: View, time: Floats) -> Codes:
+    """Return the week of each time, from 0; quarters of a trace that is shorter than four weeks."""
+    length = WEEK if view.span >= 4 * WEEK else max(view.span / 4, 1.0)
+    return np.asarray((time - view.submit[0]) // length, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -211,8 +217,8 @@ def halves(view: View) -> tuple[Blocks, NDArray[np.intp], NDArray[np.intp], str]
     """Cut a real trace for the noise floor: odd and even weeks, or two halves if it is shorter than four weeks."""
     if view.span >= 4 * WEEK:
         blocks = Blocks.cut(view, WEEK)
-        weeks = np.arange(len(blocks))
-        return blocks, weeks[0::2], weeks[1::2], f"odd against even weeks of {len(weeks)}"
+        full = np.flatnonzero(np.diff(blocks.edges))  # a trace of every other week must not end up in one half
+        return blocks, full[0::2], full[1::2], f"odd against even weeks of {len(full)}"
     pieces = min(20, max(2, len(view) // 50))
     pieces -= pieces % 2
     blocks = Blocks.cut(view, max(view.span / pieces * (1 - 1e-9), 1e-9))

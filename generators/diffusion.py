@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from generators.denoiser import Denoiser, Settings
 
 #: Training steps for 5,000 jobs and network width by budget; more jobs take more steps, by the root of their number up
-#: to `MOST_MORE` times as many.
+#: to `MAX_MORE` times as many.
 SIZES: dict[Budget, dict[str, int]] = {
     "quick": {"steps": 1_500, "width": 128},
     "normal": {"steps": 3_500, "width": 192},
     "thorough": {"steps": 8_000, "width": 320, "batch": 512, "patience": 15},
 }
-MOST_MORE = 2.5
+MAX_MORE = 2.5
 #: An ordered column with more levels than this is learnt as a number.
-MOST_LEVELS = 400
+MAX_LEVELS = 400
 #: Rows sampled at a time.
 CHUNK = 20_000
 
@@ -57,7 +57,7 @@ class Diffusion(TableModel):
         from generators import denoiser
 
         chosen = SIZES[self.budget]
-        more = min(max((len(table) / 5_000) ** 0.5, 1.0), MOST_MORE)
+        more = min(max((len(table) / 5_000) ** 0.5, 1.0), MAX_MORE)
         self._settings = dataclasses.replace(denoiser.Settings(), **{**chosen, "steps": round(chosen["steps"] * more)})
         self._plan = _Plan.of(table, slots, raw=self.encoding_name == "raw")
         x, codes = self._plan.split(table, seed)
@@ -129,7 +129,7 @@ class _Plan:
 
     @classmethod
     def of(cls, table: Table, slots: list[Slot], *, raw: bool) -> _Plan:
-        numbers = tuple(s for s in slots if s.kind == "number" or s.levels > MOST_LEVELS)
+        numbers = tuple(s for s in slots if s.kind == "number" or s.levels > MAX_LEVELS)
         scales = {s.name: Quantiles.fit(table[s.name].to_numpy(), grain=0.0) for s in numbers} if raw else {}
         return cls(numbers, tuple(s for s in slots if s not in numbers), scales)
 

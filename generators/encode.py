@@ -31,6 +31,7 @@ from tracekit.errors import FormatError, TracekitError
 from tracekit.machine import Machine
 from tracekit.schema import to_numeric
 from tracekit.trace import Trace
+from tracekit.units import WORDS, coverage
 
 EncodingName = Literal["default", "raw"]
 PARTS: dict[str, Any] = {part.key: part for part in (Sizes, Limit, RunTime, Amount, Label, Lookup, Arrivals)}
@@ -64,8 +65,8 @@ class Encoding(Protocol):
 def learnable(trace: Trace) -> tuple[Trace, list[str]]:
     """Return the jobs that can be learnt from, in submit order, and what was left out and why.
 
-    A job needs a known submit time, a run time from 0 and a size that fits the machine. Submit times before the
-    epoch are fine: only the gaps between them are learnt.
+    A job needs a known submit time, a run time from 0 and a size (in the scheduled unit) that fits the machine.
+    Submit times before the epoch are fine: only the gaps between them are learnt.
     """
     submit, run, size = trace.column("submit_time"), trace.column("run_time"), trace.sizes()
     capacity = trace.machine.size()
@@ -73,7 +74,7 @@ def learnable(trace: Trace) -> tuple[Trace, list[str]]:
         reasons = {
             "no submit time": ~np.isfinite(submit),
             "no run time, or one below 0": ~(np.isfinite(run) & (run >= 0)),
-            "no size, or one of 0": ~(np.isfinite(size) & (size > 0)),
+            f"no {WORDS[trace.machine.unit]}": ~(np.isfinite(size) & (size > 0)),
             "larger than the machine": size > (np.inf if capacity is None else capacity),
         }
     notes, bad = [], np.zeros(len(trace), dtype=bool)
@@ -88,9 +89,16 @@ def learnable(trace: Trace) -> tuple[Trace, list[str]]:
         why = f" ({'; '.join(notes)})" if notes else ""
         raise TracekitError(
             f"too few jobs to learn from: {len(order)} of {len(trace)} are usable{why}; "
-            f"at least {LEAST_JOBS} are needed, some thousands are better"
+            f"at least {LEAST_JOBS} are needed, some thousands are better{_other_unit(trace)}"
         )
     return trace.take(order), notes
+
+
+def _other_unit(trace: Trace) -> str:
+    """Return which units more jobs have than the scheduled one, for an error message."""
+    covered = coverage(trace)
+    better = [unit for unit, count in covered.items() if count > covered[trace.machine.unit]]
+    return f"; more jobs have {' and '.join(better)}: --resource {better[0]}" if better else ""
 
 
 @dataclass(frozen=True)

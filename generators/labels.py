@@ -14,7 +14,7 @@ from tracekit.schema import BY_NAME, STATUSES, status_codes
 from tracekit.trace import Trace
 
 #: A label needs this many jobs to be learnt by itself, and no column has more labels than this.
-LABEL_JOBS, MOST_LABELS = 3, 256
+LABEL_JOBS, MAX_LABELS = 3, 256
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Label:
         codes, categories = trace.column(name), list(trace.jobs[name].cat.categories)
         count = np.bincount(codes + 1, minlength=len(categories) + 1)
         order = [int(i) for i in np.argsort(-count, kind="stable") if count[i]]
-        rare = [i for rank, i in enumerate(order) if i and (count[i] < LABEL_JOBS or rank >= MOST_LABELS)]
+        rare = [i for rank, i in enumerate(order) if i and (count[i] < LABEL_JOBS or rank >= MAX_LABELS)]
         if len(rare) < 2 or name == "status":
             rare = []
         kept = [i for i in order if i not in set(rare)]

@@ -29,7 +29,7 @@ from tracekit.trace import Trace
 Budget = Literal["quick", "normal", "thorough"]
 BUDGETS: tuple[Budget, ...] = ("quick", "normal", "thorough")
 #: Conditional sampling by rejection gives up after this many rows per row that is wanted.
-MOST_TRIES = 200
+MAX_TRIES = 200
 
 
 class TableModel:
@@ -191,7 +191,7 @@ class TableModel:
         found: list[Table] = []
         count = tried = attempt = 0
         while count < n_rows:
-            if tried > MOST_TRIES * n_rows and tried > 100_000:
+            if tried > MAX_TRIES * n_rows and tried > 100_000:
                 raise TracekitError(
                     f"{self.name}: only {count} of {tried:,} synthetic jobs have {_said(only)}; {n_rows} are needed. "
                     "Ask for fewer jobs or a more common value, or fit the model to such jobs only"

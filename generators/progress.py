@@ -18,6 +18,26 @@ def silent(done: int, total: int, unit: str) -> None:
     """Say nothing: the default for library use."""
 
 
+class TimeLeft:
+    """Estimates the time left from the work since the first report, once there is enough of it to mean something."""
+
+    FEWEST_SECONDS, SMALLEST_SHARE = 5.0, 0.01
+
+    def __init__(self) -> None:
+        self._first: tuple[float, float] | None = None  # work done and time at the first report
+
+    def __call__(self, done: float, total: float, now: float) -> str:
+        """Return ``, 0:48 left``; empty while less than 5 s or 1 % of the work has been measured, and at the end."""
+        if self._first is None or done < self._first[0]:
+            self._first = (done, now)
+        work, seconds = done - self._first[0], now - self._first[1]
+        if done >= total or seconds < self.FEWEST_SECONDS or work < max(self.SMALLEST_SHARE * total, 1e-9):
+            return ""
+        left = round(seconds / work * (total - done))
+        hours, minutes = divmod(left // 60, 60)
+        return f", {hours}:{minutes:02d}:{left % 60:02d} left" if hours else f", {minutes}:{left % 60:02d} left"
+
+
 class StderrProgress:
     """Writes ``ctgan: 12 of 300 epochs, 0:48 left`` on stderr: in place on a terminal, else a line now and then."""
 
@@ -26,17 +46,20 @@ class StderrProgress:
         self._live = sys.stderr.isatty()
         self._every = every if self._live else 15.0 * every
         self._began = self._said = clock()
+        self._unit, self._left = "", TimeLeft()
 
     def __call__(self, done: int, total: int, unit: str) -> None:
         """Report, unless the last report is too fresh."""
         now = self._clock()
+        if unit != self._unit:  # another part of the work, with a pace of its own
+            self._unit, self._left = unit, TimeLeft()
+        left = self._left(done, total, now)
         if done < total and now - self._said < self._every:
             return
         if done >= total and not self._live and self._said == self._began:  # over before there was anything to say
             return
         self._said = now
-        left = (now - self._began) / max(done, 1) * (total - done)
-        text = f"{self._name}: {done} of {total} {unit}, {int(left) // 60}:{int(left) % 60:02d} left"
+        text = f"{self._name}: {done:,} of {total:,} {unit}{left}"
         end = "\n" if done >= total or not self._live else ""
         sys.stderr.write(f"\r{text:<70}{end}" if self._live else text + end)
         sys.stderr.flush()

@@ -17,7 +17,7 @@ import logging
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,16 +29,17 @@ from scipy.special import ndtr, ndtri
 from generators.base import ModelInfo
 from generators.learned import Budget, TableModel, require
 from generators.parts import Slot, Table
-from generators.progress import Stop
+from generators.progress import Progress, Stop
 from generators.quantile import codes_to_normal, normal_to_codes
 from generators.seeding import seeded, torch_seed
+from tracekit.errors import TracekitError
 
 #: By budget: rows to learn in all, and the most epochs.
 EFFORT: dict[Budget, tuple[int, int]] = {"quick": (60_000, 12), "normal": (200_000, 25), "thorough": (1_500_000, 80)}
 LAYERS, HEADS, WIDTH, BATCH = 2, 4, 128, 64
 LEARNING_RATE = 1e-3
 #: Parts of the normal curve that a number is written in, and the most levels an ordered column is written in.
-BINS, MOST_LEVELS = 200, 400
+BINS, MAX_LEVELS = 200, 400
 GENERATE_AT_ONCE = 1_000
 
 
@@ -101,9 +102,9 @@ class RealTabFormer(TableModel):
                 whole = bool((values == np.floor(values)).all())
                 columns[slot.name] = values.astype(np.int64) if whole else values
                 continue
-            if slot.levels > MOST_LEVELS and slot.kind == "ordinal":
+            if slot.levels > MAX_LEVELS and slot.kind == "ordinal":
                 values = codes_to_normal(values.astype(np.int64), slot.shares, rng)
-            if slot.levels == 0 or slot.levels > MOST_LEVELS:
+            if slot.levels == 0 or slot.levels > MAX_LEVELS:
                 values = np.floor(ndtr(values) * BINS).clip(0, BINS - 1)
             columns[slot.name] = np.char.add("w", values.astype(np.int64).astype(str)).astype(object)
         return pd.DataFrame(columns)
@@ -120,9 +121,9 @@ class RealTabFormer(TableModel):
                 columns[slot.name] = pd.to_numeric(words[slot.name], errors="coerce").to_numpy(dtype=np.float64)
                 continue
             values = pd.to_numeric(words[slot.name].str[1:]).to_numpy(dtype=np.float64)
-            if slot.levels == 0 or slot.levels > MOST_LEVELS:
+            if slot.levels == 0 or slot.levels > MAX_LEVELS:
                 values = ndtri((values + rng.random(n_rows).clip(1e-3, 1 - 1e-3)) / BINS)
-            if slot.levels > MOST_LEVELS and slot.kind == "ordinal":
+            if slot.levels > MAX_LEVELS and slot.kind == "ordinal":
                 values = normal_to_codes(values, slot.shares).astype(np.float64)
             columns[slot.name] = values
         return pd.DataFrame(columns)
@@ -135,13 +136,38 @@ class RealTabFormer(TableModel):
 
     def _load_weights(self, folder: Path) -> None:
         require("torch", "transformers", "realtabformer")
-        with _quiet():
-            self._model = _library(self.progress, Stop()).load_from_dir(folder / "network")  # tensors only, no pickles
+        with _quiet(), _tensors_only():
+            self._model = _library(self.progress, Stop()).load_from_dir(folder / "network")
         assert self._encoding is not None  # set by load
         self._slots = self._encoding.slots
 
     _model: Any
     _slots: list[Slot]
+
+
+#: Since this release torch reads tensors only by default, and safely (CVE-2025-32434 in those before it).
+_SAFE_TORCH = (2, 6)
+
+
+@contextlib.contextmanager
+def _tensors_only() -> Iterator[None]:
+    """Have torch read tensors and nothing else from files, whatever the library asks for: a pickle can run code."""
+    import torch
+
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < _SAFE_TORCH:
+        raise TracekitError(
+            f"torch {torch.__version__} may run code from a file of weights; install torch>=2.6 to load this model"
+        )
+    plain = torch.load
+
+    def load(*args: Any, **options: Any) -> Any:
+        return plain(*args, **(options | {"weights_only": True}))
+
+    torch.load = load
+    try:
+        yield
+    finally:
+        torch.load = plain
 
 
 def _config() -> Any:
@@ -157,20 +183,20 @@ def _library(progress: Any, stop: Stop) -> Any:
         import datasets
         from realtabformer import REaLTabFormer, rtf_sampler
         from realtabformer.rtf_trainer import SaveEpochEndCallback
-        from tqdm import tqdm
         from transformers import TrainerCallback
         from transformers.trainer_callback import PrinterCallback
 
     datasets.disable_progress_bars()
-    rtf_sampler.tqdm = partial(tqdm, disable=True)
+    rtf_sampler.tqdm = partial(_Sampled, progress)
 
     class Watcher(TrainerCallback):  # type: ignore[misc]
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-            control.should_training_stop = control.should_training_stop or stop.asked
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+            progress(0, int(state.max_steps), "training steps")
             return control
 
-        def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
-            progress(round(state.epoch), int(args.num_train_epochs), "epochs")
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> Any:
+            progress(int(state.global_step), int(state.max_steps), "training steps")
+            control.should_training_stop = control.should_training_stop or stop.asked
             return control
 
     class Model(REaLTabFormer):  # type: ignore[misc]
@@ -182,6 +208,28 @@ def _library(progress: Any, stop: Stop) -> Any:
             return trainer
 
     return Model
+
+
+class _Sampled:
+    """Takes the place of the library's bar for sampled rows, and reports them as progress."""
+
+    def __init__(self, progress: Progress, items: Iterable[Any] = (), total: int = 0) -> None:
+        self._progress, self._items, self._total, self._done = progress, items, total, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items)
+
+    def __enter__(self) -> _Sampled:
+        self._progress(0, self._total, "rows sampled")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def update(self, count: int) -> None:
+        """Count rows as the library reports them: at times more than were asked for."""
+        self._done += int(count)
+        self._progress(min(self._done, self._total), self._total, "rows sampled")
 
 
 @contextlib.contextmanager

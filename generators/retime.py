@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from generators.clock import Clock
@@ -13,6 +12,7 @@ from generators.quantile import grain_of
 from tracekit import stats
 from tracekit.errors import UsageError
 from tracekit.machine import UNITS
+from tracekit.readings import read_date
 from tracekit.schema import SIZE_COLUMNS
 from tracekit.trace import Trace
 
@@ -67,7 +67,7 @@ def match_load(trace: Trace, demand: float, *, tolerance: float = 0.002) -> tupl
 def move_start(trace: Trace, start: str) -> Trace:
     """Let the trace begin at a date (of the machine's own time zone), with its week in step with the new calendar."""
     try:
-        stamp = pd.Timestamp(start)
+        stamp = read_date(start)
         zone = trace.machine.timezone or "UTC"
         stamp = stamp.tz_localize(zone) if stamp.tzinfo is None else stamp.tz_convert(zone)
     except (ValueError, TypeError) as error:

@@ -177,10 +177,13 @@ class RunTime:
     def _overrun(self, limit: Floats, beyond: Floats) -> Floats:
         """Return limit + beyond, but no longer, in seconds and as a multiple of the limit, than any real job."""
         run = to_grain(limit + beyond, self.grain)
-        most = np.minimum(limit * self.overrun, limit + self.scales["over"].value[-1])
+        furthest = self.scales["over"].value[-1]
+        most = np.minimum(limit * self.overrun, limit + furthest)
         if self.grain:
-            whole = np.round(np.floor(most / self.grain + 1e-9) * self.grain, 9)
-            most = np.where(whole > most, whole - self.grain, whole)
+            # Compared by division and subtraction, as the two bounds were computed: 60 · (123 / 60) is below 123.
+            nearest = to_grain(most, self.grain)
+            too_long = (nearest / limit > self.overrun) | (nearest - limit > furthest)
+            most = np.where(too_long, to_grain(nearest - self.grain, self.grain), nearest)
         capped: Floats = np.maximum(np.minimum(run, most), limit)
         return capped
 

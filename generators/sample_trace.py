@@ -43,7 +43,7 @@ LONGEST_LIMIT = 24 * 3600.0
 HABITS = 5  # templates a user has at any time
 NEW_TEMPLATE = 0.4  # chance that a session begins with something new, which replaces an old habit
 SAME_TEMPLATE = 0.8  # chance that the next job of a session repeats the template of the one before
-MOST_WORK = 3_000_000.0  # processor-seconds of a typical job: no site lets one job take the machine for a day
+MAX_WORK = 3_000_000.0  # processor-seconds of a typical job: no site lets one job take the machine for a day
 MORE = 0.82  # chance that a session continues after a job
 HEAVY, MORE_HEAVY = 300_000.0, 0.45  # users with jobs above this many processor-seconds submit few
 SCRIPTED = 0.35  # chance that a session submits by script, seconds apart, rather than by hand
@@ -79,7 +79,7 @@ class Templates:
         kind = replace(lublin_model.one_type(PROCS), longest=float(np.log(LONGEST_LIMIT)))
         self.procs = lublin_model.sample_sizes(kind, supply, rng)
         self.log_run = lublin_model.sample_log_runs(kind, self.procs, rng)
-        fair = self.procs * np.exp(self.log_run) <= MOST_WORK
+        fair = self.procs * np.exp(self.log_run) <= MAX_WORK
         self.procs, self.log_run = self.procs[fair], self.log_run[fair]
         # Users ask for more than their jobs usually need; some ask for too little, and meet their limit often.
         needed = np.exp(self.log_run - 0.3 * SPREAD)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from generators import MODELS
 from generators.base import Generator
-from generators.learned import MOST_TRIES, TableModel
+from generators.learned import MAX_TRIES, TableModel
 from generators.progress import Progress
 from generators.retime import in_order, match_load, move_start, scale_machine
 from generators.sessions.model import Sessions
@@ -22,13 +22,16 @@ from generators.sessions.whatif import WhatIf
 from tracekit import stats
 from tracekit.environment import memory
 from tracekit.errors import FormatError, OutputError, TracekitError, UsageError, loads
+from tracekit.folders import writing_folder
+from tracekit.readings import read_load
 from tracekit.trace import Trace, check_trace
+from tracekit.units import left_out
 
 DEFAULT_MODEL = "sessions"
 #: Options of `make` beside the number of jobs and the seed.
 SHAPING = ("span", "load", "machine_procs", "start", "only", "users", "share", "more")
 #: Jobs that are made at a time; more belong into parts (`chunks`).
-MOST_JOBS = 50_000_000
+MAX_JOBS = 50_000_000
 #: What one of them takes at least while they are made.
 BYTES_A_JOB = 300
 #: The load that is reached differs from the one asked for by no more than this share.
@@ -46,6 +49,7 @@ class Fitted:
     span: float  # seconds
     demand: float  # mean number of busy units; NaN = unknown
     load: float  # NaN = unknown
+    left_out: int = 0  # jobs of the trace without a positive count of the scheduled unit
 
     @property
     def notes(self) -> list[str]:
@@ -60,6 +64,10 @@ class Fitted:
     def save(self, folder: str | Path, *, force: bool = False) -> None:
         """Write the model's own files and provenance.json into a folder."""
         folder = check_folder(folder, force=force)
+        with writing_folder(folder, ours=_SAVED, force=force) as made:
+            self._write(made)
+
+    def _write(self, folder: Path) -> None:
         self.model.save(folder)
         plain = {
             "model": self.model.name,
@@ -67,8 +75,25 @@ class Fitted:
             "span_s": self.span,
             "demand": stats.none_if_nan(self.demand),
             "load": stats.none_if_nan(self.load),
+            "left_out": self.left_out,
         }
         (folder / "provenance.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+
+
+#: What the models save; everything else in a folder is the user's and stays.
+_SAVED = (
+    "config.json",
+    "provenance.json",
+    "encoding.json",
+    "calibration.json",
+    "network.json",
+    "trace.parquet",
+    "weights.safetensors",
+    "synthesizer.pkl",
+    "limits.npz",
+    "habits.npz",
+    "network/*",
+)
 
 
 def check_folder(folder: str | Path, *, force: bool = False) -> Path:
@@ -92,7 +117,7 @@ def fit(
     given = {"progress": progress, **options}
     made = kind(**{name: value for name, value in given.items() if name in known and value is not None})
     made.fit(trace, seed=seed)
-    return Fitted(made, len(trace), stats.span(trace), stats.mean_demand(trace), trace.offered_load())
+    return Fitted(made, len(trace), stats.span(trace), stats.mean_demand(trace), trace.offered_load(), left_out(trace))
 
 
 @loads("a saved model")
@@ -102,12 +127,14 @@ def load(folder: str | Path, *, trust: bool = False) -> Fitted:
     try:
         plain = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
         name = str(plain["model"])
-        numbers = [float("nan") if plain[key] is None else float(plain[key]) for key in ("span_s", "demand", "load")]
+        span, demand, load_ = (
+            float("nan") if plain[key] is None else float(plain[key]) for key in ("span_s", "demand", "load")
+        )
     except (OSError, ValueError, KeyError, TypeError):
         raise FormatError(folder, "is not a saved model", hint="create one with tracekit synth … --save DIR") from None
     kind = MODELS.get(name)
     model = kind.load(folder, trust=trust) if issubclass(kind, TableModel) else kind.load(folder)
-    return Fitted(model, int(plain["jobs"]), *numbers)
+    return Fitted(model, int(plain["jobs"]), span, demand, load_, int(plain.get("left_out", 0)))
 
 
 def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, seed: int = 0, **options: Any) -> Trace:
@@ -187,7 +214,7 @@ def make(
 def _check_amount(n_jobs: int) -> None:
     """Refuse more jobs than memory can hold, which would otherwise end in a killed process."""
     room = memory()
-    most = min(MOST_JOBS, room[1] // BYTES_A_JOB) if room else MOST_JOBS
+    most = min(MAX_JOBS, room[1] // BYTES_A_JOB) if room else MAX_JOBS
     if n_jobs > most:
         raise UsageError(
             f"about {n_jobs:,} jobs were requested; at most {most:,} can be made at once: request fewer, or write a "
@@ -227,16 +254,10 @@ def check_seed(seed: int) -> None:
 
 
 def check_load(load: str | float) -> str | float:
-    """Return ``real``, ``none`` or a positive number."""
+    """Return ``real``, ``none`` or a positive number; one that looks like per cent is refused."""
     if load in ("real", "none"):
         return load
-    try:
-        number = float(load)
-    except ValueError:
-        raise UsageError(f"--load must be real, none or a number such as 0.8, not '{load}'") from None
-    if not (number > 0 and np.isfinite(number)):
-        raise UsageError(f"--load must be above 0, not {load}")
-    return number
+    return read_load(load)
 
 
 def _what_if(
@@ -356,10 +377,10 @@ def _rejected(model: Generator, n_jobs: int, seed: int, only: Mapping[str, str])
         kept = int(keep.sum())
         if kept >= wanted:
             return made.take(np.flatnonzero(keep)[:wanted])
-        if tried >= MOST_TRIES * wanted and tried >= 100_000:
+        if tried >= MAX_TRIES * wanted and tried >= 100_000:
             said = " and ".join(f"{name}={value}" for name, value in only.items())
             raise TracekitError(
                 f"{model.name}: only {kept} of {tried:,} synthetic jobs have {said}; {wanted} are needed. "
                 "Ask for fewer jobs or a more common value, or fit the model to such jobs only"
             )
-        tried = int(min(max(1.3 * tried * wanted / max(kept, 1), 2 * tried), max(MOST_TRIES * wanted, 100_000)))
+        tried = int(min(max(1.3 * tried * wanted / max(kept, 1), 2 * tried), max(MAX_TRIES * wanted, 100_000)))

@@ -25,6 +25,8 @@ FORMATS: Registry[type[Format]] = Registry(
         "jobcomp": "swf.jobcomp:Jobcomp",
         "pbs": "swf.pbs:PBS",
         "lsf": "swf.lsf:LSF",
+        "sge": "swf.sge:SGE",
+        "htcondor": "swf.htcondor:HTCondor",
         "pm100": "swf.pm100:PM100",
         "fdata": "swf.fdata:FData",
         "batsim": "swf.batsim:Batsim",

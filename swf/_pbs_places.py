@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from swf._notation import number
+
 _CPUS = re.compile(r"[^/]+(?:/([\d,\-]+))?(?:\*(\d+))?")
-_GPU_KEYS = ("ngpus", "gpus")
+_GPU_KEYS = ("ngpus", "gpus", "gpu")
 Counts = dict[str, float]
 
 
@@ -73,6 +75,18 @@ def nodes(text: str) -> Counts:
     total = sum(float(count) if count.isdecimal() else 1.0 for count in counts)
     found = _chunks(text.partition("#")[0], "ppn")
     return {"procs": found.pop("procs"), "nodes": total, **found}
+
+
+def nodect(text: str) -> Counts:
+    """Return the nodes of a plain number; some sites write a whole request of nodes there.
+
+    >>> nodect("2"), nodect("1:ppn=24:gpu=4")
+    ({'nodes': 2.0}, {'procs': 24.0, 'nodes': 1.0, 'gpus': 4.0})
+    """
+    try:
+        return {"nodes": number(text)}
+    except ValueError:
+        return nodes(text)
 
 
 def _chunks(text: str, cpus: str) -> Counts:

@@ -45,6 +45,7 @@ def scan(
     size, step = np.uintp(len(text)), np.uintp(1)  # unsigned: no test for negative indices in the inner loop
     at = np.uintp(0)
     line, row = 0, 0
+    # The text ends with a newline, so the inner loops stop at one and need no test against the size.
     while at < size:
         starts[line] = np.int64(at)
         kind, width, tail = BLANK, 0, np.int64(-1)
@@ -74,6 +75,7 @@ def scan(
             if negative or c == _PLUS:
                 at += step
             mantissa, digits, decimals = 0, 0, 0
+            # Eighteen digits fit into an int64; a longer number leaves a digit behind and becomes ODD below.
             while _ZERO <= text[at] <= _NINE and digits < 18:
                 mantissa = mantissa * 10 + (text[at] - _ZERO)
                 digits += 1
@@ -85,10 +87,12 @@ def scan(
                     digits += 1
                     decimals += 1
                     at += step
+            # Exponents, hexadecimals, words and too many digits: rare, so the caller parses the line in Python.
             if digits == 0 or mantissa > _EXACT or not _ends_word(text[at]):
                 kind = ODD
                 while not _ends_word(text[at]):
                     at += step
+            # One division of two exact numbers is correctly rounded: the same float64 as Python's float().
             value = mantissa / _POWERS[decimals]
             fields[width, row] = -value if negative else value
             width += 1

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swf._delimited import header_cells, line_of, read_delimited, shown, skipped
-from swf._times import seconds_of
+from swf._times import elapsed, seconds_of
 from tracekit.errors import FormatError, SchemaError, UnknownName, UsageError
 from tracekit.machine import Machine
 from tracekit.schema import BY_NAME, SIZE_COLUMNS, is_whole, to_numeric
@@ -186,9 +186,9 @@ def _from_stamps(jobs: dict[str, Any]) -> None:
     """Compute wait and run time from start and end, where they are not given themselves."""
     start, end = jobs.pop("start_time", None), jobs.pop("end_time", None)
     if start is not None and "submit_time" in jobs:
-        jobs["wait_time"] = _filled(jobs.get("wait_time"), start - jobs["submit_time"])
+        jobs["wait_time"] = _filled(jobs.get("wait_time"), elapsed(jobs["submit_time"], start))
     if start is not None and end is not None:
-        jobs["run_time"] = _filled(jobs.get("run_time"), end - start)
+        jobs["run_time"] = _filled(jobs.get("run_time"), elapsed(start, end))
 
 
 def _filled(given: Any, computed: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from swf import _table
+from swf import _common, _table
 from tracekit.trace import Trace
 
 #: Their names for our columns.
@@ -40,6 +40,7 @@ class Template:
     def read(self, path: Path, /, *, on_error: str = "stop") -> Trace:
         """Translate once: their names and their idea of unknown become ours, everything else stays as it is."""
         frame, remarks = _table.read_delimited(path, on_error=on_error)
+        _common.require(path, frame, COLUMNS.values(), self.name)
         trace = _table.to_trace(frame, path, mapping=COLUMNS, on_error=on_error, remarks=remarks)
         run = trace.column("run_time")
         return trace.assign({"run_time": np.where(run == -1, np.nan, run)})

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from swf._notation import Damage, Mask, Numbers, on_unique, shown, stamps
 from tracekit import limits
-from tracekit.errors import FormatError
+from tracekit.errors import FormatError, SchemaError
+from tracekit.machine import Machine
+from tracekit.trace import Trace
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -96,3 +98,27 @@ def without_unknown(jobs: dict[str, Any]) -> dict[str, Any]:
     """Leave out the columns of which nothing is known, except those that every trace has."""
     needed = ("submit_time", "run_time", "req_procs")
     return {name: values for name, values in jobs.items() if name in needed or not bool(np.all(pd.isna(values)))}
+
+
+def number_jobs(jobs: dict[str, Any], numbers: Sequence[int], parts: Sequence[str]) -> None:
+    """Give the jobs their own numbers where no job is a part of another, else count from 1 and keep x_jobid.
+
+    ``parts`` is what follows the number of a task of an array (``[3]``, ``.3``), or empty.
+    """
+    if any(parts):
+        jobs["job_id"] = np.arange(1, len(numbers) + 1)
+        jobs["x_jobid"] = np.array([f"{job}{part}" for job, part in zip(numbers, parts, strict=True)], dtype=object)
+    else:
+        jobs["job_id"] = np.array(numbers, dtype=np.int64)
+
+
+def made_trace(jobs: dict[str, Any], columns: Columns, damage: Damage, machine: Machine) -> Trace:
+    """Return the trace of the rows that could be read; damaged rows are reported."""
+    bad = columns.bad(damage)
+    frame = pd.DataFrame(without_unknown(jobs))[~bad]
+    if not len(frame):
+        raise FormatError(damage.path, "no record of the file can be read")
+    try:
+        return Trace(frame, machine, (*damage.remarks(), *columns.remarks))
+    except SchemaError as error:
+        raise FormatError(damage.path, str(error)) from None

@@ -40,6 +40,7 @@ import pandas as pd
 from swf import _common, _table
 from swf._chunks import traces
 from swf._times import stamp_texts
+from swf._written import altered_words
 from swf.base import Blocks, Unsteady
 from swf.presets import preset
 from tracekit.machine import Machine
@@ -141,6 +142,7 @@ class ALCF:
         submit = trace.column("submit_time") + (trace.machine.epoch or 0.0)
         start = submit + trace.column("wait_time")
         end = start + trace.column("run_time")
+        beyond = int((np.isfinite(start) & (stamp_texts(start, ZONE) == "")).sum())
         own = {name[2:].upper(): name for name in trace.jobs.columns if name.startswith("x_") and name != "x_status"}
         table: dict[str, Any] = {
             "JOB_NAME": _common.text_labels(trace, "x_job_name")
@@ -166,6 +168,8 @@ class ALCF:
         named = {*NAMES, "alloc_gpus", "job_id", "status", *own.values()}
         twice = _in_the_second_hour(np.concatenate([submit, start, end]))
         lost = _common.lost(trace, named, machine="" if trace.machine.name else "the machine", dated=True)
+        lost += altered_words(trace)
+        lost += [f"{beyond} values of column wait_time that lead beyond the calendar"] if beyond else []
         return [*lost, *([f"{twice} times in the second of two equal hours (read back as the first)"] if twice else [])]
 
 

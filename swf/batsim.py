@@ -39,7 +39,8 @@ from swf import _table
 from swf._common import lost, statuses_of
 from swf._notation import as_labels, on_unique, shown
 from swf._texts import check_text, table_of
-from tracekit.errors import FormatError, SchemaError
+from swf._written import not_positive
+from tracekit.errors import FormatError, SchemaError, TracekitError
 from tracekit.files import opened
 from tracekit.machine import Machine
 from tracekit.schema import counts
@@ -93,7 +94,7 @@ class Batsim:
         texts = {name: trace.jobs[name].astype(object) for name in LABELS if trace.has(name)}
         jobs = []
         for row in np.flatnonzero(fits).tolist():
-            job: dict[str, Any] = {"id": str(ids[row]), "subtime": _short(submit[row] - zero)}
+            job: dict[str, Any] = {"id": str(ids[row]), "subtime": _short(round(submit[row] - zero, 6))}
             if limit[row] > 0:
                 job["walltime"] = _short(limit[row])
             job |= {"res": int(size[row]), "profile": f"d{_short(run[row])}"}
@@ -103,8 +104,11 @@ class Batsim:
         left = int((~fits).sum())
         held = {"job_id", "submit_time", "req_time", "run_time", "req_procs", "alloc_procs", *LABELS}
         gone = lost(trace, held, machine="the machine beyond its size", calendar=False)
+        gone += not_positive(trace, ("req_time",))
         gone += [f"{left} jobs without a run time or a whole size"] if left else []
-        largest = int(size[fits].max()) if fits.any() else 1
+        if not fits.any():
+            raise TracekitError("no job has a submit time, a run time and a whole size: nothing to write for Batsim")
+        largest = int(size[fits].max())
         workload = {
             "description": f"{trace.machine.name or 'trace'}, written by tracekit; not kept: {'; '.join(gone)}",
             "nb_res": trace.machine.size() or largest,

@@ -21,6 +21,7 @@ import numpy as np
 
 from swf import _table
 from swf._chunks import Parts
+from swf._written import altered_words
 from swf.base import Blocks, Unsteady
 from tracekit.errors import FormatError
 from tracekit.files import read_toml, write_text
@@ -82,7 +83,8 @@ class CSV:
     def write(self, trace: Trace, out: IO[bytes], /) -> list[str]:
         """Write all columns under our names; numbers with all their digits."""
         trace.jobs.to_csv(out, index=False)
-        return ["the machine (keep it in a TOML file for --machine)", *(["the history"] if trace.history else [])]
+        lost = [*altered_words(trace), "the machine (keep it in a TOML file for --machine)"]
+        return [*lost, *(["the history"] if trace.history else [])]
 
 
 def memory_of(path: Path) -> Path:

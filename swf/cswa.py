@@ -29,6 +29,7 @@ import pandas as pd
 
 from swf import _common, _table, gpw
 from swf._times import instant, stamp_texts
+from swf._written import altered_words, minus_ones
 from swf.swf import SWF
 from tracekit.errors import FormatError
 from tracekit.files import head_of
@@ -114,7 +115,8 @@ class CSWA:
         pd.DataFrame(table).to_csv(out, index=False)
         sizes = {f"{kind}_{unit}" for kind in ("req", "alloc") for unit in ("gpus", "procs", "nodes")}
         times = {"submit_time", "wait_time", "run_time", "req_time"}
-        return _common.lost(trace, {"job_id", "user", "status", "x_status", *times, *sizes})
+        lost = _common.lost(trace, {"job_id", "user", "status", "x_status", *times, *sizes})
+        return [*minus_ones(trace, [*times, *sizes]), *altered_words(trace, ["user"]), *lost]
 
 
 def _unknown(trace: Trace, summed: bool) -> dict[str, Any]:
@@ -125,7 +127,7 @@ def _unknown(trace: Trace, summed: bool) -> dict[str, Any]:
             values = trace.column(name)
             changed[name] = np.where(values == -1, np.nan, values)
     if summed:
-        changed["submit_time"] = np.cumsum(trace.column("submit_time"))
+        changed["submit_time"] = np.round(np.cumsum(trace.column("submit_time")), 6)
     if "x_status" in trace.jobs.columns:
         changed["status"] = _common.statuses_of(trace.jobs["x_status"], WORDS)
     return changed

@@ -27,10 +27,11 @@ import pandas as pd
 from swf import _table
 from swf._chunks import Parts
 from swf._times import instant
+from swf._written import altered_words
 from swf.base import Blocks, Unsteady
 from tracekit.errors import FormatError
 from tracekit.machine import Machine
-from tracekit.schema import STATUSES, status_codes
+from tracekit.schema import STATUSES, is_whole, status_codes
 from tracekit.trace import Trace
 
 COLUMNS = ("u_id", "user", "gpu_num", "cpu_num", "node_num", "interval", "run_time", "wall_time", "new_status")
@@ -133,7 +134,7 @@ class GPW:
         )
         intervals = trace.column("submit_time").copy()
         intervals[:1] += before
-        changed: dict[str, Any] = {"submit_time": np.cumsum(intervals)}
+        changed: dict[str, Any] = {"submit_time": np.round(np.cumsum(intervals), 6)}
         words = trace.jobs["x_status"].astype(str)
         known = words.map(STATUS_OF_WORD).fillna("unknown")
         changed["status"] = status_codes(known.map(STATUSES.index).to_numpy())
@@ -183,10 +184,13 @@ class GPW:
             "x_status",
         }
         lost = [f"column {name}" for name in trace.jobs.columns if name not in held and trace.has(name)]
+        times = ((name, int(np.isnan(trace.column(name)).sum())) for name in ("run_time", "req_time"))
+        lost += [f"{count} unknown values of column {name} (written as 0)" for name, count in times if count]
+        lost += altered_words(trace, ["user"])
+        if trace.has("req_time") and not np.nan_to_num(trace.column("req_time")).any():
+            lost.append("limits of 0 in column req_time (read back as unknown)")
         if (status.map(STATUS_WORDS_BACK) != status).any():
             lost.append("statuses other than completed, failed and cancelled")
-        if np.isnan(trace.column("run_time")).any() or np.isnan(trace.column("req_time")).any():
-            lost.append("that times are unknown (written as 0)")
         return [*lost, "the machine", *(["the calendar"] if trace.machine.epoch is not None else [])]
 
 
@@ -197,4 +201,4 @@ def _without_limits(trace: Trace) -> Trace:
 def _whole(values: np.ndarray) -> np.ndarray:
     """Write unknown as 0, as the study does, and whole numbers without a decimal point."""
     values = np.where(np.isnan(values), 0.0, values)
-    return values.astype(np.int64) if bool((values == np.floor(values)).all()) else values
+    return values.astype(np.int64) if is_whole(values) else values

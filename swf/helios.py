@@ -29,6 +29,7 @@ import pandas as pd
 from swf import _common, _table
 from swf._chunks import traces
 from swf._times import stamp_texts
+from swf._written import altered_words, fine_digits
 from swf.base import Blocks
 from tracekit.errors import FormatError
 from tracekit.machine import Machine
@@ -107,7 +108,8 @@ class Helios:
         pd.DataFrame(table, columns=list(COLUMNS)).to_csv(out, index=False)
         sizes = {f"{kind}_{unit}" for kind in ("req", "alloc") for unit in ("gpus", "procs", "nodes")}
         held = {"job_id", "user", "partition", "submit_time", "wait_time", "run_time", "status", "x_status", *sizes}
-        return _common.lost(trace, held, dated=True)
+        coarse = fine_digits(trace, ("submit_time", "wait_time", "run_time"))
+        return [*coarse, *altered_words(trace, ("user", "partition")), *_common.lost(trace, held, dated=True)]
 
 
 def _made(frame: pd.DataFrame, path: Path, **options: Any) -> Trace:

@@ -43,6 +43,12 @@ class Parquet:
         columns = foreign_columns(head, path)
         return head.startswith(b"PAR1") and not any(columns >= theirs for theirs in FOREIGN.values())
 
+    def states_unit(self, path: Path) -> bool:
+        """Return whether the file names the scheduled unit: one that tracekit wrote does."""
+        import pyarrow.parquet
+
+        return _KEY in (pyarrow.parquet.read_schema(path).metadata or {})
+
     def read(
         self, path: Path, /, *, map: dict[str, str] | None = None, on_error: str = "stop", timezone: str | None = None
     ) -> Trace:
@@ -74,19 +80,27 @@ class Parquet:
         return []
 
     def write_chunks(
-        self, chunks: Iterable[Trace], out: IO[bytes], /, *, folder: Path, machine: Callable[[Machine], Machine]
+        self,
+        chunks: Iterable[Trace],
+        out: IO[bytes],
+        /,
+        *,
+        folder: Path,
+        machine: Callable[[Machine], tuple[Machine, list[str]]] = lambda known: (known, []),
     ) -> tuple[int, list[str]]:
         """Write chunks of one file, which wait in ``folder`` until all are seen; return the jobs and the history.
 
-        ``machine`` turns the machine that the file describes into the one to be kept.
+        ``machine`` turns the machine that the file describes into the one to be kept, with remarks for the history.
         """
         spill = Spill(folder)
         for chunk in chunks:
             spill.add(chunk)
         if not spill.jobs:
             raise Unsteady("no jobs")  # reading it whole says why
-        spill.write(out, _metadata(machine(spill.machine), spill.steps()))
-        return spill.jobs, spill.steps()
+        kept, remarks = machine(spill.machine)
+        history = [*spill.steps(), *remarks]
+        spill.write(out, _metadata(kept, history))
+        return spill.jobs, history
 
 
 def _metadata(machine: Machine, history: Sequence[str]) -> dict[bytes, bytes]:
@@ -146,6 +160,30 @@ def read_flat(path: Path, needed: frozenset[str]) -> pd.DataFrame:
             raise FormatError(path, f"no column {', '.join(absent)}; it has: {', '.join(flat[:12])}")
         frame: pd.DataFrame = pa.parquet.read_table(path, columns=flat).to_pandas()
     return frame.reset_index(drop=True)
+
+
+def list_columns(path: Path) -> list[str]:
+    """Return the names of the columns that hold a list of numbers a row."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    schema = pa.parquet.read_schema(path)
+    lists = [field for field in schema if pa.types.is_list(field.type) or pa.types.is_large_list(field.type)]
+    numbers = (pa.types.is_integer, pa.types.is_floating)
+    return [field.name for field in lists if any(test(field.type.value_type) for test in numbers)]
+
+
+def list_batches(path: Path, name: str) -> Iterator[Any]:
+    """Yield one column of lists as Arrow arrays, some rows at a time: the lists may be larger than memory."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    try:
+        with pa.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=8192, columns=[name]):
+                yield batch.column(0)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise FormatError(path, f"not a readable Parquet file: {str(error).splitlines()[0]}") from None
 
 
 def _about(stored: bytes, path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ others add what that one does not say.
 | end | run_time | end − start; x_resources_used_walltime leaves out suspensions |
 | Resource_List.walltime | req_time | HH:MM:SS or seconds |
 | Resource_List.select, else nodes, procs, ncpus | req_procs | ``4:ppn=8``, ``1:ncpus=4+2:ncpus=8`` |
-| Resource_List.nodect, else nodes | req_nodes | |
+| Resource_List.nodect, else nodes | req_nodes | nodect may be a whole request, ``1:ppn=24:gpu=4`` |
 | exec_vnode ncpus, else total_execution_slots, exec_host, resources_used.ncpus | alloc_procs | |
 | exec_host, else unique_node_count | alloc_nodes | distinct hosts |
 | Resource_List.ngpus, else select or nodes | req_gpus | |
@@ -42,9 +42,9 @@ import pandas as pd
 
 from swf import _pbs_places as places
 from swf._notation import Damage, Numbers, as_labels, duration, memory, number, shown
-from swf._texts import Columns, known, table_of, without_unknown
+from swf._texts import Columns, known, made_trace, table_of
 from swf.base import head_lines, read_text
-from tracekit.errors import FormatError, SchemaError
+from tracekit.errors import FormatError
 from tracekit.files import head_of
 from tracekit.machine import Machine
 from tracekit.schema import STATUSES, counts, status_codes
@@ -189,15 +189,17 @@ def _to_trace(log: _Log, damage: Damage, timezone: str | None) -> Trace:
     start, end = columns.numbers(("start", _stamp)), columns.numbers(("end", _stamp))
     limit = columns.numbers(("Resource_List.walltime", duration))
     asked = _counts(columns, ("Resource_List.select", places.select), ("Resource_List.nodes", places.nodes))
+    nodect = _counts(columns, ("Resource_List.nodect", places.nodect))
     given = _counts(columns, ("exec_vnode", places.exec_vnode))
     hosts = _counts(columns, ("exec_host", places.exec_host))
     slots = columns.numbers(("total_execution_slots", number))
     used_cpus = columns.numbers(("resources_used.ncpus", number))
-    procs = known(asked["procs"], columns.numbers(("Resource_List.procs", number), ("Resource_List.ncpus", number)))
+    totals = columns.numbers(("Resource_List.procs", number), ("Resource_List.ncpus", number))
+    procs = known(asked["procs"], nodect["procs"], totals)
     alloc = known(_positive(given["procs"]), slots, hosts["procs"], used_cpus)
     per = np.where(alloc > 0, alloc, np.where(procs > 0, procs, np.nan))
     total = columns.numbers(("Resource_List.mem", memory)) / np.where(procs > 0, procs, per)
-    gpus = known(columns.numbers(("Resource_List.ngpus", number)), asked["gpus"])
+    gpus = known(columns.numbers(("Resource_List.ngpus", number)), asked["gpus"], nodect["gpus"])
     jobs: dict[str, Any] = {
         "submit_time": submit,
         "wait_time": start - submit,
@@ -205,7 +207,7 @@ def _to_trace(log: _Log, damage: Damage, timezone: str | None) -> Trace:
         "req_time": limit,
         "req_procs": counts(procs),
         "alloc_procs": counts(alloc),
-        "req_nodes": counts(known(columns.numbers(("Resource_List.nodect", number)), asked["nodes"])),
+        "req_nodes": counts(known(nodect["nodes"], asked["nodes"])),
         "alloc_nodes": counts(known(hosts["nodes"], columns.numbers(("unique_node_count", number)))),
         "req_gpus": counts(gpus),
         "alloc_gpus": counts(known(given["gpus"], _counts(columns, ("exec_gpus", places.exec_gpus))["gpus"])),
@@ -228,16 +230,9 @@ def _to_trace(log: _Log, damage: Damage, timezone: str | None) -> Trace:
     for key in map(str, table.columns):
         if key not in USED:
             jobs["x_" + re.sub(r"\W+", "_", key)] = table[key]
-    bad = columns.bad(damage)
-    frame = pd.DataFrame(without_unknown(jobs))[~bad]
-    if not len(frame):
-        raise FormatError(damage.path, "no E record of the file can be read")
     servers = {name.partition(".")[2] for name in names}
     machine = Machine(name=servers.pop() if len(servers) == 1 else "", epoch=0.0, timezone=timezone)
-    try:
-        return Trace(frame, machine, tuple(damage.remarks()))
-    except SchemaError as error:
-        raise FormatError(damage.path, str(error)) from None
+    return made_trace(jobs, columns, damage, machine)
 
 
 def _number(jobs: dict[str, Any], names: list[str]) -> None:

@@ -13,10 +13,13 @@
 | job_state | status, x_status | Slurm's words |
 | partition | partition | |
 | mem_req, mem_alloc | x_mem_req, x_mem_alloc | kept as they are: the description gives no unit |
+| node_power_consumption, else power_consumption | mean_power | list of watts of the whole job, one every 20 s; W |
+| the same | x_peak_power, x_energy | the largest sample (W); sum of the samples × 20 s (J) |
+| cpu_power_consumption, mem_power_consumption | x_cpu_mean_power, x_cpu_peak_power, x_cpu_energy … | as above |
 | qos, priority, shared, cores_per_task, num_tasks and any other | x_<name> | kept |
 
-Lost: columns that hold lists (nodes, power_consumption …). NOT verified beyond the names of the columns: no file of the
-archive was at hand. The stamps are taken as UTC unless they or ``--timezone`` say otherwise.
+Lost: other columns that hold lists (nodes …), and the samples themselves. NOT verified beyond the names of the columns:
+no file of the archive was at hand. The stamps are taken as UTC unless they or ``--timezone`` say otherwise.
 """
 
 from __future__ import annotations
@@ -29,8 +32,9 @@ import pandas as pd
 
 from swf import _table
 from swf._common import statuses_of
+from swf._notation import Numbers
 from swf._slurm import STATUS_OF_STATE, state_word
-from swf.parquet import FOREIGN, foreign_columns, read_flat
+from swf.parquet import FOREIGN, foreign_columns, list_batches, list_columns, read_flat
 from tracekit.trace import Trace
 
 COLUMNS = {
@@ -47,6 +51,8 @@ COLUMNS = {
     "x_status": "job_state",
     "x_req_nodes_list": "req_nodes",
 }
+#: Seconds between two samples of power.
+SAMPLE_SECONDS = 20.0
 
 
 class PM100:
@@ -62,8 +68,8 @@ class PM100:
         return foreign_columns(head, path) >= FOREIGN["pm100"]
 
     def read(self, path: Path, /, *, on_error: str = "stop", timezone: str | None = None) -> Trace:
-        """Read the table; columns that hold lists are left out."""
-        frame = read_flat(path, FOREIGN["pm100"])
+        """Read the table; of columns that hold lists only the power is kept, as its mean, peak and energy."""
+        frame = read_flat(path, FOREIGN["pm100"]).assign(**_power(path))
         frame = frame.drop(columns=["end_time"], errors="ignore")
         if not pd.api.types.is_numeric_dtype(frame["time_limit"]):
             words = frame["time_limit"].astype(str).str.upper()
@@ -74,3 +80,39 @@ class PM100:
         limit = trace.column("req_time")
         changed = {"req_time": np.where(limit > 0, limit * 60, np.nan), "status": statuses_of(words, STATUS_OF_STATE)}
         return trace.assign(changed)
+
+
+def _power(path: Path) -> dict[str, Numbers]:
+    """Return mean, peak and energy of every column of power samples; NaN for jobs without samples."""
+    found: dict[str, Numbers] = {}
+    for name in list_columns(path):
+        part, is_power, _ = name.partition("power_consumption")
+        if not is_power:
+            continue
+        prefix = "x_" + part.removeprefix("node_")
+        mean, peak, total = _of_samples(path, name)
+        own = {f"{prefix}mean_power": mean, f"{prefix}peak_power": peak, f"{prefix}energy": total * SAMPLE_SECONDS}
+        found |= own if part == "node_" else {key: own[key] for key in own if key not in found}
+    if "x_mean_power" in found:
+        found["mean_power"] = found.pop("x_mean_power")
+    return found
+
+
+def _of_samples(path: Path, name: str) -> tuple[Numbers, Numbers, Numbers]:
+    """Return mean, largest and sum of the samples of each job, a part of the file at a time."""
+    parts: list[tuple[Numbers, Numbers, Numbers]] = [(np.empty(0), np.empty(0), np.empty(0))]
+    for lists in list_batches(path, name):
+        job = np.repeat(np.arange(len(lists)), lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False))
+        sample = lists.flatten().to_numpy(zero_copy_only=False).astype(np.float64)
+        known = np.isfinite(sample)
+        job, sample = job[known], sample[known]
+        count, total = (
+            np.bincount(job, minlength=len(lists)),
+            np.bincount(job, sample, minlength=len(lists)).astype(np.float64),
+        )
+        peak = np.full(len(lists), -np.inf)
+        np.maximum.at(peak, job, sample)
+        some = np.where(count > 0, count, np.nan)
+        parts.append((total / some, np.where(count > 0, peak, np.nan), np.where(count > 0, total, np.nan)))
+    means, peaks, totals = zip(*parts, strict=True)
+    return np.concatenate(means), np.concatenate(peaks), np.concatenate(totals)

@@ -31,11 +31,12 @@ import pandas as pd
 
 from swf import _common, _table
 from swf._times import instant
+from swf._written import altered_words, minus_ones
 from swf.base import head_lines, is_number
 from tracekit.errors import FormatError
 from tracekit.files import head_of
 from tracekit.machine import Machine
-from tracekit.schema import to_numeric
+from tracekit.schema import BY_NAME, to_numeric
 from tracekit.trace import Trace
 
 SHARED = (
@@ -117,7 +118,8 @@ class RLTune:
         pd.DataFrame(table, columns=list(LAYOUTS[20])).to_csv(out, index=False, header=False)
         held = {*SHARED, *LAYOUTS[20], "status", "x_job_id", f"req_{unit}", f"alloc_{unit}"}
         held -= {"x_used_memory", "x_request_memory", "x_partition"}
-        lost = _common.lost(trace, held, calendar=False)
+        lost = minus_ones(trace, [name for name in LAYOUTS[20] if name in BY_NAME and name not in LABELS])
+        lost += [*altered_words(trace, LABELS), *_common.lost(trace, held, calendar=False)]
         return [*lost, *(f"names of {name}s (numbered from 1)" for name in names)]
 
 

@@ -33,8 +33,9 @@ import pandas as pd
 from swf._common import lost
 from swf._notation import Damage, as_labels, duration, memory, number, shown
 from swf._texts import Columns, table_of, without_unknown
+from swf._written import fractions, not_positive
 from swf.base import head_lines, read_text
-from tracekit.errors import FormatError, SchemaError
+from tracekit.errors import FormatError, SchemaError, TracekitError
 from tracekit.machine import Machine
 from tracekit.schema import counts, to_numeric
 from tracekit.trace import Trace
@@ -95,6 +96,8 @@ class SlurmSim:
         """Write one event a job, in the order of submission."""
         submit, run, procs = trace.column("submit_time"), trace.column("run_time"), trace.sizes()
         fits = np.isfinite(submit) & (run >= 0) & np.isfinite(run) & (procs > 0) & (procs == np.floor(procs))
+        if not fits.any():
+            raise TracekitError("no job has a submit time, a run time and a whole size: nothing to write for slurmsim")
         dated = trace.machine.epoch is not None
         zero = float(submit[fits].min()) if fits.any() and (dated or submit[fits].min() < 0) else 0.0
         nodes, limit, mem = trace.sizes("nodes"), np.ceil(trace.column("req_time")), trace.column("req_mem")
@@ -108,7 +111,9 @@ class SlurmSim:
         order = [row for row in trace.order().tolist() if fits[row]]
         per_node = np.where(nodes > 0, gpus / np.where(nodes > 0, nodes, 1), np.nan)
         for row in order:
-            words = [f"-dt {_short(submit[row] - zero)} -e submit_batch_job | -sim-walltime {_short(run[row])}"]
+            words = [
+                f"-dt {_short(round(submit[row] - zero, 6))} -e submit_batch_job | -sim-walltime {_short(run[row])}"
+            ]
             words += [option + _word(texts[option][row]) for option in ("--uid=",) if _known(texts, option, row)]
             words.append(f"-J jobid_{ids[row]}")
             if nodes[row] > 0 and nodes[row] == np.floor(nodes[row]):
@@ -131,6 +136,9 @@ class SlurmSim:
         held |= {f"{kind}_{unit}" for kind in ("req", "alloc") for unit in ("procs", "nodes", "gpus")}
         return [
             *lost(trace, held, calendar=False),
+            *not_positive(trace, ("req_time", "req_mem")),
+            *fractions(trace, ("req_time", "req_mem")),
+            *_altered(trace, ("user", "x_qos", place, "project")),
             *([f"{left} jobs without a run time or a whole size"] if left else []),
         ]
 
@@ -142,6 +150,18 @@ def _known(texts: dict[str, Any], option: str, row: int) -> bool:
 def _word(text: str) -> str:
     """Return a label as one word of a command line."""
     return re.sub(r"[\s|'\"]+", "_", text.strip())
+
+
+def _altered(trace: Trace, names: tuple[str, ...]) -> list[str]:
+    """Report labels that are not one word of a command line."""
+    texts = ((name, trace.jobs[name].dropna().astype(str).unique()) for name in names if name in trace.jobs.columns)
+    return [
+        f"blanks and quotes in column {name} (written as _)" for name, found in texts if any(map(_is_altered, found))
+    ]
+
+
+def _is_altered(text: str) -> bool:
+    return _word(text) != text
 
 
 def _short(value: float) -> str:

@@ -28,7 +28,7 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -38,6 +38,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swf import header
+from swf._written import is_plain_number, minus_ones
 from swf.base import Blocks, Unsteady, head_lines, is_number, whole_lines
 from tracekit import limits
 from tracekit.errors import FormatError
@@ -68,7 +69,6 @@ FIELDS = (
 MIN_FIELDS = 5  # up to the processors; with fewer there is nothing to schedule
 STATUS_OF_CODE = {0: "failed", 1: "completed", 2: "partial", 3: "partial", 4: "partial", 5: "cancelled"}
 CODE_OF_STATUS = {"completed": 1, "failed": 0, "cancelled": 5, "timeout": 0, "partial": 2, "unknown": -1}
-_PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 BLOCK_BYTES = 1024 * 1024  # small enough for the columns of a block to stay in cache
 
 
@@ -358,7 +358,7 @@ def _label_field(trace: Trace, name: str, numbered: list[str]) -> NDArray[Any]:
     if name not in trace.jobs.columns:
         return codes
     labels = list(trace.jobs[name].cat.categories)
-    if all(_PLAIN_NUMBER.fullmatch(label) for label in labels):
+    if all(is_plain_number(label) and label != "-1" for label in labels):
         return _as_written(np.array([*map(float, labels), -1.0])[codes])
     numbered.append(name)
     return np.array([*range(1, len(labels) + 1), -1])[codes]
@@ -375,10 +375,17 @@ def _label_names(trace: Trace, numbered: list[str]) -> list[str]:
     ]
 
 
+def _has_blanks(labels: Iterable[str]) -> Iterator[bool]:
+    """Return for each label whether a line of the header would not give it back."""
+    return (" ".join(label.split()) != label for label in labels)
+
+
 def _lost(trace: Trace, numbered: list[str], extras: list[str]) -> list[str]:
     written = {*(_unit_column(trace, name) for name in FIELDS), "x_status", *extras}
     lost = [f"column {name}" for name in trace.jobs.columns if name not in written and trace.jobs[name].notna().any()]
     lost += [f"names of {name}s (numbered from 1)" for name in numbered if name not in ("queue", "partition")]
+    lost += [f"blanks in names of {name}s" for name in numbered if any(_has_blanks(trace.jobs[name].cat.categories))]
+    lost += minus_ones(trace, (name for name in FIELDS if BY_NAME[name].kind in ("seconds", "kilobytes", "count")))
     statuses = Counter(trace.jobs["status"]) if "status" in trace.jobs.columns else Counter()
     if statuses["timeout"]:
         lost.append("the difference between timeout and failed")

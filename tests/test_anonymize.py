@@ -167,3 +167,36 @@ def test_queues_that_only_the_header_lists_go_as_well(toy: Trace) -> None:
     bare = Trace(toy.jobs.drop(columns="queue", errors="ignore"), listed)
     assert anonymize(bare, b"a key of sixteen bytes", also=["queue"]).machine.queues == {}
     assert anonymize(bare, b"a key of sixteen bytes").machine.queues
+
+
+@pytest.mark.parametrize("ending", ["swf", "parquet"])
+def test_a_synthetic_trace_stays_marked_as_synthetic(toy: Trace, tmp_path: Path, ending: str) -> None:
+    note = "MADE by tracekit, not recorded: model lublin (secret) fitted to 9 jobs of ann's cluster, seed 1"
+    synthetic = toy.replace(machine=toy.machine.replace(notes=(note,), source=note), step=note)
+    tracekit.write(synthetic, tmp_path / f"synthetic.{ending}")
+    once = anonymize(tracekit.read(tmp_path / f"synthetic.{ending}"), KEY)
+    tracekit.write(once, tmp_path / f"once.{ending}")
+    twice = anonymize(tracekit.read(tmp_path / f"once.{ending}"), KEY)
+    for made in (once, twice):
+        assert made.history[0] == made.machine.notes[0] == "MADE by tracekit, not recorded: model lublin"
+        assert "ann" not in made.machine.source
+    assert not any("MADE" in step for step in anonymize(toy, KEY).history)
+
+
+def test_other_commands_keep_the_mark(tmp_path: Path, run: Run) -> None:
+    from tracekit.cleaning import RULES
+
+    start, second = tmp_path / "start.swf", tmp_path / "second.swf"
+    assert run("sample", start)[0] == run("sample", second)[0] == 0
+    commands = {
+        "slice": ("slice", start, tmp_path / "slice.swf", "--jobs", "500"),
+        "scale": ("scale", start, tmp_path / "scale.swf", "--load", "0.5"),
+        "clean": ("clean", start, tmp_path / "clean.swf", "--rules", next(iter(RULES))),
+        "merge": ("merge", start, second, tmp_path / "merge.swf"),
+        "convert": ("convert", start, tmp_path / "convert.parquet"),
+    }
+    for name, words in commands.items():
+        code, _, said = run(*words)
+        assert code == 0, said
+        found = tracekit.read(words[3] if name == "merge" else words[2])
+        assert any("MADE by" in line for line in (*found.history, *(found.machine.header or ()))), name

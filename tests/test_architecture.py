@@ -14,20 +14,21 @@ from tracekit.registry import imported
 
 ROOMS = ("tracekit", "swf", "generators", "evaluation")
 CORE = {"trace", "machine", "schema", "errors", "registry", "files", "stats", "validation", "transform", "cleaning"}
-CORE |= {"compiled", "limits"}
+CORE |= {"compiled", "limits", "readings"}
 #: Modules of tracekit that join the rooms; all others know nothing of formats, models and scores.
 DOORS = ("tracekit/__init__.py", "tracekit/__main__.py", "tracekit/api.py", "tracekit/demo.py", "tracekit/cli/")
 PICTURES = ("tracekit/plots/", "evaluation/figures/")
 #: The experiment looks models up by name, and the processes that do its tasks fit them.
-EXPERIMENTS = ("evaluation/experiment/study.py", "evaluation/experiment/steps.py")
+EXPERIMENTS = ("evaluation/experiment/study.py", "evaluation/experiment/stages.py")
 LEARNING = ("tracekit/sim/tasks/gym.py", "tracekit/sim/agents/", "generators/")
 #: The order inside tracekit, lowest first: a module imports its own layer and lower ones only. An entry stands for a
 #: module, or for a package and all that is in it; where two entries fit, the longer one counts.
 LAYERS = (
-    ("errors", "limits", "terminal"),
-    ("registry", "schema", "files", "catalog"),
-    ("machine", "download", "compiled"),
+    ("errors", "limits", "terminal", "notebook"),
+    ("registry", "schema", "files", "catalog", "readings"),
+    ("machine", "download", "folders", "compiled"),
     ("trace",),
+    ("units",),
     ("stats", "validation", "anonymize", "intervals"),
     ("recorded", "transform"),
     ("doctor",),

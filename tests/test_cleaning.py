@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import tracekit
 from tracekit import Machine, Trace, cleaning
 from tracekit.errors import FormatError, UnknownName
 from tracekit.validation import CHECKS, schedulable, usable, validate
@@ -32,6 +35,7 @@ DAMAGE: dict[str, dict[str, object]] = {
     "negative-wait": {"wait_time": -2.0},
     "negative-memory": {"req_mem": -2.0},
     "cancelled-before-start": {"status": "cancelled", "run_time": 0.0},
+    "sizes-against-field-21": {"x_field21": "frontier:excl:4x112"},
     "infinite-values": {"req_mem": np.inf},
 }
 
@@ -94,3 +98,29 @@ def test_recipes_repeat_a_cleaning(tmp_path, toy: Trace) -> None:  # type: ignor
 def test_unknown_rules_are_refused_before_any_work(toy: Trace) -> None:
     with pytest.raises(UnknownName, match="drop-zero-run-time"):
         toy.clean(["drop-zero-runtime"])
+
+
+FRONTIER = """\
+; Computer: Frontier
+; MaxNodes: 9408
+1 0 5 100 2500 -1 -1 2500 200 -1 1 1 1 -1 1 -1 -1 -1 20000 -1 frontier:excl:2500x112
+2 9 5 100 589824 -1 -1 589824 200 -1 1 1 1 -1 1 -1 -1 -1 -1 150 frontier:excl:5266x112
+3 9 5 100 64 -1 -1 64 200 -1 1 1 1 -1 1 -1 -1 -1 8 -1 frontier:shared
+"""
+
+
+def test_nodes_from_field_21(tmp_path: Path) -> None:
+    """Field 5 is nodes in the first row and cores in the second; the third states no nodes."""
+    (tmp_path / "frontier.swf").write_text(FRONTIER)
+    trace = tracekit.read(tmp_path / "frontier.swf")
+    assert {problem.rule: problem.first_rows for problem in validate(trace)}["sizes-against-field-21"] == [1]
+    cleaned, counts = cleaning.clean(trace, ["nodes-from-field-21"])
+    assert counts == {"nodes-from-field-21": 2}
+    assert cleaned.machine.unit == "nodes"
+    np.testing.assert_array_equal(cleaned.sizes(), [2500, 5266, np.nan])
+    np.testing.assert_array_equal(cleaned.column("alloc_gpus"), [20000, np.nan, 8])
+    tracekit.write(cleaned, tmp_path / "clean.swf")
+    back = tracekit.read(tmp_path / "clean.swf")
+    np.testing.assert_array_equal(back.sizes(), [2500, 5266, np.nan])
+    assert back.machine.size() == 9408
+    assert cleaning.clean(back, ["nodes-from-field-21"])[1] == {"nodes-from-field-21": 1}

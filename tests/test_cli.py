@@ -213,3 +213,19 @@ def test_the_demo_ends_by_naming_its_report(tmp_path: Path, run: Run, monkeypatc
 
     monkeypatch.setattr("tracekit.demo.run", tour)
     assert f"open {tmp_path / 'report.html'}" in run("demo", "-o", tmp_path)[2]
+
+
+@pytest.mark.parametrize(
+    "shell",
+    [
+        {"_TRACEKIT_COMPLETE": "complete_bash", "COMP_WORDS": "tracekit simulate --backf", "COMP_CWORD": "2"},
+        {"_TRACEKIT_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "tracekit simulate --backf"},
+    ],
+    ids=["bash", "zsh"],
+)
+def test_the_shell_can_complete_flags(shell: dict[str, str], run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in shell.items():
+        monkeypatch.setenv(name, value)
+    code, out, _ = run()
+    assert code == 0
+    assert "--backfill" in out

@@ -109,7 +109,8 @@ def test_every_column_check_and_rule_is_documented() -> None:
         assert f"`{name}`" in text or f"`{name.split('-')[0]}-…`" in text, name
 
 
-PAGES = {"README.md": README, "CONTRIBUTING.md": (ROOT / "CONTRIBUTING.md").read_text(), **DOCS}
+TOP = {name: (ROOT / name).read_text() for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")}
+PAGES = {"README.md": README, **TOP, **DOCS}
 
 
 def anchors(text: str) -> set[str]:

@@ -93,7 +93,7 @@ def test_what_cannot_be_merged() -> None:
     with pytest.raises(UsageError, match="two"):
         merge([trace], ["a"])
     nodes = trace.replace(machine=Machine(nodes=3, unit="nodes", epoch=1e9))
-    with pytest.raises(TracekitError, match="different things"):
+    with pytest.raises(TracekitError, match="--resource"):
         merge([trace, nodes], ["a", "b"])
 
 
@@ -211,3 +211,18 @@ def test_mistakes(tmp_path: Path, run: Run, words: list[str], code: int, told: s
     found, _, error = run(*[places.get(word, word) for word in words])
     assert (found, told in error) == (code, True), error
     assert path.exists()
+
+
+def test_alternate_weeks_hold_every_job_once(tmp_path: Path, run: Run) -> None:
+    whole = tmp_path / "whole.swf"
+    assert run("sample", whole)[0] == 0
+    code, _, said = run("split", whole, tmp_path / "a.swf", tmp_path / "b.swf", "--alternate-weeks")
+    assert code == 0, said
+    trace = tracekit.read(whole)
+    first, second = (tracekit.read(tmp_path / f"{name}.swf") for name in "ab")
+    assert len(first) + len(second) == len(trace)
+    start = trace.column("submit_time").min()
+    for part, rest in ((first, 0), (second, 1)):
+        assert set(((part.column("submit_time") - start) // (7 * 86_400)) % 2) == {rest}
+    assert run("split", whole, tmp_path / "c.swf", "--alternate-weeks")[0] == 2
+    assert run("split", whole, tmp_path / "c.swf", tmp_path / "d.swf", "--by", "2")[0] == 2

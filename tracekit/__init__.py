@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evaluation import figures
-    from evaluation.experiment.short import verdict
+    from evaluation.experiment.single_trace import verdict
     from evaluation.score import score
     from generators.synth import synth
     from tracekit import plots
@@ -54,7 +54,7 @@ _LAZY = {
     "write": "tracekit.api",
     "sample": "tracekit.api",
     "score": "evaluation.score",
-    "verdict": "evaluation.experiment.short",
+    "verdict": "evaluation.experiment.single_trace",
 }
 _MODULES = {"figures": "evaluation.figures", "plots": "tracekit.plots"}
 __all__ = [

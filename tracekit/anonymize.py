@@ -31,6 +31,9 @@ SHORTEST_KEY = 16  # bytes: a shorter one can be guessed
 _DIGITS = 13  # below 2**53, so that every tool reads them exactly
 _SHIFT = re.compile(r"^(-?\d+)([dw])$")
 WEEK = 7 * 86_400
+#: What every synthetic trace has in its history, so that it is not taken for a recorded one.
+_MARK = "MADE by tracekit, not recorded"
+_MADE = re.compile(r"MADE by (?:tracekit, not recorded(?:: model (?P<model>[\w-]+))?|a seeded script of tracekit)")
 
 
 def new_key(path: str | Path) -> bytes:
@@ -93,8 +96,22 @@ def anonymize(
         machine = machine.replace(epoch=machine.epoch + seconds)
     elif seconds:
         jobs = jobs.assign(submit_time=jobs["submit_time"] + seconds)
+    mark = synthetic_mark(trace)
+    if mark:
+        machine = machine.replace(source=f"{mark}; anonymized", notes=(mark,))
     step = f"anonymized: {', '.join(replaced) or 'no labels'} replaced" + (", dates shifted" if seconds else "")
-    return Trace(jobs, machine, (step,))
+    return Trace(jobs, machine, (mark, step) if mark else (step,))
+
+
+def synthetic_mark(trace: Trace) -> str:
+    """Return the sentence that marks a trace as synthetic, with the model's name at most; empty for a real trace."""
+    machine = trace.machine
+    texts = (*trace.history, *machine.notes, machine.source, *(machine.header or ()))
+    found = [match for match in map(_MADE.search, texts) if match]
+    if not found:
+        return ""
+    model = next((match["model"] for match in found if match["model"]), None)
+    return _MARK + (f": model {model}" if model else "")
 
 
 def _relabelled(key: bytes, column: str, values: pd.Series) -> pd.Categorical:

@@ -9,9 +9,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from tracekit.errors import FormatError, UsageError, reading
-from tracekit.files import as_path, check_writable, head_of, is_stream, plain_suffix, writing
+from tracekit.files import as_path, check_writable, head_of, is_stream, plain_suffix, read_toml, writing
 from tracekit.machine import Machine
 from tracekit.trace import Trace
+from tracekit.units import Tally, with_unit
 
 if TYPE_CHECKING:
     from swf.base import Blocks, Format
@@ -26,14 +27,17 @@ def read(
     *,
     machine: Machine | str | Path | None = None,
     procs: int | None = None,
+    resource: str | None = None,
     **options: Any,
 ) -> Trace:
     """Read a trace. ``path`` may be compressed or ``-``; the format is found by content unless it is named.
 
-    ``machine`` (a `Machine` or the path of a TOML file) and ``procs`` say what the file does not; other options go to
-    the format, for instance ``on_error="skip"``, ``timezone="Europe/Berlin"`` or ``map={"run_time": "Duration"}``.
+    ``machine`` (a `Machine` or the path of a TOML file) and ``procs``, the machine's size in the scheduled unit, say
+    what the file does not. ``resource`` (procs, nodes or gpus) names that unit; without it the rule of
+    `tracekit.units` chooses one. Other options go to the format, for instance ``on_error="skip"``,
+    ``timezone="Europe/Berlin"`` or ``map={"run_time": "Duration"}``.
     """
-    return read_as(path, format, machine=machine, procs=procs, **options)[0]
+    return read_as(path, format, machine=machine, procs=procs, resource=resource, **options)[0]
 
 
 def read_as(
@@ -42,6 +46,7 @@ def read_as(
     *,
     machine: Machine | str | Path | None = None,
     procs: int | None = None,
+    resource: str | None = None,
     **options: Any,
 ) -> tuple[Trace, str]:
     """Do what `read` does, and return the name of the format that was found beside the trace."""
@@ -56,7 +61,23 @@ def read_as(
             if is_stream(path):
                 raise FormatError("standard input", error.problem, line=error.line, hint=error.hint) from None
             raise
+        stated = _states_unit(found, real)
+    trace = with_unit(trace, resource or _unit_in(machine), stated=stated)
     return trace.replace(machine=_described(trace.machine, path, machine, procs)), found.name
+
+
+def _states_unit(format: Format, path: Path) -> bool:
+    """Return whether a file itself names the scheduled unit, as our own Parquet files do."""
+    states = getattr(format, "states_unit", None)
+    return states is not None and bool(states(path))
+
+
+def _unit_in(machine: Machine | str | Path | None) -> str | None:
+    """Return the scheduled unit that the caller's description of the machine names, or None."""
+    if machine is None or isinstance(machine, Machine):
+        return None if machine is None or machine.unit == "procs" else machine.unit
+    unit = read_toml(machine).get("unit")
+    return None if unit is None else str(unit)
 
 
 def _reader(path: Path, format: str | None, options: dict[str, Any]) -> Format:
@@ -92,6 +113,7 @@ def to_parquet(
     *,
     machine: Machine | str | Path | None = None,
     procs: int | None = None,
+    resource: str | None = None,
     force: bool = False,
     progress: Callable[[float], None] | None = None,
     part_bytes: int = 16 * 1024 * 1024,
@@ -114,7 +136,12 @@ def to_parquet(
         found = _reader(path, format, options)
     if not isinstance(found, StreamingFormat):
         return None
-    blocks = Blocks(path, size=part_bytes, progress=progress)
+    blocks, tally = Blocks(path, size=part_bytes, progress=progress), Tally()
+
+    def described(known: Machine) -> tuple[Machine, list[str]]:
+        unit, steps = tally.decide(resource or _unit_in(machine))
+        return _described(known.replace(unit=unit), source, machine, procs), steps
+
     place = Path(target).resolve()
     try:
         with (
@@ -122,10 +149,7 @@ def to_parquet(
             TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as folder,
         ):
             jobs, history = Parquet().write_chunks(
-                _chunks(found, blocks, options),
-                out,
-                folder=Path(folder),
-                machine=lambda known: _described(known, source, machine, procs),
+                tally.over(_chunks(found, blocks, options)), out, folder=Path(folder), machine=described
             )
     except Unsteady:
         return None
@@ -153,7 +177,7 @@ def _described(known: Machine, path: str | Path, machine: Machine | str | Path |
     if procs is not None:
         if procs < 1:
             raise UsageError(f"--procs must be at least 1, not {procs}")
-        known = known.replace(procs=procs)
+        known = known.replace(**{known.unit: procs})
     if not known.source:
         known = known.replace(source="standard input" if is_stream(path) else Path(path).name)
     return known
@@ -186,12 +210,14 @@ def format_for(path: str | Path, format: str | None = None) -> str:
 def write(trace: Trace, path: str | Path, format: str | None = None, *, force: bool = False) -> list[str]:
     """Write a trace whole or not at all; return what the format could not hold, one short phrase each."""
     from swf import FORMATS
+    from swf._written import writable
 
     chosen: Any = FORMATS.get(format_for(path, format))()
     check_writable(path, force=force)
+    trace, changed = writable(trace, text=chosen.name != "parquet")
     with writing(path, force=force) as out:
         lost: list[str] = chosen.write(trace, out)
-    return lost
+    return [*changed, *lost]
 
 
 def sample() -> Trace:

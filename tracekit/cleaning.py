@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tracekit.doctor import mending
+from tracekit.doctor import fixes
 from tracekit.errors import FormatError, UnknownName, UsageError, loads
 from tracekit.files import read_toml
 from tracekit.schema import SIZE_COLUMNS
@@ -93,42 +93,47 @@ _RULES = (
     _unset("negative-wait", ("wait_time",), "make waits below zero unknown", lambda v: v < 0),
     _unset("negative-memory", ("req_mem", "used_mem"), "make memory below zero unknown", lambda v: v < 0),
     _drop("cancelled-before-start"),
+    Rule(
+        "nodes-from-field-21",
+        "take nodes from field 21 of SWF (frontier:excl:2500x112) and GPUs from field 19; processors are dropped",
+        fixes.nodes_from_site_field,
+    ),
     _drop("infinite-values"),
     Rule(
         "drop-jobs",
         "remove the jobs that a filter describes: drop-jobs:user=374 and job>14968 and job<28553",
-        mending.drop_jobs,
+        fixes.drop_jobs,
         "drop-jobs:user=374 and job>14968 and job<28553",
     ),
-    Rule("drop-flurries", "remove bursts of single users that dominate the log for a while", mending.drop_flurries),
+    Rule("drop-flurries", "remove bursts of single users that dominate the log for a while", fixes.drop_flurries),
     Rule(
         "drop-duplicated-blocks",
         "remove the second copy of blocks of records that stand twice",
-        mending.drop_duplicated_blocks,
+        fixes.drop_duplicated_blocks,
     ),
-    Rule("mend-jumps", "set the clock right where submit times jump back, and sort", mending.mend_jumps),
+    Rule("mend-jumps", "set the clock right where submit times jump back, and sort", fixes.mend_jumps),
     Rule(
         "shift-submits",
         "move submit times by some seconds: shift-submits:-3600 where submit>=1000, and sort",
-        mending.shift_submits,
+        fixes.shift_submits,
         "shift-submits:-3600 where submit>=1000",
     ),
     Rule(
         "cut-outages",
         "close outages of a day and more: later submits move earlier by whole weeks, or days",
-        mending.cut_outages,
+        fixes.cut_outages,
     ),
     Rule(
         "set-machine",
         "correct the machine, not the jobs: set-machine:procs=128; also nodes, gpus, epoch",
-        mending.set_machine,
+        fixes.set_machine,
         "set-machine:procs=128",
     ),
-    Rule("recount-header", "write the true number of jobs into MaxJobs and MaxRecords", mending.recount_header),
+    Rule("recount-header", "write the true number of jobs into MaxJobs and MaxRecords", fixes.recount_header),
     Rule(
         "convert-units",
         "convert a column from another unit: convert-units:run_time=minutes, req_mem=bytes, procs=nodes",
-        mending.convert_units,
+        fixes.convert_units,
         "convert-units:run_time=minutes",
     ),
 )

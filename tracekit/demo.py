@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tracekit.errors import MissingExtra, TracekitError
 from tracekit.files import write_text
+from tracekit.folders import writing_folder
 
 POLICIES = "fcfs,sjf,saf,wfp3,unicep,f1"
 #: The plan of the experiment: three models, agents of some seconds each.
@@ -37,12 +38,12 @@ def run(folder: Path, main: Callable[[list[str]], int], *, force: bool = False) 
     """Run all steps in ``folder`` and return the path of the report; ``main`` is the command line."""
     if find_spec("torch") is None:  # said now, not after five of the seven steps
         raise MissingExtra("torch", "rl")
-    folder.mkdir(parents=True, exist_ok=True)
     there = [name for name in (*OUTPUTS, "run") if (folder / name).exists()]
     if there and not force:
         raise TracekitError(f"{folder / there[0]}: exists already; use --force to replace it")
+    with writing_folder(folder, ours=[*OUTPUTS, "pictures/*"], force=True) as made:
+        write_text(made / PLAN, plan())  # in one step with the removal of an earlier tour's files
     with contextlib.chdir(folder):
-        write_text(PLAN, plan(), force=True)
         for number, (title, command) in enumerate(STEPS, 1):
             if there and command[0] not in ("info", "doctor", "simulate"):
                 command = [*command, "--force"]

@@ -23,10 +23,27 @@ def interval(values: Floats, seed: int = 0) -> tuple[float, float]:
     """Return the 95 % bootstrap interval (percentiles over resampled windows) of the mean; NaN of one value alone."""
     if len(values) < 2:
         return float("nan"), float("nan")
+    # Seeded by the number of windows as well: the same windows are drawn for every policy, so that intervals of
+    # policies and of their differences fit together.
     rng = np.random.default_rng([seed, len(values)])
     means = values[rng.integers(0, len(values), (RESAMPLES, len(values)))].mean(1)
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
+
+
+def wilson(hits: float, trials: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share of ``hits`` in ``trials`` (Wilson 1927); NaN without trials.
+
+    >>> [round(end, 3) for end in wilson(2, 166)]
+    [0.003, 0.043]
+    """
+    if trials < 1:
+        return float("nan"), float("nan")
+    z = 1.959963984540054
+    share, weight = hits / trials, 1 + z**2 / trials
+    middle = (share + z**2 / (2 * trials)) / weight
+    half = z / weight * float(np.sqrt(share * (1 - share) / trials + (z / (2 * trials)) ** 2))
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def intervals(values: Floats, seed: int = 0) -> tuple[Floats, Floats]:
@@ -41,14 +58,17 @@ def intervals(values: Floats, seed: int = 0) -> tuple[Floats, Floats]:
     """
     known = np.isfinite(values)
     low, high = np.full(len(values), np.nan), np.full(len(values), np.nan)
+    # Rows that lack the same windows are resampled together: one vectorised call, and the same draws for each.
     for there in np.unique(known, axis=0):
         count = int(there.sum())
         if count < 2:
             continue
         rows = np.flatnonzero((known == there).all(axis=1))
+        # In parts, because the resamples of all rows at once may not fit into memory.
         step = max(1, _MOST // (RESAMPLES * count))
         for part in (rows[at : at + step] for at in range(0, len(rows), step)):
             low[part], high[part] = _bca(values[np.ix_(part, there)], seed)
+        # BCa has no acceleration for values that are all equal, or nearly so.
         for row in rows[np.isnan(low[rows]) | np.isnan(high[rows])]:
             low[row], high[row] = interval(values[row, there], seed)
     return low, high
@@ -81,6 +101,7 @@ def signed_rank(difference: Floats) -> float:
     """
     from scipy.stats import wilcoxon
 
+    # Dropping zeros is Wilcoxon's own rule. scipy would do it too, but has no p when nothing is left.
     unequal = difference[np.isfinite(difference) & (difference != 0)]
     return float(wilcoxon(unequal).pvalue) if len(unequal) else 1.0
 

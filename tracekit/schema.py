@@ -1,7 +1,7 @@
 """The columns of a trace, as data, and how any table is brought into their types.
 
-All times are seconds, all memory is KB. Missing is NaN in float columns and NA in the others; the −1 of SWF files
-never appears here.
+All times are seconds, all memory is KB, all power is watts. Missing is NaN in float columns and NA in the others; the
+−1 of SWF files never appears here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tracekit.errors import SchemaError
 
-Kind = Literal["id", "seconds", "count", "kilobytes", "label", "status"]
+Kind = Literal["id", "seconds", "count", "kilobytes", "watts", "label", "status"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("req_mem", "kilobytes", "memory requested, per processor"),
     Column("used_mem", "kilobytes", "memory used, per processor"),
     Column("cpu_time", "seconds", "CPU time used, mean per processor"),
+    Column("mean_power", "watts", "electric power of the whole job, mean over its run, as measured"),
     Column("status", "status", "how the job ended; the source's own code survives in x_status"),
     Column("user", "label", "who submitted it"),
     Column("group", "label", "the user's group"),
@@ -99,7 +100,7 @@ def _in_shape(values: pd.Series, kind: Kind) -> bool:
     dtype = values.dtype
     if kind == "id":
         return dtype == np.int64
-    if kind in ("seconds", "kilobytes"):
+    if kind in ("seconds", "kilobytes", "watts"):
         return dtype == np.float64
     if kind == "count":
         return isinstance(dtype, pd.Int64Dtype) or (dtype == np.float64 and not is_whole(values.to_numpy()))
@@ -124,7 +125,8 @@ def to_numeric(values: pd.Series, *, strict: bool = False) -> pd.Series:
         if huge.any():
             if strict:
                 raise ValueError(f"{str(values[huge].iloc[0])[:40]!r} is not a number")
-            values = pd.Series(np.where(huge, None, values.to_numpy(dtype=object)), index=values.index)
+            values = values.astype(object)
+            values[huge] = np.nan  # a copy: astype made it
     made: pd.Series = pd.to_numeric(values, errors="raise" if strict else "coerce")
     return made
 

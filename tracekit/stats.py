@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tracekit.schema import COLUMNS
 from tracekit.trace import Trace
+from tracekit.units import coverage, left_out
 
 Floats = NDArray[np.float64]
 
@@ -141,6 +142,8 @@ def summary(trace: Trace) -> dict[str, Any]:
             "unit": machine.unit,
             "timezone": machine.timezone,
         },
+        "covered": coverage(trace),
+        "left_out": left_out(trace),
         "first_submit": first,
         "last_submit": last,
         "span_s": none_if_nan(span(trace)),

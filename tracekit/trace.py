@@ -14,13 +14,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tracekit import notebook
 from tracekit.errors import UsageError
 from tracekit.machine import Machine, Unit
+from tracekit.readings import not_a_share
 from tracekit.registry import imported
 from tracekit.schema import BY_NAME, COLUMNS, conform
 
 SizeFrom = Literal["requested", "allocated", "max"]
 Array = NDArray[Any]
+#: Jobs that a notebook shows of a trace.
+SHOWN_JOBS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +51,23 @@ class Trace:
         size = self.machine.size()
         on = f", {size:,} {self.machine.unit}" if size else ""
         return f"<Trace: {len(self):,} jobs{of}{on}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the machine, the first jobs with the columns that hold values, the history."""
+        names = [str(name) for name in self.jobs.columns if self.jobs[name].notna().any()]
+        rows = self.jobs.iloc[:SHOWN_JOBS][names].itertuples(index=False, name=None)
+        more = [f"… and {len(self) - SHOWN_JOBS:,} more jobs"] if len(self) > SHOWN_JOBS else []
+        return notebook.table(repr(self)[1:-1], names, rows, [*more, *self.history])
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return the jobs as an Arrow stream, so that polars, duckdb and others take a Trace as a table.
+
+        Unknown values are nulls; labels are dictionaries of strings. Machine and history are not part of the stream.
+        """
+        import pyarrow as pa
+
+        jobs = pa.Table.from_pandas(self.jobs, preserve_index=False).replace_schema_metadata(None)
+        return jobs.__arrow_c_stream__(requested_schema)
 
     # ---- files ---------------------------------------------------------------------------------------------------
 
@@ -167,7 +188,7 @@ class Trace:
     def split(self, fraction: float) -> tuple[Trace, Trace]:
         """Cut the trace in two by time, never shuffled: the earliest ``fraction`` of its jobs, and the rest."""
         if not 0 < fraction < 1:
-            raise UsageError(f"a split needs a fraction between 0 and 1, not {fraction}")
+            raise not_a_share("split", fraction)
         order = self.order()
         cut = round(len(self) * fraction)
         early, late = np.sort(order[:cut]), np.sort(order[cut:])

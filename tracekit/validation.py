@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from tracekit.schema import BY_NAME, SIZE_COLUMNS
@@ -37,8 +38,31 @@ def _unsorted(trace: Trace) -> Mask:
 def _infinite(trace: Trace) -> Mask:
     found = np.zeros(len(trace), dtype=bool)
     for name in trace.jobs.columns:
-        if name in BY_NAME and BY_NAME[name].kind in ("seconds", "kilobytes", "count"):
+        if name in BY_NAME and BY_NAME[name].kind in ("seconds", "kilobytes", "watts", "count"):
             found |= np.isinf(trace.column(name))
+    return found
+
+
+#: What some sites write beyond SWF's 18 fields, and its form: site, kind of allocation, nodes x threads of a node.
+SITE_FIELD = "x_field21"
+_SITE_NODES = r"^[^:]+:[^:]+:(\d{1,9})x\d+$"
+
+
+def site_nodes(trace: Trace) -> NDArray[np.float64]:
+    """Return the nodes that field 21 states, as in ``frontier:excl:2500x112`` (2500); NaN where it states none."""
+    if SITE_FIELD not in trace.jobs.columns:
+        return np.full(len(trace), np.nan)
+    texts = trace.jobs[SITE_FIELD].astype(str)
+    return pd.to_numeric(texts.str.extract(_SITE_NODES)[0], errors="coerce").to_numpy(dtype=np.float64)
+
+
+def _against_site_field(trace: Trace) -> Mask:
+    nodes = site_nodes(trace)
+    found = np.zeros(len(trace), dtype=bool)
+    if np.isnan(nodes).all():
+        return found
+    for name in (name for name in SIZE_COLUMNS if name in trace.jobs.columns and not name.endswith("gpus")):
+        found |= (trace.column(name) != nodes) & ~np.isnan(trace.column(name)) & ~np.isnan(nodes)
     return found
 
 
@@ -156,6 +180,13 @@ CHECKS: tuple[Check, ...] = (
         "cancelled while it still waited: it never ran",
         _cancelled_before_start,
         "drop-cancelled-before-start",
+        harmless=True,
+    ),
+    Check(
+        "sizes-against-field-21",
+        "the size is not the number of nodes in field 21, such as frontier:excl:2500x112",
+        _against_site_field,
+        "nodes-from-field-21",
         harmless=True,
     ),
     Check("infinite-values", "a number is infinite", _infinite, "drop-infinite-values"),

@@ -18,7 +18,7 @@ import numpy as np
 from evaluation.experiment.grid import Plan
 from evaluation.experiment.tasks import Input, Task
 
-ARMS = REAL, MODEL, BASELINE, OTHER, UNTRAINED, SCARCE, HELPED = (
+ARMS = REAL, MODEL, BASELINE, OTHER, UNTRAINED, SCARCE, AUGMENTED = (
     "real",
     "model",
     "baseline",
@@ -30,7 +30,7 @@ ARMS = REAL, MODEL, BASELINE, OTHER, UNTRAINED, SCARCE, HELPED = (
 
 
 @dataclass(frozen=True)
-class Maker:
+class GeneratorSpec:
     """A generator as the grid needs it: where it lives and what it costs. No target: its traces are given."""
 
     name: str
@@ -95,7 +95,7 @@ def build(
     plan: Plan,
     data: Mapping[str, Input],
     jobs: Mapping[str, int],
-    makers: Sequence[Maker],
+    specs: Sequence[GeneratorSpec],
     code: Code,
     windows: Mapping[str, Any],
     *,
@@ -107,24 +107,24 @@ def build(
     trainer = _Trainer(plan, data, code, windows, seconds_to_train, grid)
     trainer.add(REAL, "", None, {"trace": data["train"]})
     trainer.add(UNTRAINED, "", None, {"trace": data["train"]}, untrained=True)
-    floor = next((maker.name for maker in makers if maker.baseline), makers[0].name if makers else "")
-    for maker in makers:
-        samples = [data[f"given/{maker.name}/{k}"] for k in range(len(plan.models.traces.get(maker.name, ())))]
-        samples = samples or list(_fitted(plan, maker, data["train"], jobs["train"], code, grid))
-        grid.samples[maker.name] = samples
-        grid.scores[maker.name] = _scored(plan, maker, data, samples, code, jobs, real, floor=maker.name == floor)
+    floor = next((spec.name for spec in specs if spec.baseline), specs[0].name if specs else "")
+    for spec in specs:
+        samples = [data[f"given/{spec.name}/{k}"] for k in range(len(plan.models.traces.get(spec.name, ())))]
+        samples = samples or list(_fitted(plan, spec, data["train"], jobs["train"], code, grid))
+        grid.samples[spec.name] = samples
+        grid.scores[spec.name] = _scored(plan, spec, data, samples, code, jobs, real, floor=spec.name == floor)
         for number, sample in enumerate(samples):
-            trainer.add(BASELINE if maker.baseline else MODEL, maker.name, number, {"trace": sample})
+            trainer.add(BASELINE if spec.baseline else MODEL, spec.name, number, {"trace": sample})
     if "other" in data:
         trainer.add(OTHER, "", None, {"trace": data["other"]})
     if "scarce" in data:
         trainer.add(SCARCE, "", None, {"trace": data["scarce"]})
         wanted = plan.scarce.models
-        for maker in makers:
-            if maker.target and (not maker.baseline if wanted is None else maker.name in wanted):
-                made = _fitted(plan, maker, data["scarce"], jobs["train"], code, grid, scarce=True)
+        for spec in specs:
+            if spec.target and (not spec.baseline if wanted is None else spec.name in wanted):
+                made = _fitted(plan, spec, data["scarce"], jobs["train"], code, grid, scarce=True)
                 for number, sample in enumerate(made):
-                    trainer.add(HELPED, maker.name, number, {"trace": data["scarce"], "more": sample})
+                    trainer.add(AUGMENTED, spec.name, number, {"trace": data["scarce"], "more": sample})
     grid.heuristics = Task(
         "heuristics",
         {"policies": list(plan.windows.heuristics), "windows": windows},
@@ -137,17 +137,17 @@ def build(
 
 
 def _fitted(
-    plan: Plan, maker: Maker, train: Input, jobs: int, code: Code, grid: Grid, *, scarce: bool = False
+    plan: Plan, spec: GeneratorSpec, train: Input, jobs: int, code: Code, grid: Grid, *, scarce: bool = False
 ) -> Iterator[Input]:
     """Add the fits of a model and yield its samples in order."""
-    arm = HELPED if scarce else BASELINE if maker.baseline else MODEL
+    arm = AUGMENTED if scarce else BASELINE if spec.baseline else MODEL
     by_number: dict[int, Input] = {}
     for number in range(plan.models.fits):
         samples = range(number, plan.models.samples, plan.models.fits)
         task = Task(
             "fit",
             {
-                "target": maker.target,
+                "target": spec.target,
                 "fit_seed": derived(plan.seed, "fit", number),
                 "samples": [[k, derived(plan.seed, "sample", k)] for k in samples],
                 "jobs": jobs,
@@ -155,10 +155,10 @@ def _fitted(
                 "options": {"budget": plan.models.budget, "encoding": plan.models.encoding},
             },
             {"train": train},
-            code.fit[maker.name],
-            {"arm": arm, "model": maker.name, "seed": number if plan.models.fits > 1 else None},
-            heavy=maker.heavy,
-            cost=maker.seconds * (plan.scarce.share if scarce else 1.0) + 1.0,
+            code.fit[spec.name],
+            {"arm": arm, "model": spec.name, "seed": number if plan.models.fits > 1 else None},
+            heavy=spec.heavy,
+            cost=spec.seconds * (plan.scarce.share if scarce else 1.0) + 1.0,
         )
         grid.fits.append(task)
         by_number |= {k: Input(f"sample-{k}.parquet", task.key) for k in samples}
@@ -167,7 +167,7 @@ def _fitted(
 
 def _scored(
     plan: Plan,
-    maker: Maker,
+    spec: GeneratorSpec,
     data: Mapping[str, Input],
     samples: Sequence[Input],
     code: Code,
@@ -185,11 +185,11 @@ def _scored(
             "floor": floor,
             "seed": derived(plan.seed, "score"),
             "real": real,
-            "model": maker.name,
+            "model": spec.name,
         },
         {"train": data["train"], "validation": data["validation"], **{f"sample-{k}": s for k, s in enumerate(samples)}},
         code.score,
-        {"arm": BASELINE if maker.baseline else MODEL, "model": maker.name},
+        {"arm": BASELINE if spec.baseline else MODEL, "model": spec.name},
         cost=(len(samples) + 4 * floor) * (2.0 + jobs["train"] / 2000) * (1 if plan.score.quick else 4),
     )
 

@@ -13,7 +13,9 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -36,7 +38,7 @@ _LAST_WORDS = 10.0
 
 @dataclass(frozen=True)
 class Where:
-    """Which engine runs the tasks and, for Ray, the address of the cluster (default: one of this machine)."""
+    """Which engine runs the tasks and, for Ray, the cluster's address (default: RAY_ADDRESS, else this machine)."""
 
     engine: str = "local"
     address: str | None = None
@@ -196,7 +198,8 @@ def cores() -> int:
 class Ray:
     """Tasks of a Ray cluster. Files travel through Ray, so its machines need no folder in common with this one.
 
-    Ray starts a task again when its worker dies. Without an address a small Ray of this machine is started.
+    Ray starts a task again when its worker dies. Without an address, and without RAY_ADDRESS in the environment (set by
+    clusters and by ``ray job submit``), a small Ray of this machine is started.
     """
 
     name = "ray"
@@ -211,12 +214,7 @@ class Ray:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray asks for it; there are no GPUs here
         self._ours = not ray.is_initialized()
         if self._ours:
-            _check_reachable(address)
-            try:
-                ray.init(**_ray_options(address))
-            except (ConnectionError, ValueError, OSError, RuntimeError) as error:
-                where = f"at {address}" if address else "here"
-                raise TracekitError(f"no Ray cluster {where}: {' '.join(str(error).split())[:300]}") from None
+            _connect(ray, address or os.environ.get("RAY_ADDRESS") or None)
         self.slots = max(1, int(ray.cluster_resources().get("CPU", 1)))
         self.heavy = max(1, self.slots // 2)
         self._work = ray.remote(num_cpus=1, max_retries=retries, retry_exceptions=False)(_work_far_away)
@@ -271,8 +269,51 @@ class Ray:
         return self._sent[path]
 
 
+def _connect(ray: Any, address: str | None) -> None:
+    """Connect to a cluster, or start a small one; whatever goes wrong is one line."""
+    os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")  # a job's own variables may name threads as well
+    _check_reachable(address)
+    with _warnings() as printed:
+        try:
+            ray.init(**_ray_options(address))
+            return
+        except (ConnectionError, ValueError, OSError, RuntimeError, ray.exceptions.RayError) as error:
+            reason, kind = " ".join(str(error).split())[:300], type(error).__name__
+    if kind == "AuthenticationError" or any(word in printed() for word in ("Unauthenticated", "InvalidAuthToken")):
+        raise TracekitError(
+            f"the Ray cluster at {address} needs a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or "
+            "RAY_AUTH_TOKEN_PATH to the token of that cluster"
+        )
+    raise TracekitError(f"no Ray cluster {f'at {address}' if address else 'here'}: {reason}")
+
+
+@contextlib.contextmanager
+def _warnings() -> Iterator[Callable[[], str]]:
+    """Keep what Ray's C++ part prints on standard error, past Python, during the block; yield a way to read it."""
+    with tempfile.TemporaryFile() as kept, contextlib.ExitStack() as stack:
+        text = ""
+        try:
+            before = os.dup(2)
+        except OSError:  # standard error is closed
+            yield lambda: ""
+            return
+        stack.callback(os.close, before)
+        stack.callback(os.dup2, before, 2)
+        sys.stderr.flush()
+        os.dup2(kept.fileno(), 2)
+
+        def read() -> str:
+            return text
+
+        try:
+            yield read
+        finally:
+            kept.seek(0)
+            text = kept.read().decode(errors="replace")
+
+
 def _check_reachable(address: str | None) -> None:
-    """Knock first: Ray itself goes on trying for minutes."""
+    """Try to connect first: Ray itself goes on trying for minutes."""
     import socket
 
     host, _, port = (address or "").rpartition("/")[2].rpartition(":")
@@ -290,9 +331,10 @@ def _ray_options(address: str | None) -> dict[str, Any]:
         "logging_level": "ERROR",
         "runtime_env": {"env_vars": ONE_THREAD},
     }
-    if address:
+    if address and address != "local":
         return options | {"address": address}
     return options | {
+        "address": "local",  # not one that happens to run here
         "num_cpus": cores(),
         "include_dashboard": False,
         "object_store_memory": 200 * 1024**2,
@@ -307,7 +349,7 @@ def _work_far_away(
     import tempfile
 
     sys.path += [path for path in paths if path and path not in sys.path]  # models of one's own, where they are there
-    from evaluation.experiment.steps import perform
+    from evaluation.experiment.stages import perform
 
     with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
         inputs = {}

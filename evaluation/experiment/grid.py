@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from tracekit.errors import SchemaError, UnknownName, UsageError, loads
 from tracekit.files import read_toml
+from tracekit.readings import not_a_share
 
 S = TypeVar("S")
 
@@ -29,6 +30,7 @@ class Source:
     format: str | None = None
     procs: int | None = None  # size of the machine
     machine: str | None = None  # TOML file that describes the machine
+    resource: str | None = None  # what is scheduled: procs, nodes or gpus
     jobs: int | None = None  # only the first so many jobs
     clean: tuple[str, ...] = ()  # cleaning rules, applied in this order
 
@@ -41,6 +43,9 @@ class Split:
     validation: float = 0.2  # trains nothing; hold-out of the privacy scores
 
     def __post_init__(self) -> None:
+        for name, value in (("train", self.train), ("validation", self.validation)):
+            if not 0 < value < 1:
+                raise not_a_share(f"split: {name}", value)
         if not (self.train > 0 and self.validation > 0 and self.train + self.validation < 1):
             raise UsageError(f"split: train {self.train:g} and validation {self.validation:g} must leave a test part")
 
@@ -86,7 +91,7 @@ class Windows:
 
 
 @dataclass(frozen=True)
-class Judging:
+class VerdictSettings:
     """How the verdict is reached."""
 
     metric: str = "mean_bsld"
@@ -97,8 +102,8 @@ class Judging:
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
             raise UnknownName("metric of the verdict", self.metric, METRICS)
-        if not 0 < self.margin < 10:
-            raise UsageError(f"verdict: margin must be a fraction such as 0.1, not {self.margin:g}")
+        if not 0 < self.margin < 1:
+            raise not_a_share("--margin", self.margin)
         if not 0 < self.alpha < 0.5:
             raise UsageError(f"verdict: alpha must be a level such as 0.05, not {self.alpha:g}")
 
@@ -112,7 +117,7 @@ class Scarce:
 
     def __post_init__(self) -> None:
         if not 0 <= self.share < 1:
-            raise UsageError(f"scarce: share must be a fraction below 1, not {self.share:g}")
+            raise not_a_share("scarce: share", self.share)
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,7 @@ class Plan:
     models: Models = Models()
     agents: Agents = Agents()
     windows: Windows = Windows()
-    verdict: Judging = Judging()
+    verdict: VerdictSettings = VerdictSettings()
     scarce: Scarce = Scarce()
     other: Source = Source()  # a different real trace to train on
     score: Scoring = Scoring()
@@ -208,6 +213,7 @@ _OPTIONAL: dict[tuple[str, str], type] = {
     ("Source", "jobs"): int,
     ("Source", "format"): str,
     ("Source", "machine"): str,
+    ("Source", "resource"): str,
     ("Scarce", "models"): tuple,
     ("Scoring", "families"): tuple,
 }

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import TracekitError
+from tracekit.readings import read_load
 from tracekit.trace import Trace
 
 if TYPE_CHECKING:
@@ -50,13 +51,7 @@ def check_load(load: str) -> str:
     """Return ``real`` or a positive number as text."""
     if load == REAL_LOAD:
         return load
-    try:
-        number = float(load)
-    except ValueError:
-        number = -1.0
-    if not (number > 0 and np.isfinite(number)):
-        raise UsageError(f"windows: load must be real or a number such as 0.9, not '{load}'")
-    return f"{number:g}"
+    return f"{read_load(load, 'windows, loads:'):g}"
 
 
 @dataclass(frozen=True)

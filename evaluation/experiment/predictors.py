@@ -15,8 +15,8 @@ import numpy as np
 from scipy import stats as scipy_stats
 
 #: Below this many generators there is a ρ but no interval.
-FEWEST_FOR_INTERVAL = 5
-FEWEST = 3
+MIN_FOR_INTERVAL = 5
+MIN_POINTS = 3
 PERMUTATIONS = 2000
 
 
@@ -34,7 +34,7 @@ def interval(rho: float, n: int, level: float = 0.95) -> tuple[float, float]:
     >>> [round(end, 2) for end in interval(0.9, 10)]
     [0.54, 0.98]
     """
-    if n < FEWEST_FOR_INTERVAL or not abs(rho) < 1 - 1e-9:  # a perfect order has no spread to take an interval from
+    if n < MIN_FOR_INTERVAL or not abs(rho) < 1 - 1e-9:  # a perfect order has no spread to take an interval from
         return float("nan"), float("nan")
     half = float(scipy_stats.norm.ppf((1 + level) / 2)) * math.sqrt((1 + rho**2 / 2) / (n - 3))
     return math.tanh(math.atanh(rho) - half), math.tanh(math.atanh(rho) + half)
@@ -59,14 +59,14 @@ def predictors(
     for column, key in enumerate(keys):
         known = np.isfinite(table[:, column])
         n = int(known.sum())
-        if n < FEWEST:
+        if n < MIN_POINTS:
             continue
         rho = spearman(table[known, column], target[known])
         if not math.isfinite(rho):
             continue
         low, high = interval(rho, n)
         note = "" if math.isfinite(low) else f"{n} generators are too few for an interval"
-        if n >= FEWEST_FOR_INTERVAL and not math.isfinite(low):
+        if n >= MIN_FOR_INTERVAL and not math.isfinite(low):
             note = "the same order, for which there is no interval"
         rows.append({"key": key, "rho": rho, "low": _finite(low), "high": _finite(high), "n": n, "note": note})
         if n == len(names):

@@ -5,7 +5,7 @@
 3. Train agents, all with one configuration, on real jobs, on every sample, on the trivial baselines, on another real
    trace, on a scarce part of the real jobs with and without synthetic ones added (`steps.train`).
 4. Let all of them, and the heuristics, schedule the same held-out real windows (`steps.evaluate`).
-5. Say for every generator whether that makes a difference (`judging`, `verdict`).
+5. Say for every generator whether that makes a difference (`comparisons`, `verdict`).
 
 Steps 2 to 4 are `tasks`, listed by `build` and worked through by `runner` on one of the `engines`. A run that was
 interrupted resumes where it was when it is started again.
@@ -26,28 +26,32 @@ from typing import Any
 
 from evaluation.base import METRICS
 from evaluation.experiment import results as tidy
-from evaluation.experiment.build import ARMS, Code, Grid, Maker, build
+from evaluation.experiment.build import ARMS, Code, GeneratorSpec, Grid, build
+from evaluation.experiment.comparisons import verdicts
 from evaluation.experiment.engines import LOCAL, Where
 from evaluation.experiment.grid import Plan, Source
 from evaluation.experiment.heldout import check_load, schedulable, starts
-from evaluation.experiment.judging import verdicts
 from evaluation.experiment.learners import LEARNERS
 from evaluation.experiment.runner import Progress, Runner, Status
 from evaluation.experiment.source import digest_of
-from evaluation.experiment.steps import on_the_same_machine
-from evaluation.experiment.summary import write_summary
+from evaluation.experiment.stages import on_the_same_machine
+from evaluation.experiment.summary import FIGURE, SUMMARY, write_summary
 from evaluation.experiment.tasks import Input, Result, Store, digest, file_digest
 from generators import MODELS
 from tracekit.errors import FormatError, OutputError, TracekitError, UnknownName, UsageError, loads
 from tracekit.files import write_text
+from tracekit.folders import writing_folder, writing_together
 from tracekit.registry import imported
 from tracekit.sim.policies.builtin import find, module_of
 from tracekit.sim.switches import BACKFILLS
 from tracekit.trace import Trace
+from tracekit.units import left_out
 
 ABOUT, TABLE, VERDICT, REPORT = "experiment.json", "results.parquet", "verdict.json", "report.html"
+#: What is made from the table and the verdict; removed before they are replaced.
+_DERIVED = (REPORT, "report.json", SUMMARY, FIGURE)
 _BUDGET = {"quick": 0.25, "normal": 1.0, "thorough": 6.0}
-FEWEST_JOBS = 50  # in every part
+MIN_JOBS = 50  # in every part
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,7 @@ class Study:
     real: Trace
     name: str
     parts: Parts
-    makers: list[Maker]
+    specs: list[GeneratorSpec]
     windows: Mapping[str, Any]
     data: Mapping[str, Input]
     grid: Grid
@@ -101,7 +105,9 @@ def read_source(source: Source) -> Trace:
 
     if not source.path:
         raise UsageError("no real trace: name it on the command line or as path in [real]")
-    trace = tracekit.read(source.path, source.format, procs=source.procs, machine=source.machine)
+    trace = tracekit.read(
+        source.path, source.format, procs=source.procs, machine=source.machine, resource=source.resource
+    )
     if source.clean:
         trace = trace.clean(source.clean)
     return trace.head(source.jobs) if source.jobs is not None and source.jobs < len(trace) else trace
@@ -120,9 +126,9 @@ def divide(real: Trace, plan: Plan) -> Parts:
     other = read_source(plan.other) if plan.other.path else None
     parts = Parts(train, validation, test, scarce, other)
     for name, part in parts.items():
-        if len(schedulable(part)) < FEWEST_JOBS:
+        if len(schedulable(part)) < MIN_JOBS:
             raise TracekitError(
-                f"the {name} part has {len(schedulable(part))} jobs that can be scheduled; at least {FEWEST_JOBS} "
+                f"the {name} part has {len(schedulable(part))} jobs that can be scheduled; at least {MIN_JOBS} "
                 "are needed: use a longer trace or other shares"
             )
     return parts
@@ -137,7 +143,7 @@ def prepare(plan: Plan, folder: Path, real: Trace | None = None, *, data: Path |
     if real is None:
         real = read_source(plan.real)
     parts = divide(real, plan)
-    makers = _makers(plan, len(parts.train))
+    specs = _specs(plan, len(parts.train))
     learner = LEARNERS.get(plan.agents.learner)()
     learner.check(plan.agents.config)
     held = starts(len(schedulable(parts.test)), plan.windows.count, plan.windows.jobs)
@@ -158,13 +164,13 @@ def prepare(plan: Plan, folder: Path, real: Trace | None = None, *, data: Path |
         plan,
         written,
         {key: len(part) for key, part in parts.items()},
-        makers,
-        _code(plan, makers),
+        specs,
+        _code(plan, specs),
         windows,
         seconds_to_train=learner.seconds(plan.agents.config),
         real=name,
     )
-    return Study(plan, real, name, parts, makers, windows, written, grid, Store(folder))
+    return Study(plan, real, name, parts, specs, windows, written, grid, Store(folder))
 
 
 def _check(plan: Plan) -> None:
@@ -189,13 +195,13 @@ def _target(name: str) -> str:
     return name if ":" in name else MODELS.target(name)
 
 
-def _makers(plan: Plan, jobs: int) -> list[Maker]:
+def _specs(plan: Plan, jobs: int) -> list[GeneratorSpec]:
     """Look every model up; one whose extra is missing stays in, and fails by itself with that reason."""
     found = []
     for name in plan.model_names():
         baseline = name not in plan.models.names and name not in plan.models.traces
         if name in plan.models.traces:
-            found.append(Maker(name, facts={"family": "given", "summary": "made elsewhere"}))
+            found.append(GeneratorSpec(name, facts={"family": "given", "summary": "made elsewhere"}))
             continue
         try:
             info = getattr(imported(_target(name)), "info", None)
@@ -203,7 +209,7 @@ def _makers(plan: Plan, jobs: int) -> list[Maker]:
             info = None
         minutes = float(getattr(info, "minutes", 0.1))
         found.append(
-            Maker(
+            GeneratorSpec(
                 name,
                 _target(name),
                 baseline,
@@ -216,16 +222,12 @@ def _makers(plan: Plan, jobs: int) -> list[Maker]:
     return found
 
 
-def _code(plan: Plan, makers: list[Maker]) -> Code:
+def _code(plan: Plan, specs: list[GeneratorSpec]) -> Code:
     scoring = [METRICS.target(name).partition(":")[0] for name in METRICS]
     learner = LEARNERS.target(plan.agents.learner).partition(":")[0]
     learnt = plan.agents.config.get("policies", ())
     return Code(
-        fit={
-            maker.name: digest_of(maker.target.partition(":")[0], "generators.synth")
-            for maker in makers
-            if maker.target
-        },
+        fit={spec.name: digest_of(spec.target.partition(":")[0], "generators.synth") for spec in specs if spec.target},
         score=digest_of("evaluation.score", *scoring),
         train=digest_of(learner, "evaluation.experiment.heldout", *_modules(learnt)),
         heuristics=digest_of(learner, "evaluation.experiment.heldout", *_modules(plan.windows.heuristics)),
@@ -281,11 +283,13 @@ def run(
     check_folder(folder, force=force)
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder):
-        study = prepare(plan, folder, real)
-        _check_same(study, folder, force=force)
+        with writing_folder(folder / "data", ours=["*.parquet"], force=True) as data:
+            study = prepare(plan, folder, real, data=data)
+            _start_over(study, folder, force=force)
         study.store.folder.mkdir(exist_ok=True)
         study.store.sweep()
-        write_text(folder / ABOUT, _text(about(study, where.engine, {}, command)), force=True)
+        if not (folder / ABOUT).is_file():
+            write_text(folder / ABOUT, _text(about(study, where.engine, {}, command)))
         place = where.open(study.store)
         try:
             results = Runner(study.store, place, plan.limits, progress).run(study.grid.tasks())
@@ -303,22 +307,26 @@ def check_folder(folder: Path, *, force: bool) -> None:
     if folder.is_file():
         raise OutputError(f"{folder}: is a file; an experiment is a folder")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / ABOUT).is_file() and not force:
-        left = {path.name for path in folder.iterdir()} - {"data", "tasks", ".lock"}
+        left = [path.name for path in folder.iterdir() if path.name[0] != "." and path.name not in ("data", "tasks")]
         if left:
             raise OutputError(f"{folder}: holds other files; choose another folder, or use --force")
 
 
-def _check_same(study: Study, folder: Path, *, force: bool) -> None:
-    """Refuse to replace the outcome of another experiment unasked."""
+def _start_over(study: Study, folder: Path, *, force: bool) -> None:
+    """Remove the outcome of another experiment before the first file of this one is written; refuse unless forced."""
     try:
         before = json.loads((folder / ABOUT).read_text(encoding="utf-8"))["identity"]
     except (OSError, ValueError, KeyError, TypeError):
+        before = None
+    if before == study.identity:
         return
-    if before != study.identity and not force:
+    if before is not None and not force:
         raise OutputError(
             f"{folder}: holds an experiment with another plan or other data; choose another folder, or use --force to "
             "replace its outcome (finished tasks that fit are used again)"
         )
+    for name in (*_DERIVED, VERDICT, TABLE, ABOUT):
+        (folder / name).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -342,13 +350,15 @@ def conclude(
     folder = study.store.run
     rows = tidy.collected(study.grid, study.store, results)
     failures = failed_tasks(study.grid, results)
-    found, differences = verdicts(tidy.table_of(rows), study.plan, study.makers, failures, study.name)
+    found, differences = verdicts(tidy.table_of(rows), study.plan, study.specs, failures, study.name)
     frame = tidy.table_of([*rows, *differences])
-    with tempfile.TemporaryDirectory(prefix=".table-", dir=folder) as scratch:
-        frame.to_parquet(Path(scratch) / TABLE, index=False)
-        (Path(scratch) / TABLE).replace(folder / TABLE)
-    write_text(folder / VERDICT, _text(found), force=True)
-    write_text(folder / ABOUT, _text(about(study, engine, results, command)), force=True)
+    for name in _DERIVED:
+        (folder / name).unlink(missing_ok=True)
+    outcome = (folder / name for name in (ABOUT, TABLE, VERDICT))
+    with writing_together(*outcome, force=True) as (known, table, verdict):
+        frame.to_parquet(table, index=False)
+        write_text(verdict, _text(found))
+        write_text(known, _text(about(study, engine, results, command)))
     if report:
         write_summary(folder)
         write_report(folder)
@@ -401,6 +411,7 @@ def about(study: Study, engine: str, results: Mapping[str, Result], command: str
             "jobs": len(real),
             "machine": real.machine.replace(header=None).to_dict(),
             "unit": real.machine.unit,
+            "left_out": left_out(real),
             "offered_load": tidy.finite(real.offered_load()),
         },
         "parts": {
@@ -416,7 +427,7 @@ def about(study: Study, engine: str, results: Mapping[str, Result], command: str
             for name, file in _beside(study.plan)
         ],
         "plan": study.plan.to_dict(),
-        "models": [{"name": m.name, "baseline": m.baseline, "copies": m.copies, **m.facts} for m in study.makers],
+        "models": [{"name": m.name, "baseline": m.baseline, "copies": m.copies, **m.facts} for m in study.specs],
         "windows": [
             {"window": k, "start": start, "jobs": study.windows["jobs"]}
             for k, start in enumerate(study.windows["starts"])

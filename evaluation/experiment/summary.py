@@ -10,12 +10,12 @@ from typing import Any
 
 from evaluation.experiment import results as tidy
 from evaluation.experiment.verdict import bracket, percent
-from tracekit.files import write_text
+from tracekit.files import write_text, writing
 
 SUMMARY, FIGURE = "summary.md", "verdicts.png"
 #: Scores that the table of models shows.
 _SHOWN = ("ks.mean", "correlation.mad_spearman", "c2st.auc", "c2st.window_auc", "acf1.interarrival", "user_repeat")
-_MOST_PREDICTORS = 8
+_MAX_PREDICTORS = 8
 
 
 def write_summary(folder: Path) -> None:
@@ -38,14 +38,16 @@ def _draw(verdict: Mapping[str, Any], path: Path) -> bool:
     except NothingToDraw:
         path.unlink(missing_ok=True)
         return False
-    drawing.figure.savefig(path, dpi=110, metadata={"Software": None}, bbox_inches="tight")
+    with writing(path, force=True) as out:
+        drawing.figure.savefig(out, format="png", dpi=110, metadata={"Software": None}, bbox_inches="tight")
     return True
 
 
 def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], drawn: bool) -> Iterable[str]:
     plan, real, parts = about["plan"], about["real"], about["parts"]
     windows, loads = about["windows"], ", ".join(about["loads"])
-    yield f"# {real['name']}: do agents trained on synthetic jobs match those trained on real ones?"
+    name = real.get("machine", {}).get("name") or real["name"]
+    yield f"# {name}: do agents trained on synthetic jobs match those trained on real ones?"
     yield ""
     yield (
         f"Made by `tracekit experiment`; numbers are not edited. {real['jobs']:,} jobs (SHA-256 of the file "
@@ -95,7 +97,7 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
                 f"[{p['low']:.2f}, {p['high']:.2f}]" if p["low"] is not None else "–",
                 str(p["n"]),
             ]
-            for p in verdict["predictors"][:_MOST_PREDICTORS]
+            for p in verdict["predictors"][:_MAX_PREDICTORS]
         ]
         yield from _table(("score", "ρ", "95 % interval", "generators"), rows)
     failures = list(dict.fromkeys(f"- {f['model'] or f['arm']}: {f['reason']}" for f in about["failures"]))

@@ -34,12 +34,12 @@ Floats = NDArray[np.float64]
 Outcome = Literal["equivalent", "worse", "better", "undecided", "failed"]
 
 #: Windows below which no verdict is given.
-FEWEST_WINDOWS = 3
+MIN_WINDOWS = 3
 #: Windows below which nothing can be said about how alike neighbours are.
-FEWEST_FOR_LIKENESS = 8
+MIN_FOR_LIKENESS = 8
 #: The answer to "how many more windows?" aims at this chance of a decision; beyond that number no advice is given.
 POWER = 0.8
-MOST_WINDOWS = 100_000
+MAX_WINDOWS = 100_000
 
 
 @dataclass(frozen=True)
@@ -93,12 +93,12 @@ def _autocorrelation(values: Floats) -> float:
 def _independent(per_window: Floats) -> float:
     """Return the effective number of independent windows, given that neighbours may be correlated."""
     n, seen = len(per_window), _autocorrelation(per_window)
-    if n < FEWEST_FOR_LIKENESS or not math.isfinite(seen):
+    if n < MIN_FOR_LIKENESS or not math.isfinite(seen):
         return float(n)
     likeness = (n * seen + 1) / (n - 4)  # without the bias of about −(1 + 4 ρ) / n
     if likeness <= 0:
         return float(n)
-    return max(float(FEWEST_WINDOWS), n * (1 - likeness) / (1 + likeness))
+    return max(float(MIN_WINDOWS), n * (1 - likeness) / (1 + likeness))
 
 
 def _tail(excess: float, error: float, freedom: float) -> float:
@@ -195,9 +195,9 @@ def judge(
     shown = tuple(math.expm1(value) for value in (found.value, low, high))
     more: int | None = None
     outcome: Outcome
-    if windows < FEWEST_WINDOWS:
-        outcome, more = "undecided", FEWEST_WINDOWS - windows
-        sentence = f"undecided: {windows} windows are too few; at least {FEWEST_WINDOWS} are needed"
+    if windows < MIN_WINDOWS:
+        outcome, more = "undecided", MIN_WINDOWS - windows
+        sentence = f"undecided: {windows} windows are too few; at least {MIN_WINDOWS} are needed"
     elif p_equivalent < alpha:
         outcome = "equivalent"
         sentence = (
@@ -245,7 +245,7 @@ def more_windows(found: Estimate, bound: float, alpha: float) -> int | None:
     if left <= 0:
         return None
     needed = math.ceil(max(found.error**2 - found.seeds, 0.0) * have / left)
-    return None if needed - have > MOST_WINDOWS else max(1, needed - have)
+    return None if needed - have > MAX_WINDOWS else max(1, needed - have)
 
 
 def _gap(found: Estimate, bound: float) -> float:

@@ -14,7 +14,7 @@ import sys
 import threading
 from pathlib import Path
 
-from evaluation.experiment.steps import perform
+from evaluation.experiment.stages import perform
 from evaluation.experiment.tasks import Store, Task
 
 

@@ -14,8 +14,9 @@ from tracekit.plots.style import GREY, PALETTE, NothingToDraw
 
 _BLUE, _ORANGE, _GREEN = PALETTE[:3]
 OUTCOMES = {"equivalent": _GREEN, "better": _BLUE, "worse": _ORANGE, "undecided": GREY, "failed": GREY}
-_MOST_ARMS = 12  # in one figure of curves
-_MOST_SCORES = 20  # of those to trust
+_MAX_ARMS = 12  # in one figure of curves
+_MAX_SCORES = 20  # of those to trust
+_MAX_KEY = 40  # characters; the keys of scores are known, and all of them fit
 _BANDS = 4  # arms, above which bands would hide each other
 _FARTHEST = float(np.log(20))  # where the axis of differences ends: intervals of too few seeds reach anywhere
 #: Up to which logarithm of a ratio which differences are marked.
@@ -75,7 +76,7 @@ def learning_curves(table: pd.DataFrame, looks: Mapping[str, Mapping[str, Any]],
     """Draw what agents reach as they learn: mean over seeds, and, of few arms, the range of the seeds as a band."""
     import seaborn
 
-    arms = list(dict.fromkeys(table["arm"]))[:_MOST_ARMS]
+    arms = list(dict.fromkeys(table["arm"]))[:_MAX_ARMS]
     figure, (axis,) = blank(7.2, 3.8)
     band = {"errorbar": ("pi", 100), "err_kws": {"alpha": 0.12, "linewidth": 0}} if len(arms) <= _BANDS else {}
     for k, arm in enumerate(arms):
@@ -179,16 +180,18 @@ def trusted(table: pd.DataFrame) -> Drawing:
     table = table[np.isfinite(table["rho"])].copy()
     if table.empty:
         raise NothingToDraw("too few models finished to conclude which score to trust")
-    table = table.sort_values("rho", ascending=False, kind="stable").head(_MOST_SCORES)
-    figure, (axis,) = blank(7.2, 1.1 + 0.27 * len(table))
+    table = table.sort_values("rho", ascending=False, kind="stable").head(_MAX_SCORES)
+    figure, (axis,) = blank(7.2, 1.3 + 0.27 * len(table))
     axis.axvline(0, color=INK, linewidth=1)
     for k, (rho, low, high) in enumerate(table[["rho", "low", "high"]].to_numpy(dtype=np.float64)):
         if np.isfinite(low) and np.isfinite(high):
             axis.plot([low, high], [k, k], color=SOFT, linewidth=3, solid_capstyle="butt")
         axis.plot(rho, k, "o", color=_BLUE, markersize=6)
-    axis.set_yticks(range(len(table)), [label(str(key)) for key in table["key"]])
+    axis.set_yticks(range(len(table)), [label(str(key), _MAX_KEY) for key in table["key"]])
     axis.set(ylim=(len(table) - 0.4, -0.6), xlim=(-1.05, 1.05))
-    axis.set_xlabel("rank correlation with how much worse agents are (1 = same order, 0 = says nothing, −1 = reverse)")
+    axis.set_xlabel(
+        "rank correlation with how much worse agents are\n(1 = same order, 0 = no relation, −1 = reverse order)"
+    )
     axis.tick_params(axis="y", length=0)
     best = table.iloc[0]
     words = (

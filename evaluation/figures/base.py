@@ -80,11 +80,11 @@ class Scene:
         return found | {name: (view, self.looks[name]) for name, view in self.others.items()}
 
 
-def label(name: str) -> str:
+def label(name: str, longest: int = _LONGEST) -> str:
     """Return a name as a figure can show it: short, on one line, and no mathematics in it."""
     text = " ".join(name.encode("utf-8", "replace").decode().split())
-    if len(text) > _LONGEST:  # names that begin alike, as those of one package do, stay apart by their ends
-        text = text[: _LONGEST // 2 - 2] + "…" + text[-(_LONGEST // 2 + 1) :]
+    if len(text) > longest:  # names that begin alike, as those of one package do, stay apart by their ends
+        text = text[: longest // 2 - 2] + "…" + text[-(longest // 2 + 1) :]
     text = text.replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text  # matplotlib hides labels that start with _
 

@@ -6,6 +6,7 @@ import hashlib
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from evaluation.score import Scores
+from evaluation.share import Answer, decide
 from tracekit.errors import TracekitError
 from tracekit.trace import Trace
 
@@ -56,7 +58,7 @@ class Content:
     real: Trace
     synthetic: Mapping[str, Trace]
     scores: Scores
-    title: str = ""  # default: the real trace's name
+    title: str = ""  # default: the real machine's name, or the file's where it has none
     command: str = ""  # what was typed to make this
     verdicts: Sequence[Mapping[str, Any]] = ()  # model, verdict (one of VERDICTS), difference, low, high, sentence
     others: Sequence[Mapping[str, Any]] = ()  # the same for baselines, untrained agents, another real trace
@@ -90,10 +92,15 @@ class Content:
             if verdict.get("verdict") not in VERDICTS:
                 raise TracekitError(f"verdict '{verdict.get('verdict')}' is none of {', '.join(VERDICTS)}")
 
+    @cached_property
+    def sharing(self) -> Mapping[str, Answer]:
+        """Return for each synthetic trace whether it may be shared: the same decision as ``tracekit share`` makes."""
+        return {one.name: decide(self.real, self.synthetic[one.name], one.scores) for one in self.scores.synthetic}
+
     @property
     def heading(self) -> str:
         """Return the page's title."""
-        return self.title or f"Do synthetic traces behave like {self.scores.real}?"
+        return self.title or f"Do synthetic traces behave like {self.real.machine.name or self.scores.real}?"
 
     def table(self, name: str) -> pd.DataFrame | None:
         """Return one of the experiment's tables, or None where it is missing or empty."""

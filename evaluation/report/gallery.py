@@ -15,7 +15,7 @@ from evaluation.report.markup import Html, Tab, figure, inline, joined, missing,
 from tracekit.plots.style import NothingToDraw
 
 Tell = Callable[[str], None]
-MOST_BYTES = 7_000_000  # of all figures; the page has to stay below 8 MB
+MAX_BYTES = 7_000_000  # of all figures; the page has to stay below 8 MB
 #: With more models than this, schedules are drawn for all of them together only.
 SCHEDULES_FOR = 14
 #: Columns that a reader expects; where a trace lacks one, its panel states that.
@@ -38,7 +38,7 @@ class Gallery:
         except NothingToDraw as reason:
             return missing(caption, str(reason))
         made = figure(drawing, f"f{self.drawn}", slug(name), caption, wide=wide)
-        if self.bytes + len(made.encode()) > MOST_BYTES:
+        if self.bytes + len(made.encode()) > MAX_BYTES:
             self.left_out.append(caption)
             return missing(caption, "to keep the page below 8 MB")
         self.drawn, self.bytes = self.drawn + 1, self.bytes + len(made.encode())

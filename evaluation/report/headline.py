@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evaluation.base import FAMILIES
-from evaluation.exposure import alarms
+from evaluation.exposure import alarms, complete
 from evaluation.report.content import Content
-from evaluation.report.words import Bold, Words, best, measured, standings
+from evaluation.report.summary_text import Bold, Words, best, measured, standings
 from evaluation.score import Scored, Scores
 
 
@@ -80,16 +80,18 @@ def _all_within(scores: Scores, name: str) -> bool:
 
 
 def _caution(content: Content) -> Words:
-    """Return the privacy warning: copies were found, or privacy was not measured."""
+    """State what must not be overlooked: alarms, or that some attacks were not tried."""
     scores = content.scores
     if "privacy" not in measured(scores):
         return [" Privacy was not measured: a plain copy would look perfect here."]
     copying = [one for one in scores.synthetic if alarms(one.scores)]
+    if not copying and not any(complete(one.scores) for one in scores.synthetic):
+        return [" No alarm on privacy so far, but the attacks that need --holdout were not tried."]
     honest = [one for one in scores.synthetic if one not in copying]
     if not copying:
         return []
     said: Words = [" ", Bold(f"Privacy alarm for {listed([one.name for one in copying])}")]
-    said += [f": {alarms(copying[0].scores)[0]}." if len(copying) == 1 else ": real jobs shine through."]
+    said += [f": {alarms(copying[0].scores)[0]}." if len(copying) == 1 else ": they repeat real jobs or users."]
     if content.verdicts or not honest:
         return said
     if len(honest) == 1:

@@ -1,4 +1,4 @@
-"""Pieces of HTML: every text from outside is escaped here and nowhere else.
+"""Pieces of HTML for the report: every text from outside is escaped here, with `tracekit.notebook.safe`.
 
 `Html` is text that is already HTML; everything else that goes into a piece is escaped.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from evaluation.figures.base import Drawing
 from evaluation.figures.svg import svg
-from evaluation.report.words import Bold, Words
+from evaluation.report.summary_text import Bold, Words
+from tracekit.notebook import safe
 
 
 class Html(str):
@@ -23,12 +23,8 @@ class Html(str):
 def inline(*parts: str) -> Html:
     """Return parts of a sentence, escaped unless they are HTML already; bold ones in <b>."""
     return Html(
-        "".join(p if isinstance(p, Html) else f"<b>{_safe(p)}</b>" if isinstance(p, Bold) else _safe(p) for p in parts)
+        "".join(p if isinstance(p, Html) else f"<b>{safe(p)}</b>" if isinstance(p, Bold) else safe(p) for p in parts)
     )
-
-
-def _safe(text: str) -> str:
-    return escape(text.encode("utf-8", "replace").decode())  # lone surrogates of odd file names are not UTF-8
 
 
 def tag(name: str, *parts: str, **attributes: str | int | bool | None) -> Html:
@@ -38,7 +34,7 @@ def tag(name: str, *parts: str, **attributes: str | int | bool | None) -> Html:
         if value is None or value is False:
             continue
         key = key.rstrip("_").replace("_", "-")
-        made.append(f" {key}" if value is True else f' {key}="{_safe(str(value))}"')
+        made.append(f" {key}" if value is True else f' {key}="{safe(str(value))}"')
     return Html(f"<{name}{''.join(made)}>{inline(*parts)}</{name}>")
 
 

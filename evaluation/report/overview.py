@@ -13,8 +13,9 @@ from evaluation.report.content import Content
 from evaluation.report.experiment import METRICS
 from evaluation.report.headline import headline
 from evaluation.report.markup import Cell, Html, inline, joined, paragraph, table, tag
-from evaluation.report.words import Standing, best, family_sentence, measured, standings
+from evaluation.report.summary_text import Standing, best, family_sentence, measured, standings
 from evaluation.score import Scored, Scores
+from evaluation.share import Answer
 from tracekit import stats
 from tracekit.plots.style import duration
 
@@ -99,7 +100,8 @@ def who_wins(content: Content) -> Html:
         k = (scores.synthetic if ours else scores.baselines).index(one)
         name = tag("a", one.name, href=f"#model-{k}") if ours else f"{one.name} (baseline)"
         agents = [_verdict((verdicts if ours else others).get(one.name))] if content.verdicts else []
-        rows.append([Cell(name), *agents, *_cells(one, k, by_family if ours else base, top if ours else {})])
+        answer = content.sharing[one.name] if ours else None
+        rows.append([Cell(name), *agents, *_cells(one, k, by_family if ours else base, top if ours else {}, answer)])
     caption = "Scores within the real trace's own noise (as far as halves of it differ), by family."
     caption += " ★ closest." if len(scores.synthetic) > 1 else ""
     caption += " Grey: trivial baselines that every model should beat." if scores.baselines else ""
@@ -120,11 +122,17 @@ def _verdict(verdict: Mapping[str, Any] | None) -> Cell:
     return Cell(BADGES[outcome] + number, difference, f"verdict left {outcome}", str(verdict.get("sentence") or ""))
 
 
-def _cells(one: Scored, k: int, found: dict[str, list[Standing]], top: dict[str, list[Standing]]) -> list[Cell]:
+def _cells(
+    one: Scored,
+    k: int,
+    found: dict[str, list[Standing]],
+    top: dict[str, list[Standing]],
+    answer: Answer | None,
+) -> list[Cell]:
     cells = []
     for family, standing in found.items():
         if family == "privacy":
-            cells.append(_privacy(one))
+            cells.append(_privacy(one, answer))
             continue
         mine = standing[k]
         wins = mine in top.get(family, []) and len(top[family]) < len(standing)
@@ -134,13 +142,16 @@ def _cells(one: Scored, k: int, found: dict[str, list[Standing]], top: dict[str,
     return cells
 
 
-def _privacy(one: Scored) -> Cell:
+def _privacy(one: Scored, answer: Answer | None) -> Cell:
+    """Return the alarms in a word; without any, whether the trace may be shared (of baselines nobody asks)."""
     found = alarms(one.scores)
     copies = one.scores.get("privacy.exact_copies")
     level = copies.value if copies is not None else float("nan")
     if found:
-        return Cell("⚠ copies" if "cop" in found[0] else "⚠ alarm", level, "alarm", "; ".join(found))
-    return Cell("no alarm", level)
+        return Cell("⚠ copies" if "copies" in found[0] else "⚠ alarm", level, "alarm", "; ".join(found))
+    if answer is None or answer.verdict == "yes":
+        return Cell("no alarm", level)
+    return Cell("no alarm, not ready to share", level, "", "; ".join(answer.advice))
 
 
 def families(scores: Scores) -> Html:

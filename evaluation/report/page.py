@@ -15,13 +15,15 @@ from evaluation.report.experiment import experiment
 from evaluation.report.gallery import Gallery, grid, models, privacy_figure
 from evaluation.report.markup import Html, details, inline, joined, paragraph, tag
 from evaluation.report.overview import overview
+from evaluation.report.sharing import sharing_table
 from evaluation.report.tables import cost_table, definitions, privacy_table, provenance, score_tables
 from tracekit.errors import OutputError
 from tracekit.files import check_writable, is_stream, write_text
+from tracekit.folders import writing_together
 
 #: Progress callback: (steps done, steps in all, current step).
 Progress = Callable[[int, int, str], None]
-MOST_BYTES = 8_000_000
+MAX_BYTES = 8_000_000
 _UNFOLDED = (  # without JavaScript all panels are shown below each other
     "<noscript><style>[role=tabpanel][hidden] { display: block } [role=tablist], .get, .theme { display: none }"
     "</style></noscript>"
@@ -30,11 +32,12 @@ _FIGURES_A_MODEL = 15  # about: only the progress bar counts on it
 
 
 def write(content: Content, path: str | Path, *, force: bool = False, progress: Progress | None = None) -> None:
-    """Write the page to ``path`` and the scores as JSON beside it, each whole or not at all."""
-    path, beside = targets(path, force=force)
-    text = page(content, progress)
-    write_text(beside, json.dumps(content.scores.to_dict(), indent=2, ensure_ascii=False) + "\n", force=force)
-    write_text(path, text, force=force)
+    """Write the page to ``path`` and the scores as JSON beside it, whole and of one report."""
+    with writing_together(*targets(path, force=force), force=force) as (html, beside):
+        write_text(html, page(content, progress))
+        sharing = [{"name": name, **answer.to_dict()} for name, answer in content.sharing.items()]
+        found = content.scores.to_dict() | {"sharing": sharing}
+        write_text(beside, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
 
 
 def targets(path: str | Path, *, force: bool = False) -> tuple[Path, Path]:
@@ -94,7 +97,7 @@ def page(content: Content, progress: Progress | None = None) -> str:
 
 def _privacy(content: Content, scene: Scene, gallery: Gallery) -> Html:
     made = privacy_table(content.scores)
-    parts = [privacy_figure(content, scene, gallery)]
+    parts = [sharing_table(content), privacy_figure(content, scene, gallery)]
     if made is not None:
         parts.append(made)
     parts.append(paragraph(["Passing these attacks is not a guarantee: they are the simplest ones."], class_="quiet"))

@@ -45,12 +45,13 @@ def _content(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any],
     scores = _scores(folder, about)
     metric = verdict["metric"]
     real = about["real"]
+    named = real.get("machine", {}).get("name") or real["name"]
     heuristics = frame[(frame["kind"] == "heuristic") & (frame["key"] == metric)]
     return Content(
         real=Trace.load(folder / "data" / "train.parquet"),
         synthetic={one.name: Trace.load(folder / about["files"]["traces"][one.name][0]) for one in scores.synthetic},
         scores=scores,
-        title=f"Do agents learn as well from synthetic jobs as from {real['name']}?",
+        title=f"Do agents learn as well from synthetic jobs as from {named}?",
         command=about.get("command", ""),
         verdicts=verdict["verdicts"],
         others=[*verdict.get("baselines", ()), *verdict.get("arms", ())],

@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from generators.sessions.wall import Wall
+from generators.sessions.local_calendar import LocalCalendar
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -44,17 +44,17 @@ class Histories:
     """Jobs by history, then by time. Arrays over jobs have shape (jobs,), over histories (histories,)."""
 
     owner: Ints  # (jobs,) history of each job, from 0, never falling
-    at: Floats  # (jobs,) local seconds since the wall's origin
+    at: Floats  # (jobs,) local seconds since the calendar's origin
     nameless: NDArray[np.bool_]  # (histories,) a week of jobs without a user
     active: Floats  # (histories,) seconds from the first to the last job
     turn: Ints  # (jobs,) how each job follows the one before it
 
     @classmethod
-    def of(cls, trace: Trace, wall: Wall) -> tuple[Self, NDArray[np.intp]]:
+    def of(cls, trace: Trace, calendar: LocalCalendar) -> tuple[Self, NDArray[np.intp]]:
         """Sort a trace (in submit order) into histories; return them and the trace's rows in their order."""
-        at = wall.local(trace.column("submit_time"))
+        at = calendar.local(trace.column("submit_time"))
         user = trace.column("user")
-        week = np.floor((at - at[0]) / wall.unit_length).astype(np.int64)
+        week = np.floor((at - at[0]) / calendar.unit_length).astype(np.int64)
         key = np.where(user >= 0, user, user.max(initial=-1) + 1 + np.maximum(week, 0))
         order = np.lexsort((np.arange(len(key)), at, key))
         _, owner = np.unique(key[order], return_inverse=True)
@@ -82,24 +82,24 @@ class Histories:
 class Plan:
     """Which user submits when: the skeleton of one period, by synthetic user, then by time. All of shape (jobs,)."""
 
-    maker: Ints  # made user, never falling; the same number in two periods is the same person
-    donor: Ints  # history whose habits the made user has
-    at: Floats  # local seconds since the wall's origin
+    new_user: Ints  # synthetic user, never falling; the same number in two periods is the same person
+    donor: Ints  # history whose habits the synthetic user has
+    at: Floats  # local seconds since the calendar's origin
     model: Ints  # the real job that each one is modelled on
 
     def __len__(self) -> int:
         return len(self.at)
 
     @classmethod
-    def sorted(cls, maker: Ints, donor: Ints, at: Floats, model: Ints) -> Self:
+    def sorted(cls, new_user: Ints, donor: Ints, at: Floats, model: Ints) -> Self:
         """Bring jobs into the order of a plan."""
-        order = np.lexsort((np.arange(len(at)), at, maker))
-        return cls(maker[order], donor[order], at[order], model[order])
+        order = np.lexsort((np.arange(len(at)), at, new_user))
+        return cls(new_user[order], donor[order], at[order], model[order])
 
     @property
     def turn(self) -> Ints:
         """Return each job's turn."""
-        return turns_of(gaps_within(self.maker, self.at))
+        return turns_of(gaps_within(self.new_user, self.at))
 
     @property
     def session(self) -> Ints:
@@ -115,4 +115,4 @@ class Plan:
 
     def take(self, rows: NDArray[np.bool_]) -> Plan:
         """Return some of the jobs."""
-        return Plan(self.maker[rows], self.donor[rows], self.at[rows], self.model[rows])
+        return Plan(self.new_user[rows], self.donor[rows], self.at[rows], self.model[rows])

@@ -17,11 +17,11 @@ from generators.encode import learnable
 from generators.parts import categorical
 from generators.sessions import resampled
 from generators.sessions.histories import Floats, Histories, Ints, Plan
+from generators.sessions.local_calendar import LocalCalendar, Window
 from generators.sessions.modelled import Habits
 from generators.sessions.outcomes import scaled_runs
 from generators.sessions.privacy import nameless, pools
 from generators.sessions.rows import Rows
-from generators.sessions.wall import Wall, Window
 from generators.sessions.whatif import WhatIf, thinned
 from tracekit import stats
 from tracekit.errors import FormatError, UnknownName, UsageError, loads
@@ -32,13 +32,13 @@ SKELETONS = ("resampled", "modelled")
 #: A user active over more than this share of the trace stays for the whole synthetic trace.
 LONG_TERM = 0.5
 #: No run time is scaled by more than this to reach a load; what is left is a matter of how many users there are.
-MOST_SCALING = 0.08
+MAX_SCALING = 0.08
 #: So near a load is near enough.
 LOAD_NEAR = 0.01
 #: Of so many random choices of some users that is taken whose jobs and work fit best.
 CASTS = 20
 #: Jobs that are planned at a time; more would not fit into two gigabytes.
-MOST_PLANNED = 5_000_000
+MAX_PLANNED = 5_000_000
 NOTHING = WhatIf()
 
 
@@ -73,12 +73,12 @@ class Sessions:
     def fit(self, trace: Trace, /, *, seed: int = 0) -> Self:
         """Learn from the usable jobs of a trace; nothing random happens, so ``seed`` has no effect."""
         usable, self.notes = learnable(trace)
-        self._wall = Wall.fit(usable)
-        self._histories, order = Histories.of(usable, self._wall)
+        self._calendar = LocalCalendar.fit(usable)
+        self._histories, order = Histories.of(usable, self._calendar)
         self._facts: dict[str, Any] = {
             "jobs": len(usable),
             "demand": stats.none_if_nan(stats.mean_demand(usable)),
-            "phase": float(self._wall.local(usable.column("submit_time")[:1])[0]),
+            "phase": float(self._calendar.local(usable.column("submit_time")[:1])[0]),
             "trace": trace.machine.name,
             "history": list(trace.history),
             "notes": self.notes,
@@ -87,7 +87,7 @@ class Sessions:
         self._learn(jobs, personal)
         about = np.column_stack([np.log1p(jobs.sizes()), np.log1p(jobs.column("run_time"))])
         pool = pools(self._histories.owner, ~self._histories.nameless, about, self.privacy)
-        self._habits = Habits.fit(self._histories, pool, self._wall)
+        self._habits = Habits.fit(self._histories, pool, self._calendar)
         return self
 
     def _learn(self, jobs: Trace, personal: tuple[str, ...]) -> None:
@@ -129,7 +129,7 @@ class Sessions:
         demand, names, tune = self.demand(what_if), _Names(), 1.0
         for _ in range(2):
             reached = self._demand_of(next(self.periods(seed, what_if, tune=tune))) / demand
-            tune = tune / reached if abs(reached - 1) > MOST_SCALING else tune
+            tune = tune / reached if abs(reached - 1) > MAX_SCALING else tune
         first = 1
         for jobs in self.periods(seed, what_if, tune=tune):
             part = self._loaded(jobs.iloc[:left], demand)
@@ -174,33 +174,35 @@ class Sessions:
         The tables are not quite those of a trace: persons are numbers, and ``_model`` is the real job after which a job
         is modelled. ``tune``: how many times as many users; ``some``: begin in any week, as only a few will be used.
         """
-        rows, wall, phase = self._fitted(), self._wall, float(self._facts["phase"])
+        rows, calendar, phase = self._fitted(), self._calendar, float(self._facts["phase"])
         if what_if.start is not None:
-            wall, phase = wall.moved_to(what_if.start, self._jobs.machine.timezone)
+            calendar, phase = calendar.moved_to(what_if.start, self._jobs.machine.timezone)
         rate = what_if.rates(rows.table, rows.kind, self._users())
         natural = self.demand(replace(what_if, demand=None))
         if what_if.demand is not None and np.isfinite(natural):
             excess = what_if.demand / natural
-            rate = rate * (excess if abs(excess - 1) > MOST_SCALING else 1.0)
+            rate = rate * (excess if abs(excess - 1) > MAX_SCALING else 1.0)
         times = float(rate.max())
-        if times > 1 and times * len(self._jobs) > MOST_PLANNED:
+        if times > 1 and times * len(self._jobs) > MAX_PLANNED:
             raise UsageError(
                 f"too many jobs requested: {times:,.0f} times as many as the real trace's {len(self._jobs):,} in "
-                f"the same time (at most {MOST_PLANNED:,} are planned at once); request fewer, or fit to fewer jobs"
+                f"the same time (at most {MAX_PLANNED:,} are planned at once); request fewer, or fit to fewer jobs"
             )
         rate = rate * tune
-        skipped = np.random.default_rng([seed, 0x5EE5]).integers(wall.units + 1) * wall.unit_length if some else 0.0
+        skipped = (
+            np.random.default_rng([seed, 0x5EE5]).integers(calendar.units + 1) * calendar.unit_length if some else 0.0
+        )
         for number in count():
-            yield self._period(number, rate, wall, phase, skipped, np.random.default_rng([seed, number]))
+            yield self._period(number, rate, calendar, phase, skipped, np.random.default_rng([seed, number]))
 
     def _period(
-        self, number: int, rate: Floats, wall: Wall, phase: float, skipped: float, rng: np.random.Generator
+        self, number: int, rate: Floats, calendar: LocalCalendar, phase: float, skipped: float, rng: np.random.Generator
     ) -> pd.DataFrame:
         """Make one period; ``skipped`` seconds of the first one's beginning, from ``phase`` on, come at its end."""
         rows, histories = self._fitted(), self._histories
         most = float(rate.max())
-        drawn, makers, copy = self._cast(number, most, rng)
-        plan = self._plan(drawn, makers, copy, wall, wall.window(phase, number), skipped, rng)
+        drawn, new_users, copy = self._cast(number, most, rng)
+        plan = self._plan(drawn, new_users, copy, calendar, calendar.window(phase, number), skipped, rng)
         keep = rate[plan.model] / most
         if (keep < 1).any():
             classes = np.unique(keep, return_inverse=True)[1]
@@ -209,30 +211,32 @@ class Sessions:
         made = rows.draw(plan, rng)
         in_time = np.lexsort((np.arange(len(plan)), plan.at))
         jobs = pd.DataFrame(made).iloc[in_time].reset_index(drop=True)
-        jobs["submit_time"] = np.maximum.accumulate(wall.submit(plan.at[in_time]))
-        jobs["user"] = np.where(histories.nameless[plan.donor], -1, plan.maker)[in_time]
+        jobs["submit_time"] = np.maximum.accumulate(calendar.submit(plan.at[in_time]))
+        jobs["user"] = np.where(histories.nameless[plan.donor], -1, plan.new_user)[in_time]
         jobs["_model"] = plan.model[in_time]
         return jobs
 
     def _plan(
         self,
         drawn: Ints,
-        makers: Ints,
+        new_users: Ints,
         copy: Ints,
-        wall: Wall,
+        calendar: LocalCalendar,
         window: Window,
         skipped: float,
         rng: np.random.Generator,
     ) -> Plan:
         """Plan which user submits when, by the skeleton; jobs without users follow the calendar of all jobs."""
-        late = round((window.begin - self._facts["phase"]) / wall.unit_length) * wall.unit_length - skipped
+        late = round((window.begin - self._facts["phase"]) / calendar.unit_length) * calendar.unit_length - skipped
         modelled = (self.skeleton == "modelled") & ~self._histories.nameless[drawn]
         plans = []
         if not modelled.all():
             moved = ~modelled
-            plans.append(resampled.plan_period(self._histories, wall, drawn[moved], makers[moved], late, window, rng))
+            plans.append(
+                resampled.plan_period(self._histories, calendar, drawn[moved], new_users[moved], late, window, rng)
+            )
         if modelled.any():
-            of = drawn[modelled], makers[modelled], copy[modelled]
+            of = drawn[modelled], new_users[modelled], copy[modelled]
             plans.append(self._habits.plan_period(*of, late, window, rng))
         return plans[0] if len(plans) == 1 else Plan.joined(*plans)
 
@@ -249,11 +253,11 @@ class Sessions:
         copies = [np.arange(people)] * int(density) + [some]
         drawn = np.concatenate(copies).astype(np.int64)
         copy = np.repeat(np.arange(len(copies)), [len(c) for c in copies])
-        stays = histories.active[drawn] >= LONG_TERM * self._wall.period
+        stays = histories.active[drawn] >= LONG_TERM * self._calendar.period
         turn = np.where(stays, 0, number) * len(copies) + copy
-        makers = turn * people + drawn
-        order = np.argsort(makers, kind="stable")
-        return drawn[order], makers[order], copy[order]
+        new_users = turn * people + drawn
+        order = np.argsort(new_users, kind="stable")
+        return drawn[order], new_users[order], copy[order]
 
     def _some(self, share: float, rng: np.random.Generator) -> Ints:
         """Choose a share of the histories, heavy and light ones alike, that has about that share of jobs and work."""
@@ -271,7 +275,7 @@ class Sessions:
         return best
 
     def _loaded(self, jobs: pd.DataFrame, demand: float) -> pd.DataFrame:
-        """Scale the run times of jobs that no limit ended until the demand is met, within MOST_SCALING."""
+        """Scale the run times of jobs that no limit ended until the demand is met, within MAX_SCALING."""
         rows = self._fitted()
         run, model = jobs["run_time"].to_numpy(), jobs["_model"].to_numpy()
         size = np.nan_to_num(self._size[model])
@@ -281,7 +285,7 @@ class Sessions:
         outcomes = rows.outcomes
         limit, free = outcomes.limit[model], ~outcomes.cut[model]
         work = missing * float((size * run).sum())
-        made = scaled_runs(run, size, limit, free, work, outcomes.grains["run_time"], MOST_SCALING)
+        made = scaled_runs(run, size, limit, free, work, outcomes.grains["run_time"], MAX_SCALING)
         if "cpu_time" in jobs.columns:
             with np.errstate(invalid="ignore", divide="ignore"):
                 ratio = np.where(run > 0, made / run, 1.0)
@@ -318,7 +322,7 @@ class Sessions:
         note = f"MADE by tracekit, not recorded: model sessions ({how}) fitted to {facts['jobs']} jobs{of}, seed {seed}"
         machine = self._jobs.machine
         if what_if.start is not None:
-            machine = machine.replace(epoch=self._wall.moved_to(what_if.start, machine.timezone)[0].epoch)
+            machine = machine.replace(epoch=self._calendar.moved_to(what_if.start, machine.timezone)[0].epoch)
         return Trace(jobs, made_machine(machine, note), (*facts["history"], note))
 
     @property
@@ -345,7 +349,7 @@ class Sessions:
         self._fitted()
         histories = self._histories
         config: dict[str, Any] = {"skeleton": self.skeleton, "privacy": self.privacy, "facts": self._facts}
-        config |= {"wall": self._wall.to_dict(), "personal": list(self._personal)}
+        config |= {"wall": self._calendar.to_dict(), "personal": list(self._personal)}
         config |= {"source": self._jobs.machine.source, "nameless": histories.nameless.tolist()}
         config |= {"active": histories.active.tolist()}
         write_config(folder, self.name, config)
@@ -363,7 +367,7 @@ class Sessions:
         config = read_config(folder, cls.name)
         try:
             model = cls(skeleton=config["skeleton"], privacy=config["privacy"])
-            model._wall, model._facts = Wall(**config["wall"]), config["facts"]
+            model._calendar, model._facts = LocalCalendar(**config["wall"]), config["facts"]
             model.notes = list(model._facts["notes"])
             jobs = load_trace(folder, str(config["source"]))
             model._histories = Histories(
@@ -388,13 +392,13 @@ class _Names:
     def __init__(self) -> None:
         self.given: dict[str, dict[tuple[int, int], int]] = {}
 
-    def give(self, maker: Ints, code: Ints, letter: str) -> pd.Categorical:
-        """Return the same name for equal pairs of made user and code; none where the code is unknown."""
+    def give(self, new_user: Ints, code: Ints, letter: str) -> pd.Categorical:
+        """Return the same name for equal pairs of synthetic user and code; none where the code is unknown."""
         given = self.given.setdefault(letter, {})
         known = np.flatnonzero(code >= 0)
-        place, _ = pd.factorize(maker[known] * (int(code.max(initial=0)) + 1) + code[known])
+        place, _ = pd.factorize(new_user[known] * (int(code.max(initial=0)) + 1) + code[known])
         first = known[np.unique(place, return_index=True)[1]] if len(known) else known
-        number = [given.setdefault((int(maker[k]), int(code[k])), len(given)) for k in first]
+        number = [given.setdefault((int(new_user[k]), int(code[k])), len(given)) for k in first]
         names = np.full(len(code), -1, dtype=np.int64)
         used, position = np.unique(np.array(number, dtype=np.int64), return_inverse=True)
         names[known] = position[place]

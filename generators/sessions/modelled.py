@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from generators.sessions.histories import BATCH, NIGHT, RETURN, Floats, Histories, Ints, Plan
-from generators.sessions.placing import moved, placed
-from generators.sessions.wall import DAY, WEEK, Wall, Window
+from generators.sessions.local_calendar import DAY, WEEK, LocalCalendar, Window
+from generators.sessions.placing import shift_days, shift_users
 from tracekit.compiled import compiled
 
-#: Chance that a made user turns to another stretch of the repertoire after a day.
+#: Chance that a synthetic user turns to another stretch of the repertoire after a day.
 TURN_AROUND = 0.1
 #: Sessions and days are alike when they have as many jobs to the nearest of these classes: fewer than …
 FEW, MANY = 5, 20
@@ -109,7 +109,7 @@ class Habits:
     all_begins: Piles
 
     @classmethod
-    def fit(cls, histories: Histories, pool: Ints, wall: Wall) -> Self:
+    def fit(cls, histories: Histories, pool: Ints, calendar: LocalCalendar) -> Self:
         """Learn from real histories; ``pool``: whose habits are taken together."""
         at, owner, turn = histories.at, histories.owner, histories.turn
         first = np.flatnonzero(turn == NIGHT)
@@ -130,8 +130,8 @@ class Habits:
         kind = weekend * 3 + _class_of(size)
         first_date = date[np.searchsorted(day_owner, np.arange(len(histories)))]
         turns = turn * 3 + pace
-        dates, length = np.floor(at / DAY).astype(np.int64), max(1, round(wall.period / DAY))
-        every = 7 if wall.unit == "weeks" else 1
+        dates, length = np.floor(at / DAY).astype(np.int64), max(1, round(calendar.period / DAY))
+        every = 7 if calendar.unit == "weeks" else 1
         return cls(
             first.astype(np.int64),
             size.astype(np.int64),
@@ -147,7 +147,7 @@ class Habits:
             np.searchsorted(weekday[by_day], np.arange(8)).astype(np.int64),
             first_date % 7,
             np.asarray(date.min()),
-            np.bincount(moved(dates - date.min(), 0, length, every), minlength=length).astype(np.float64),
+            np.bincount(shift_days(dates - date.min(), 0, length, every), minlength=length).astype(np.float64),
             dates - np.repeat(date, size),
             turn,
             pace,
@@ -179,11 +179,11 @@ class Habits:
         return cls(**found)
 
     def plan_period(
-        self, drawn: Ints, makers: Ints, copy: Ints, late: float, window: Window, rng: np.random.Generator
+        self, drawn: Ints, new_users: Ints, copy: Ints, late: float, window: Window, rng: np.random.Generator
     ) -> Plan:
         """Place working days of the drawn histories' users in a window ``late`` seconds after the real one.
 
-        ``makers``: the made user of each; ``copy`` numbers the copies of one history.
+        ``new_users``: the synthetic user of each; ``copy`` numbers the copies of one history.
         """
         days, who = self._repertoire(drawn, copy, rng)
         date = self._dates(drawn, days, who, 7 if window.unit == WEEK else 1, rng)
@@ -196,10 +196,10 @@ class Habits:
         pause *= self._stretch(days, day, job, pause, rng)
         passed = np.cumsum(pause)
         at = date[day] * DAY + begin[day] + passed - passed[starts][day]
-        return Plan.sorted(makers[who][day], drawn[who][day], window.holding(at + late), job)
+        return Plan.sorted(new_users[who][day], drawn[who][day], window.holding(at + late), job)
 
     def _repertoire(self, drawn: Ints, copy: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
-        """Choose the working days of each made user; return them and whose they are (positions in ``drawn``)."""
+        """Choose the working days of each synthetic user; return them and whose they are (positions in ``drawn``)."""
         group = self.pool[drawn] * (int(copy.max(initial=0)) + 1) + copy
         wanted = np.bincount(self.owner, minlength=len(self.pool))[drawn]
         pool_of_day = self.pool[self.owner]
@@ -215,7 +215,7 @@ class Habits:
         stretch = np.cumsum(breaks) - 1
         shuffled = np.lexsort((np.arange(len(day)), rng.random(int(stretch[-1]) + 1)[stretch], of))
         day = day[shuffled]
-        users = np.lexsort((np.arange(len(drawn)), group))  # made users in the order of their groups
+        users = np.lexsort((np.arange(len(drawn)), group))  # synthetic users in the order of their groups
         begin_of_group = np.cumsum(count) - count
         served = np.cumsum(wanted[users]) - wanted[users]
         before = served - served[np.searchsorted(group[users], group[users])]
@@ -232,13 +232,13 @@ class Habits:
         job, day = _ranges(self.first[days], self.size[days]), np.repeat(np.arange(len(days)), self.size[days])
         dates = len(self.busy)
         by_date = np.zeros((len(owner), dates))
-        np.add.at(by_date, (user[day], moved((start[user] + since)[day] + self.later[job], 0, dates, every)), 1.0)
+        np.add.at(by_date, (user[day], shift_days((start[user] + since)[day] + self.later[job], 0, dates, every)), 1.0)
         choices = -(-dates // every)
 
         def choose() -> Ints:
             return rng.choice(choices, min(CHOICES, choices), replace=False)
 
-        moves = placed(by_date, every, 1, choose, self.busy * (len(job) / self.busy.sum()), rng)
+        moves = shift_users(by_date, every, 1, choose, self.busy * (len(job) / self.busy.sum()), rng)
         return np.asarray((self.first_date + start + moves * every)[user] + since)
 
     def _since(self, first: Ints, owner: Ints, days: Ints, rng: np.random.Generator) -> Ints:

@@ -22,14 +22,14 @@ SWEEPS = 3
 GAINS = (1.0, 1.5, 2.0, 3.0, 5.0)
 
 
-def moved(day: Ints, step: int, days: int, every: int) -> Ints:
+def shift_days(day: Ints, step: int, days: int, every: int) -> Ints:
     """Move days by ``step`` units of ``every`` days among ``days`` ones, round the end to the same day of the unit."""
     inside = day % every
     places = -(-(days - inside) // every)
     return np.asarray(inside + (day // every + step) % np.maximum(places, 1) * every)
 
 
-def placed(
+def shift_users(
     by_day: Floats, every: int, block: int, choose: Callable[[], Ints], wanted: Floats, rng: np.random.Generator
 ) -> Ints:
     """Choose moves, in units of ``every`` days, that keep blocks of days as busy and the days as uneven as wanted.
@@ -42,7 +42,7 @@ def placed(
     best, least = np.zeros(len(by_day), dtype=np.int64), np.inf
     for gain in GAINS:
         choices = choose()
-        to = np.array([moved(days, step, len(days), every) for step in choices])
+        to = np.array([shift_days(days, step, len(days), every) for step in choices])
         pick = settled(by_day, to // block, ask.mean() + gain * (ask - ask.mean()), rng)
         made = np.zeros(len(days))
         for k in range(len(choices)):

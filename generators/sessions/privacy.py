@@ -1,10 +1,10 @@
 """What of a trace may be learnt: no names of persons, and with privacy ``k`` nothing that fewer than k users share.
 
-* users, and labels that hardly anybody shares (their groups, projects, programs), lose their names: made users get new
-  ones, and what was equal stays equal;
+* users, and labels that hardly anybody shares (their groups, projects, programs), lose their names: synthetic users get
+  new ones, and what was equal stays equal;
 * a template (sizes, limit, memory, queue …) that fewer than k users ever asked for is replaced by the nearest one that
   as many share; the run time keeps its relation to the limit;
-* habits are pooled: the histories of at least k alike users are dealt together, so that a made user mixes them.
+* habits are pooled: the histories of at least k alike users are dealt together, so that a synthetic user mixes them.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from generators.sessions.histories import SESSION_GAP, Floats, Histories, Ints, Plan, gaps_within
-from generators.sessions.placing import moved, placed
-from generators.sessions.wall import WEEK, Wall, Window
+from generators.sessions.local_calendar import WEEK, LocalCalendar, Window
+from generators.sessions.placing import shift_days, shift_users
 
 #: Histories move by at most so many seconds either way, so that a machine that fills up over the months still does.
 FARTHEST = WEEK
@@ -21,42 +21,50 @@ JITTER = 120.0
 
 
 def plan_period(
-    histories: Histories, wall: Wall, drawn: Ints, makers: Ints, late: float, window: Window, rng: np.random.Generator
+    histories: Histories,
+    calendar: LocalCalendar,
+    drawn: Ints,
+    new_users: Ints,
+    late: float,
+    window: Window,
+    rng: np.random.Generator,
 ) -> Plan:
-    """Place the drawn histories in a window ``late`` seconds after the real one; ``makers``: the made user of each."""
+    """Place the drawn histories in a window ``late`` seconds after the real one; ``new_users``: whose they become."""
     first, size = histories.first[drawn], histories.size[drawn]
     which = np.repeat(np.arange(len(drawn)), size)
     rows = np.arange(len(which)) - np.repeat(np.cumsum(size) - size, size) + first[which]
     at = histories.at[rows] + _session_moves(which, histories.at[rows], rng)
-    at = window.holding(at + late + _moves(histories, wall, drawn, rng)[which])
-    return Plan.sorted(makers[which], drawn[which], at, rows)
+    at = window.holding(at + late + _moves(histories, calendar, drawn, rng)[which])
+    return Plan.sorted(new_users[which], drawn[which], at, rows)
 
 
-def _moves(histories: Histories, wall: Wall, drawn: Ints, rng: np.random.Generator) -> Floats:
+def _moves(histories: Histories, calendar: LocalCalendar, drawn: Ints, rng: np.random.Generator) -> Floats:
     """Return by how many seconds each history moves: whole units, not zero where there is a choice."""
     moves = np.zeros(len(drawn))
     nameless = histories.nameless[drawn]
-    farthest = min(round(FARTHEST / wall.unit_length), max(1, wall.units // 3))
-    if wall.units > 1:
+    farthest = min(round(FARTHEST / calendar.unit_length), max(1, calendar.units // 3))
+    if calendar.units > 1:
         choices = np.array([step for step in range(-farthest, farthest + 1) if step])
-        moves[~nameless] = _as_busy(histories, wall, drawn[~nameless], choices, rng)
+        moves[~nameless] = _as_busy(histories, calendar, drawn[~nameless], choices, rng)
     # Weeks of jobs without users change places, so that no week stays empty; one that had only begun stays the last.
-    week = np.floor((histories.at[histories.first[drawn]] - histories.at.min(initial=np.inf)) / wall.unit_length)
-    whole = nameless & (week < wall.units)
+    week = np.floor((histories.at[histories.first[drawn]] - histories.at.min(initial=np.inf)) / calendar.unit_length)
+    whole = nameless & (week < calendar.units)
     moves[whole] = rng.permutation(week[whole]) - week[whole]
-    return np.asarray(moves * wall.unit_length)
+    return np.asarray(moves * calendar.unit_length)
 
 
-def _as_busy(histories: Histories, wall: Wall, drawn: Ints, choices: Ints, rng: np.random.Generator) -> Ints:
+def _as_busy(
+    histories: Histories, calendar: LocalCalendar, drawn: Ints, choices: Ints, rng: np.random.Generator
+) -> Ints:
     """Choose moves that keep every week about as busy, and the days as uneven, as they were."""
-    every = DAYS[wall.unit]
-    length = wall.unit_length / every
-    days = max(1, round(wall.period / length))
+    every = DAYS[calendar.unit]
+    length = calendar.unit_length / every
+    days = max(1, round(calendar.period / length))
     day = np.floor((histories.at - histories.at.min()) / length).astype(np.int64)
     by_day = np.zeros((len(histories), days))
-    np.add.at(by_day, (histories.owner, moved(day, 0, days, every)), 1.0)
+    np.add.at(by_day, (histories.owner, shift_days(day, 0, days, every)), 1.0)
     by_day = by_day[drawn]
-    return placed(by_day, every, every, lambda: choices, by_day.sum(axis=0), rng)
+    return shift_users(by_day, every, every, lambda: choices, by_day.sum(axis=0), rng)
 
 
 def _session_moves(which: Ints, at: Floats, rng: np.random.Generator) -> Floats:

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tracekit.errors import UnknownName, UsageError
+from tracekit.readings import not_a_share
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -77,7 +78,7 @@ def _has_label(table: pd.DataFrame, column: str, label: str) -> NDArray[np.bool_
 def _shifted(mine: NDArray[np.bool_], wanted: float, what: str, rate: Floats) -> Floats:
     """Return rates that bring the marked jobs to the wanted share and leave the number of jobs what it was."""
     if not 0 <= wanted <= 1:
-        raise UsageError(f"--share {what}: a share lies between 0 and 1, not {wanted}")
+        raise not_a_share(f"--share {what}:", wanted)
     now = float(rate[mine].sum() / rate.sum())
     if (now == 0 and wanted > 0) or (now == 1 and wanted < 1):
         raise UsageError(f"--share {what}: {now:.0%} of the jobs have it, so the share cannot be changed")

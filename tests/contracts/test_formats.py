@@ -20,7 +20,7 @@ WRITABLE = [name for name in FORMATS if issubclass(FORMATS.get(name), WritableFo
 #: Every shared file that a registered format should claim, by folder.
 EXPECTED = {"swf": "swf", "swf-variants": "swf", "gen-parallel-workloads": "gpw"}
 EXPECTED |= {"alcf": "alcf", "acme": "acme", "rltune": "rltune"}
-EXPECTED |= {"pbs": "pbs", "lsf": "lsf", "slurmsim": "slurmsim"}
+EXPECTED |= {"pbs": "pbs", "lsf": "lsf", "sge": "sge", "slurmsim": "slurmsim"}
 #: Folders whose files are not all of one format: by name. Reduced tables and lone headers belong to none.
 EXPECTED_FILES = {
     "helios_earth_readme_3rows.csv": "helios",
@@ -67,9 +67,12 @@ def test_what_is_written_is_recognised_and_read(name: str, toy: Trace, tmp_path:
     assert back.interarrival().tolist() == toy.interarrival().tolist()
 
 
+GARBAGE = (b"", b"\0\1\2" * 50, b"hello\nworld\n", b"{}\n", b",,,\n,,,\n")
+
+
 @pytest.mark.parametrize("name", FORMATS.names())
 def test_garbage_is_a_format_error(name: str, tmp_path: Path) -> None:
-    for content in (b"", b"\0\1\2" * 50, b"hello\nworld\n", b"{}\n", b",,,\n,,,\n"):
+    for content in GARBAGE:
         path = tmp_path / "garbage"
         path.write_bytes(content)
         with pytest.raises(FormatError):
@@ -101,6 +104,15 @@ def test_two_claims_are_an_error_that_names_both(tmp_path: Path) -> None:
     twice = Registry[type[SWF]]("format", {"swf": "swf.swf:SWF", "other": "swf.swf:SWF"})
     with pytest.raises(FormatError, match="could be swf and swf"):
         detect(path, twice)
+
+
+@pytest.mark.parametrize("content", GARBAGE)
+def test_the_template_keeps_the_contract_before_anything_is_changed(content: bytes, tmp_path: Path) -> None:
+    from swf._template import Template
+
+    (tmp_path / "garbage").write_bytes(content)
+    with pytest.raises(FormatError):
+        Template().read(tmp_path / "garbage")
 
 
 def test_the_template_works_as_the_guide_says(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import tracekit
 from tracekit import Trace, cleaning, doctor, plots, stats
 from tracekit.doctor.bursts import _stretches, find_bursts
 from tracekit.doctor.clock import find_jumps
+from tracekit.doctor.finding import SEVERITIES
 from tracekit.doctor.silence import find_silences
 
 Run = Callable[..., tuple[int, str, str]]
@@ -220,6 +221,19 @@ def test_the_recipe_of_a_flurry_is_the_archives_own_filter(sound: Trace) -> None
     assert not [b for b in find_bursts(again) if b.short and b.weeks * b.share >= 0.6]
 
 
+def test_findings_are_ranked_by_what_they_change(sound: Trace) -> None:
+    trace = flurry(sound, 1200)
+    run = np.where(np.random.default_rng(1).random(len(trace)) < 0.095, np.nan, trace.column("run_time"))
+    report = doctor.examine(trace.assign({"run_time": run}))
+    rules = [finding.rule for finding in report.findings]
+    assert "flurry" in rules
+    assert rules.index("missing-run-time") < rules.index("flurry")
+    worst = report.findings[rules.index("missing-run-time")]
+    assert worst.to_dict()["effect"] == pytest.approx(0.095, abs=0.02)
+    severities = [SEVERITIES.index(finding.severity) for finding in report.findings]
+    assert severities == sorted(severities)
+
+
 def test_the_best_stretch_by_hand() -> None:
     # the user's jobs stand at 0, 10…14 and 40 among all: 10…14 exceed a fifth by most (5 − 5/5)
     assert _stretches(np.array([0, 10, 11, 12, 13, 14, 40]), 3) == [(1, 5)]
@@ -319,7 +333,18 @@ def test_the_command_reports_draws_and_writes_a_recipe(tmp_path: Path, run: Run,
     report = json.loads(text)
     assert report["alarms"] >= 1
     first = report["findings"][0]
-    assert set(first) == {"rule", "severity", "message", "count", "first_rows", "evidence", "fix", "advice", "picture"}
+    assert set(first) == {
+        "rule",
+        "severity",
+        "message",
+        "count",
+        "first_rows",
+        "evidence",
+        "effect",
+        "fix",
+        "advice",
+        "picture",
+    }
     assert Path(first["picture"]).stat().st_size > 1000
     assert json.loads((tmp_path / "out" / "report.json").read_text()) == report
     assert run("clean", path, tmp_path / "clean.swf", "--recipe", report["recipe"])[0] == 0

@@ -24,7 +24,7 @@ from evaluation.experiment import grid, study
 from evaluation.experiment import results as tidy
 from evaluation.experiment.compare import compare
 from evaluation.experiment.heldout import Heldout, schedulable
-from evaluation.experiment.steps import on_the_same_machine, one_after_the_other
+from evaluation.experiment.stages import on_the_same_machine, one_after_the_other
 from evaluation.experiment.tasks import Store
 from tracekit import Trace
 from tracekit.errors import OutputError, SchemaError, TracekitError, UnknownName, UsageError

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,6 +56,85 @@ def test_ray_gives_the_same_numbers_although_a_worker_is_killed(mark: Path, tmp_
     places = [{path.parent.name for path in (tmp_path / run).glob("tasks/*/result.json")} for run in ("local", "ray")]
     assert places[0] == places[1]
     assert json.loads((tmp_path / "ray" / "experiment.json").read_text())["engine"] == "ray"
+
+
+@contextlib.contextmanager
+def cluster(**environment: str) -> Iterator[str]:
+    """A Ray of one processor, started apart from this process; only its own processes are stopped."""
+    place = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # sockets have short names only
+    ports = [free_port() for _ in range(2)]
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={ports[0]}"]
+    command += [f"--ray-client-server-port={ports[1]}", f"--temp-dir={place}", "--include-dashboard=false"]
+    command += ["--num-cpus=1", "--object-store-memory=100000000", "--disable-usage-stats"]
+    command += ["--node-ip-address=127.0.0.1"]
+    started = subprocess.Popen(
+        command,
+        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert started.stdout is not None
+        lines = []
+        for line in started.stdout:
+            lines.append(line)
+            if "--block" in line:  # it runs, and waits for its end
+                break
+        else:
+            pytest.fail("Ray did not start: " + "".join(lines))
+        yield f"127.0.0.1:{ports[0]}"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        started.communicate()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+ASK = """
+import sys
+from pathlib import Path
+from evaluation.experiment.engines import Ray
+from evaluation.experiment.tasks import Store
+from tracekit.errors import TracekitError
+
+try:
+    engine = Ray(Store(Path(".")), *sys.argv[1:])
+except TracekitError as error:
+    sys.exit(str(error))
+print(engine.slots, engine.ray.get_runtime_context().gcs_address)
+engine.close()
+"""
+
+
+def test_a_cluster_with_tokens_is_found_by_the_environment_and_a_missing_token_is_one_line() -> None:
+    given = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4}
+    with cluster(**given) as address:
+        missing = {"RAY_AUTH_MODE": "token", "HOME": "/nonexistent"}
+        answers = [
+            subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-c", ASK, *words],
+                env={**os.environ, **environment},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for words, environment in (([address], missing), ([], {"RAY_ADDRESS": address, **given}))
+        ]
+        (_, refused), (found, _) = (answer.communicate() for answer in answers)
+    assert [answer.returncode for answer in answers] == [1, 0]
+    assert refused.count("\n") == 1
+    assert "RAY_AUTH_MODE" in refused
+    slots, used = found.split()
+    assert slots == "1"
+    assert used.endswith(address[address.index(":") :])
 
 
 def test_no_cluster_is_one_clear_line(tmp_path: Path) -> None:

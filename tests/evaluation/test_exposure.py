@@ -1,17 +1,27 @@
-"""The limits of the privacy scores, which `share`, the report and verdicts hold alike."""
+"""When an attack is an alarm: the same for `share`, the report and verdicts."""
 
 from __future__ import annotations
 
 import math
 
-from evaluation.base import Score
-from evaluation.exposure import LIMITS, alarms, level
+from evaluation.base import METRICS, Score
+from evaluation.exposure import ATTACKS, Attack, alarms, attacks, complete
+
+
+def alarm(key: str, score: Score) -> bool:
+    return Attack.of(f"privacy.{key}", score).alarm
+
+
+def linked(value: float, low: float, control: float, expected: float) -> Score:
+    return Score(value, real=control, detail={"low": low, "expected": expected})
 
 
 def test_alarms_look_at_what_fresh_real_jobs_reach() -> None:
-    assert alarms({"privacy.exact_copies": Score(0.08, real=0.07)}) == []
+    close = Score(0.08, real=0.07, detail={"low": 0.075, "control_high": 0.075})
+    assert alarms({"privacy.exact_copies": close}) == []
     copies = {"privacy.exact_copies": Score(1.0, real=0.07), "privacy.near_copies": Score(1.0, real=0.05)}
-    assert alarms(copies) == ["100% of its jobs are exact copies of real ones (fresh real jobs: 7%)"]
+    (said,) = alarms(copies)
+    assert "100.0%" in said
     assert alarms({}) == []
 
 
@@ -22,10 +32,30 @@ def test_near_copies_alarm_where_there_are_no_exact_ones() -> None:
 
 def test_distance_membership_and_users_alarm() -> None:
     assert len(alarms({"privacy.dcr_ratio": Score(0.1, "higher"), "privacy.membership_auc": Score(0.9)})) == 2
-    assert level("privacy.membership_auc", Score(0.62, low=0.58)) == "change"
-    assert level("privacy.user_linkage", Score(0.5, real=0.4)) == "ok"
-    assert level("privacy.user_linkage", Score(0.8, real=0.4)) == "no"
+    assert not alarm("user_linkage", Score(0.5, real=0.45))
+    assert alarm("user_linkage", Score(0.8, real=0.4))
+    assert not alarm("membership_auc", Score(0.55, real=0.53, low=0.54))  # fresh real jobs reach as much
+
+
+def test_typical_jobs_are_near_to_all_real_jobs_and_give_none_away() -> None:
+    typical = {"nearer_low": 0.55, "nearer_control": 0.52}
+    assert not alarm("dcr_ratio", Score(0.5, "higher", detail=typical))
+    assert alarm("dcr_ratio", Score(0.5, "higher", detail=typical | {"nearer_low": 0.8}))
+
+
+def test_linked_users_alarm_above_what_chance_explains() -> None:
+    assert alarm("submit_gaps", linked(0.8, 0.73, 0.01, 0.05))
+    assert not alarm("submit_gaps", linked(0.06, 0.03, 0.02, 0.05))
+    assert alarm("submit_gaps", linked(0.4, 0.3, math.nan, math.nan))  # no control: 5 %
 
 
 def test_what_was_not_computed_raises_no_alarm() -> None:
-    assert alarms(dict.fromkeys(LIMITS, Score(math.nan))) == []
+    nothing = dict.fromkeys(ATTACKS, Score(math.nan, note="why"))
+    assert alarms(nothing) == []
+    assert [attack.to_dict()["rate"] for attack in attacks(nothing)] == [None] * len(ATTACKS)
+    assert not complete(nothing)
+
+
+def test_every_attack_is_a_score_of_some_metric() -> None:
+    family = {name for name in METRICS.names() if METRICS.get(name).family == "privacy"}
+    assert {"submit_gaps", "submit_rhythm", "in_step", "same_numbers"} <= family

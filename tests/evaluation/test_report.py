@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import re
 from html import unescape
 from html.parser import HTMLParser
@@ -23,8 +24,8 @@ from evaluation.report.experiment import _in_order
 from evaluation.report.gallery import Gallery, slug
 from evaluation.report.headline import headline
 from evaluation.report.markup import Cell, Html, inline, table, tag
+from evaluation.report.summary_text import Bold, best, family_sentence, standings
 from evaluation.report.tables import definition, family_table, score_tables
-from evaluation.report.words import Bold, best, family_sentence, standings
 from evaluation.score import Scored, Scores
 from tracekit import Trace
 from tracekit.errors import TracekitError
@@ -245,7 +246,7 @@ def test_figures_that_would_make_the_page_too_large_say_so(monkeypatch: pytest.M
     from evaluation.figures.base import Drawing
     from evaluation.report import gallery
 
-    monkeypatch.setattr(gallery, "MOST_BYTES", 6_000)
+    monkeypatch.setattr(gallery, "MAX_BYTES", 6_000)
     hang = Gallery()
     drawing = Drawing(Figure(), pd.DataFrame({"x": np.arange(1000)}), "words")
     first, second = (hang(caption, caption, lambda: drawing) for caption in ("one", "two"))
@@ -288,3 +289,18 @@ def test_text_stands_out_from_its_ground(theme: str) -> None:
         for ground in ("paper", "card"):
             assert _contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
     assert _contrast(colours["ink"], colours["fill"]) >= 4.5
+
+
+def test_no_label_of_the_scores_to_trust_is_clipped() -> None:
+    from evaluation.figures.agents import trusted
+
+    keys = ["scheduling.matched.kendall_tau", "correlation.mad_spearman", "ks.mean"]
+    figure = trusted(pd.DataFrame({"key": keys, "rho": [0.9, 0.5, -0.2], "low": np.nan, "high": np.nan})).figure
+    figure.savefig(io.BytesIO(), format="png", dpi="figure")  # lays the figure out
+    axis = figure.axes[0]
+    assert [text.get_text() for text in axis.get_yticklabels()] == keys
+    for text in (axis.xaxis.label, *axis.get_yticklabels()):
+        box = text.get_window_extent()
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+        assert box.x1 <= figure.bbox.x1

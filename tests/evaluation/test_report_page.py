@@ -85,7 +85,10 @@ def test_it_is_one_file_that_asks_for_nothing(path: Path, outline: Outline) -> N
 
 
 def test_the_scores_lie_beside_it(path: Path, content: Content) -> None:
-    assert json.loads(path.with_suffix(".json").read_text()) == json.loads(json.dumps(content.scores.to_dict()))
+    found = json.loads(path.with_suffix(".json").read_text())
+    sharing = found.pop("sharing")
+    assert found == json.loads(json.dumps(content.scores.to_dict()))
+    assert [one["name"] for one in sharing] == list(content.synthetic)
 
 
 def test_names_are_text_and_never_markup(path: Path, outline: Outline) -> None:

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import tracekit
+from evaluation.report.content import Content
+from evaluation.score import score
 from evaluation.share import ANSWERS, share
 from tracekit import Trace
 from tracekit.anonymize import anonymize
@@ -123,9 +125,13 @@ def test_the_command_answers_plainly(tmp_path: Path, run: Run, weeks: tuple[Trac
     answer = json.loads(text)
     assert (code, answer["answer"]) == (0, "yes")
     assert "not differential privacy" in answer["caveat"]
+    assert answer["verdict"] == "yes"
+    assert answer["advice"] == []
+    wanted = {"name", "target", "rate", "low", "high", "control", "control_low", "control_high", "alarm"}
+    assert all(wanted <= set(attack) for attack in answer["attacks"])
     assert set(answer["reasons"][0]) == {"check", "verdict", "text", "value", "limit", "mend"}
     code, text, _ = run("share", tmp_path / "real.parquet", tmp_path / "copy.parquet", *holdout)
-    assert (code, "be published?  NO" in text) == (0, True)
+    assert (code, "be published?  NO" in text) == (1, True)
     assert run("share", tmp_path / "real.parquet", tmp_path / "absent.swf")[0] == 1
     assert answer["answer"] in ANSWERS
 
@@ -139,3 +145,22 @@ def test_a_handful_of_large_numbers_in_common_are_real_ones() -> None:
 
     assert said(labelled(20_510), labelled(20_510)) == ["change"]
     assert said(labelled(1), labelled(1)) == ["ok"], "eight small numbers occur everywhere"
+
+
+def test_users_found_by_their_gaps_are_refused_by_share_and_report_alike(weeks: tuple[Trace, Trace]) -> None:
+    real, aside = weeks
+    synth = tracekit.synth(real, "sessions", 3000, 0, privacy=5)
+    answer = share(real, synth, aside, quick=True)
+    assert answer.verdict == "no"
+    assert {"submit_gaps", "submit_rhythm"} & {attack.name for attack in answer.attacks if attack.alarm}
+    assert any("--skeleton modelled --privacy 5" in line for line in answer.advice)
+    scores = score(real, synth, holdout=aside, quick=True, families=["privacy"], names=["real", "sessions"])
+    shown = Content(real, {"sessions": synth}, scores).sharing["sessions"]
+    assert shown.to_dict() == answer.to_dict()
+
+
+def test_modelled_users_are_not_found(weeks: tuple[Trace, Trace]) -> None:
+    real, aside = weeks
+    synth = tracekit.synth(real, "sessions", 5000, 0, privacy=5, skeleton="modelled")
+    found = share(real, synth, aside, quick=True)
+    assert not [attack.name for attack in found.attacks if attack.alarm and attack.target == "user"]

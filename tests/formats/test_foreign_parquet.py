@@ -103,3 +103,22 @@ def test_an_infinite_limit_is_unknown(tmp_path: Path) -> None:
     limits = tracekit.read(path).jobs["req_time"]
     assert np.isnan(limits.iloc[0])
     assert limits.iloc[1] == 1800
+
+
+def test_pm100_keeps_the_power_of_jobs(tmp_path: Path) -> None:
+    """One sample every 20 s: 100, 300 and 200 W are 600 × 20 = 12,000 J."""
+    path = tmp_path / "file"
+    power = {"node_power_consumption": [[100, 300, 200], []], "cpu_power_consumption": [[50, 150, 70], None]}
+    PM100.assign(**power).to_parquet(path)
+    jobs = tracekit.read(path).jobs
+    np.testing.assert_array_equal(jobs["mean_power"], [200, np.nan])
+    np.testing.assert_array_equal(jobs["x_peak_power"], [300, np.nan])
+    np.testing.assert_array_equal(jobs["x_energy"], [12_000, np.nan])
+    np.testing.assert_array_equal(jobs["x_cpu_mean_power"], [90, np.nan])
+    np.testing.assert_array_equal(jobs["x_cpu_peak_power"], [150, np.nan])
+    np.testing.assert_array_equal(jobs["x_cpu_energy"], [5_400, np.nan])
+    PM100.assign(power_consumption=[[1, 2, None], [3.5]]).to_parquet(path, row_group_size=1)
+    jobs = tracekit.read(path).jobs
+    assert jobs["mean_power"].tolist() == [1.5, 3.5]
+    assert jobs["x_energy"].tolist() == [60, 70]
+    assert "node_power_consumption" not in "".join(jobs.columns)

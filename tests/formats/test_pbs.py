@@ -111,3 +111,15 @@ def test_torque_notations_and_damage(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="line 2"):
         tracekit.read(path)
     assert len(tracekit.read(path, on_error="skip")) == 1
+
+
+@pytest.mark.parametrize("tail", ["", ":mem=10gb", ":exclusive_process:shared"])
+def test_a_whole_request_in_nodect(tmp_path: Path, tail: str) -> None:
+    path = tmp_path / "20190402"
+    path.write_text(
+        "04/02/2019 00:00:10;E;101.srv;user=ann ctime=1554156000 start=1554156010 exec_host=n1/0-23 "
+        f"Resource_List.nodect=1:ppn=24:gpu=4{tail} Resource_List.walltime=01:00:00 end=1554156070 Exit_status=0\n"
+    )
+    job = tracekit.read(path).jobs.iloc[0]
+    assert (job["req_nodes"], job["req_procs"], job["req_gpus"]) == (1, 24, 4)
+    assert (job["alloc_procs"], job["alloc_nodes"], job["run_time"]) == (24, 1, 60)

@@ -116,6 +116,16 @@ def test_decoding_gives_back_what_was_encoded(trace: Trace, seed: int) -> None:
         )
 
 
+@pytest.mark.parametrize(("limit", "run"), [(60.0, 123.0), (60.0, 245.0), (7.0, 61.0), (86400.0, 88000.07)])
+def test_the_longest_overrun_is_not_rounded_down(limit: float, run: float) -> None:
+    runs = np.array([run] * 3 + [limit / 2] * 30)
+    table = {"job_id": np.arange(33), "submit_time": 10.0 * np.arange(33), "run_time": runs, "req_procs": 1}
+    trace, _ = learnable(Trace(pd.DataFrame({**table, "req_time": limit}), Machine(procs=4)))
+    encoding = DefaultEncoding.fit(trace)
+    back = encoding.decode(encoding.encode(trace, seed=0), seed=0)
+    np.testing.assert_allclose(back.column("run_time"), runs, rtol=0, atol=1e-9)
+
+
 @common
 @given(trace=traces(), seed=seeds, wild=st.sampled_from(["normal", "huge", "nan", "constant"]))
 def test_whatever_a_model_writes_becomes_possible_jobs(trace: Trace, seed: int, wild: str) -> None:

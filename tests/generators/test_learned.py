@@ -19,7 +19,7 @@ from generators import synth as library
 from generators.clock import Clock
 from generators.learned import TableModel, balanced
 from generators.parts import Slot, Table
-from generators.progress import StderrProgress, Stop, stoppable
+from generators.progress import StderrProgress, Stop, TimeLeft, stoppable
 from generators.retime import match_load, move_start, scale_machine
 from tracekit import Machine, Trace, stats
 from tracekit.errors import FormatError, TracekitError, UnknownName, UsageError
@@ -134,13 +134,31 @@ def test_no_model_is_asked_of_a_hub() -> None:
     assert os.environ["HF_HUB_OFFLINE"] == "1"
 
 
-def test_progress_tells_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_estimates_the_time_left_once_it_has_measured_a_pace(capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
     progress = StderrProgress("m", clock=lambda: now[0])
     for done in range(1, 5):
         now[0] = 100.0 * done
         progress(done, 4, "epochs")
-    assert capsys.readouterr().err.splitlines()[:2] == ["m: 1 of 4 epochs, 5:00 left", "m: 2 of 4 epochs, 3:20 left"]
+    now[0] = 500.0
+    progress(10, 1000, "rows")
+    assert capsys.readouterr().err.splitlines() == [
+        "m: 1 of 4 epochs",
+        "m: 2 of 4 epochs, 3:20 left",
+        "m: 3 of 4 epochs, 1:40 left",
+        "m: 4 of 4 epochs",
+        "m: 10 of 1,000 rows",
+    ]
+
+
+def test_the_time_left_is_not_guessed_from_too_little() -> None:
+    left = TimeLeft()
+    assert left(120, 1000, 50.0) == ""  # the first report: what came before it was something else
+    assert left(121, 1000, 51.0) == ""
+    assert left(124, 1000, 90.0) == ""
+    assert left(220, 1000, 150.0) == ", 13:00 left"
+    assert left(300, 1_000_000, 10_000.0) == ""
+    assert left(1000, 1000, 900.0) == ""
 
 
 def test_balancing_brings_the_mean_closer() -> None:
@@ -442,3 +460,26 @@ def test_a_missing_extra_is_named(real: Trace, monkeypatch: pytest.MonkeyPatch, 
     code, _, err = run("synth", tmp_path / "real.swf", "-o", tmp_path / "x.swf", "--model", "diffusion")
     assert code == 3
     assert "pip install 'tracekit[synth]'" in err
+
+
+def test_a_file_of_weights_is_never_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    from generators.realtabformer import _tensors_only
+
+    class Program:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (Path.touch, (tmp_path / "ran",))
+
+    torch.save({"weight": Program()}, tmp_path / "bad.pt")
+    torch.save({"weight": torch.ones(2)}, tmp_path / "good.pt")
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    plain = torch.load
+    with _tensors_only():
+        assert torch.load(tmp_path / "good.pt", weights_only=False)["weight"].sum() == 2
+        with pytest.raises(Exception, match=r"[Ww]eights"):
+            torch.load(tmp_path / "bad.pt", map_location="cpu")
+    assert torch.load is plain
+    assert not (tmp_path / "ran").exists()
+    monkeypatch.setattr(torch, "__version__", "2.5.1")
+    with pytest.raises(TracekitError, match=r"torch>=2\.6"), _tensors_only():
+        pass

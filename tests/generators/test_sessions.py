@@ -18,10 +18,10 @@ from evaluation.score import score
 from generators import synth as library
 from generators.sessions import Sessions
 from generators.sessions.histories import BATCH, NIGHT, RETURN, SESSION, turns_of
+from generators.sessions.local_calendar import LocalCalendar, Window
 from generators.sessions.outcomes import Order, _turned, ended_by_limit, scaled_runs
-from generators.sessions.placing import moved, settled
+from generators.sessions.placing import settled, shift_days
 from generators.sessions.privacy import pools, users_of
-from generators.sessions.wall import Wall, Window
 from generators.sessions.whatif import thinned
 from tracekit import Machine, Trace, stats
 from tracekit.errors import FormatError, TracekitError, UnknownName, UsageError
@@ -95,7 +95,7 @@ def test_campaigns_turn_round_until_the_work_is_that_of_their_models() -> None:
 
 def test_users_settle_where_the_machine_is_to_be_busy() -> None:
     jobs = np.array([[5.0, 0, 0, 0], [0, 5.0, 0, 0]])
-    to = np.array([moved(np.arange(4), step, 4, 1) for step in range(4)])
+    to = np.array([shift_days(np.arange(4), step, 4, 1) for step in range(4)])
     pick = settled(jobs, to, np.array([0.0, 0, 10.0, 0]), np.random.default_rng(1))
     assert (np.roll(jobs[0], pick[0]) + np.roll(jobs[1], pick[1])).tolist() == [0, 0, 10, 0]
 
@@ -103,7 +103,7 @@ def test_users_settle_where_the_machine_is_to_be_busy() -> None:
 def test_days_move_by_weeks_and_come_round_on_the_same_weekday() -> None:
     day = np.arange(17)  # two weeks and three days
     for step in (-3, -1, 1, 2):
-        to = moved(day, step, 17, 7)
+        to = shift_days(day, step, 17, 7)
         assert (to % 7 == day % 7).all()
         assert sorted(to) == day.tolist(), "every place is taken once"
 
@@ -135,10 +135,10 @@ def test_the_local_clock_and_back_across_summer_time() -> None:
     submit = np.arange(0, 21 * 86_400.0, 1800.0)
     jobs = pd.DataFrame({"job_id": np.arange(len(submit)), "submit_time": submit, "run_time": 1.0, "req_procs": 1})
     trace = Trace(jobs, Machine(epoch=monday, timezone="Europe/Stockholm"))
-    wall = Wall.fit(trace)
-    at = wall.local(submit)
+    calendar = LocalCalendar.fit(trace)
+    at = calendar.local(submit)
     assert at[0] == 0
-    assert (wall.submit(at) == submit).all(), "spring has no hour twice"
+    assert (calendar.submit(at) == submit).all(), "spring has no hour twice"
     assert stats.hour_of_week(trace).tolist() == (at // 3600 % 168).astype(int).tolist()
 
 

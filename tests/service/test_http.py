@@ -145,17 +145,32 @@ def test_a_slow_caller_is_sent_away_and_others_go_on(server: service.Service, mo
         connection.close()
 
 
-def test_when_all_places_are_taken_callers_are_told(server: service.Service) -> None:
+def test_when_every_place_is_being_answered_callers_are_refused(
+    server: service.Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer_now, asked = threading.Event(), threading.Semaphore(0)
+
+    def about() -> dict[str, Any]:
+        asked.release()
+        answer_now.wait(20)
+        return {}
+
+    monkeypatch.setattr(server.decider, "about", about)
     held = [socket.create_connection(server.server_address[:2], timeout=20) for _ in range(service.MOST_CONNECTIONS)]
     try:
-        for connection in held:  # an answer proves that the connection has its place
-            connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert b" 200 " in connection.recv(65536)
+        for connection in held:
+            connection.sendall(b"GET /v1/agent HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        for _ in held:
+            assert asked.acquire(timeout=20)
         assert b" 503 " in raw(server, b"GET /health HTTP/1.1\r\n\r\n")
         status, answer = ask(server, "POST", "/v1/decide", b" " * service.MOST_BYTES)
         assert (status, answer["status"]) == (503, 503)
         assert "all places are taken" in answer["error"]
+        answer_now.set()
+        for connection in held:
+            assert b" 200 " in connection.recv(65536)
     finally:
+        answer_now.set()
         for connection in held:
             connection.close()
 

@@ -176,6 +176,8 @@ def test_the_sweep_command(swf, capsys, tmp_path):
     assert len(found["points"]) == 4
     assert json.loads((out / "sweep.json").read_text()) == found
     assert (out / "sweep.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "sweep.pdf").read_bytes().startswith(b"%PDF")
+    assert b"<svg" in (out / "sweep.svg").read_bytes()
     assert len((out / "sweep.csv").read_text().splitlines()) == 5
     assert main(words) == 1  # exists
     assert main([*words, "--force"]) == 0

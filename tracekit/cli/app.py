@@ -38,6 +38,10 @@ class Settings:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else there.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
+Resource = Annotated[
+    str | None,
+    typer.Option("--resource", help="What is scheduled: procs, nodes or gpus (default: the unit that most jobs have)."),
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Same seed, same result.")]
 
 
@@ -73,9 +77,9 @@ def search_here(names: Iterable[str]) -> None:
 
 
 def tell(path: str, history: Iterable[str]) -> None:
-    """Say what was left out of a trace, and which times of day could be read in two ways."""
+    """Print what was left out of a trace, which unit it is counted in, and which times of day are ambiguous."""
     for step in history:
-        if step.startswith("skipped") or "the clock" in step:
+        if step.startswith(("skipped", "counted in")) or "the clock" in step:
             say(f"{path}: {step}")
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 TABLES = ("summary.csv", "summary.json")
 PICTURES = tuple(f"{name}.{kind}" for name in ("slowdowns", "differences") for kind in ("pdf", "svg", "png"))
 
+SUMMARY = (*TABLES, *PICTURES)
+
 
 def check_summary(out: Path, *, compared: bool, figures: bool) -> None:
     """Refuse to replace a summary that is there."""
@@ -42,7 +44,6 @@ def write_summary(comparison: Comparison, out: Path, file: str, *, figures: bool
             for picture in PICTURES:
                 if picture.startswith(name):
                     plots.save(figure, out / picture, force=True)
-    say(f"{csv} and {plain} in {out}")
 
 
 def print_comparison(comparison: Comparison, file: str) -> None:

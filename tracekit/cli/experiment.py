@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.cli.app import Force, Json, Settings, app, console, print_json, say, search_here, table
+from tracekit.cli.app import Force, Json, Resource, Settings, app, console, print_json, say, search_here, table
 from tracekit.cli.traces import From, Procs
 from tracekit.errors import TracekitError, UsageError
 
@@ -35,7 +35,8 @@ def experiment(
     ] = None,
     engine: Annotated[str, typer.Option("--engine", help="local (processes) or ray.")] = "local",
     address: Annotated[
-        str | None, typer.Option("--address", help="Ray cluster to use (default: one of this machine).")
+        str | None,
+        typer.Option("--address", help="Ray cluster to use (default: RAY_ADDRESS, else one of this machine)."),
     ] = None,
     learner: Annotated[str | None, typer.Option("--learner", help="ppo, or pick-heuristic (seconds).")] = None,
     policy: Annotated[
@@ -46,6 +47,7 @@ def experiment(
     other: Annotated[str | None, typer.Option("--other", help="A different real trace to train on as well.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and an estimate; run nothing.")] = False,
     procs: Procs = None,
+    resource: Resource = None,
     from_: From = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Same seed, same result.")] = None,
     json: Json = False,
@@ -67,7 +69,7 @@ def experiment(
         library.check_folder(Path(out), force=force)
     plan = _changed(
         _plan(config),
-        real={"path": real, "procs": procs, "format": from_},
+        real={"path": real, "procs": procs, "format": from_, "resource": resource},
         models={"names": _names(models), "samples": samples},
         agents={"learner": learner, "seeds": agents},
         windows={"heuristics": _names(policy)},
@@ -103,6 +105,7 @@ def verdict(
         str | None, typer.Option("--output", "-o", metavar="RUN", help="Keep the run, with a report, in a folder.")
     ] = None,
     procs: Procs = None,
+    resource: Resource = None,
     from_: From = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Same seed, same result.")] = 0,
     json: Json = False,
@@ -112,10 +115,10 @@ def verdict(
 
     Example: `tracekit verdict sample.swf made.swf --learner pick-heuristic`
     """
-    from evaluation.experiment import short
+    from evaluation.experiment import single_trace
 
     with _Display() as display:
-        found = short.verdict(
+        found = single_trace.verdict(
             real,
             synth,
             learner=learner,
@@ -123,6 +126,7 @@ def verdict(
             folder=out,
             procs=procs,
             format=from_,
+            resource=resource,
             seed=seed,
             force=force,
             progress=display,
@@ -131,12 +135,14 @@ def verdict(
         print_json(found)
         return
     show(found)
+    if found["left_out"]:
+        say(f"{real}: {found['left_out']:,} jobs have no {found['unit']} and are left out wherever sizes count")
     rows = table("fidelity", "synthetic", "real", "best is")
-    for key in short.SHOWN:
+    for key in single_trace.SHOWN:
         score = found["scores"].get(key)
         if score and score["value"] is not None:
             shown = [f"{score[name]:.3f}" if score[name] is not None else "" for name in ("value", "real")]
-            rows.add_row(key, *shown, short.SHOWN[key])
+            rows.add_row(key, *shown, single_trace.SHOWN[key])
     console().print(rows)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.cli.app import Force, Json, app, console, print_json, say, table
+from tracekit.cli.app import Force, Json, Resource, app, console, print_json, say, table
 from tracekit.cli.traces import Epoch, From, In, MachineFile, Map, OnError, Procs, TimeZone, load
 from tracekit.errors import OutputError, UsageError
 
@@ -31,6 +31,7 @@ def plot(
     from_: From = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     timezone: TimeZone = None,
     on_error: OnError = "stop",
     map_: Map = None,
@@ -45,32 +46,42 @@ def plot(
     Example: `tracekit plot sample.swf -o pictures`
     """
     from tracekit import plots
+    from tracekit.folders import writing_folder
     from tracekit.plots.catalogue import chosen
 
     names = chosen(_listed(only) if only else None)
     formats = _formats(format)
     stretch = _window(window) if window else None
-    folder = _folder(out, [f"{name}.{ending}" for name in names for ending in formats], force=force)
+    pictures = [f"{name}.{ending}" for name in names for ending in formats]
+    folder = _folder(out, pictures, force=force)
     trace, _ = load(
-        file, format=from_, procs=procs, machine=machine, timezone=timezone, on_error=on_error, map_=map_, epoch=epoch
+        file,
+        format=from_,
+        procs=procs,
+        machine=machine,
+        resource=resource,
+        timezone=timezone,
+        on_error=on_error,
+        map_=map_,
+        epoch=epoch,
     )
     rows: list[dict[str, Any]] = []
-    for drawn in plots.draw(trace, names, window=stretch):
-        files = []
-        if drawn.figure is not None:
-            for ending in formats:
-                place = folder / f"{drawn.name}.{ending}"
-                plots.save(drawn.figure, place, force=force)
-                files.append(str(place))
-            say(f"  {drawn.name}")
-        rows.append({"name": drawn.name, "shows": drawn.shows, "files": files, "skipped": drawn.skipped or None})
+    with writing_folder(folder, ours=pictures, force=force) as made:
+        for drawn in plots.draw(trace, names, window=stretch):
+            files = []
+            if drawn.figure is not None:
+                for ending in formats:
+                    plots.save(drawn.figure, made / f"{drawn.name}.{ending}")
+                    files.append(str(folder / f"{drawn.name}.{ending}"))
+                say(f"  {drawn.name}")
+            rows.append({"name": drawn.name, "shows": drawn.shows, "files": files, "skipped": drawn.skipped or None})
     if json:
         print_json({"trace": file, "jobs": len(trace), "pictures": rows})
         return
-    made = table("picture", "shows", "file")
+    shown = table("picture", "shows", "file")
     for row in rows:
-        made.add_row(row["name"], row["shows"], ", ".join(row["files"]) or f"skipped: {row['skipped']}")
-    console().print(made, soft_wrap=False)
+        shown.add_row(row["name"], row["shows"], ", ".join(row["files"]) or f"skipped: {row['skipped']}")
+    console().print(shown, soft_wrap=False)
 
 
 @app.command()
@@ -85,6 +96,7 @@ def doctor(
     from_: From = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     timezone: TimeZone = None,
     on_error: OnError = "stop",
     map_: Map = None,
@@ -99,14 +111,25 @@ def doctor(
 
     Example: `tracekit doctor sample.swf -o examined`
     """
+    from json import dumps
+
     from tracekit import doctor as examination
     from tracekit.files import check_writable, write_text
+    from tracekit.folders import writing_folder
 
     if recipe:
         check_writable(recipe, force=force)
     folder = _folder(out, ["recipe.toml", "report.json"], force=force) if out else None
     trace, format = load(
-        file, format=from_, procs=procs, machine=machine, timezone=timezone, on_error=on_error, map_=map_, epoch=epoch
+        file,
+        format=from_,
+        procs=procs,
+        machine=machine,
+        resource=resource,
+        timezone=timezone,
+        on_error=on_error,
+        map_=map_,
+        epoch=epoch,
     )
     report = examination.examine(
         trace, progress=lambda name: say(f"  looking for: {name}") if len(trace) > 300_000 else None
@@ -115,38 +138,38 @@ def doctor(
     for row in rows:
         row["picture"] = None
     text = examination.recipe(report, source=Path(file).name)
-    if folder:
-        _draw_findings(trace, report.findings, rows, folder, force=force)
-        write_text(folder / "recipe.toml", text, force=force)
-    if recipe:
-        write_text(recipe, text, force=force)
     data = {"trace": file, "format": format, **report.to_dict(), "findings": rows}
     data["recipe"] = recipe or (str(folder / "recipe.toml") if folder else None)
     if folder:
-        from json import dumps
-
-        write_text(folder / "report.json", dumps(data, indent=2) + "\n", force=force)
+        with writing_folder(folder, ours=_EXAMINED, force=force) as made:
+            _draw_findings(trace, report.findings, rows, made, folder)
+            write_text(made / "recipe.toml", text)
+            write_text(made / "report.json", dumps(data, indent=2) + "\n")
+    if recipe:
+        write_text(recipe, text, force=force)
     if json:
         print_json(data)
         return
     _print_findings(file, data)
 
 
-def _draw_findings(
-    trace: Trace, findings: list[Finding], rows: list[dict[str, Any]], folder: Path, *, force: bool
-) -> None:
-    """Draw each finding that has a picture, numbered as in the report."""
+#: What an earlier examination may have left in its folder: pictures are numbered, 01-flurry.png.
+_EXAMINED = ("recipe.toml", "report.json", "[0-9][0-9]*-*.png")
+
+
+def _draw_findings(trace: Trace, findings: list[Finding], rows: list[dict[str, Any]], made: Path, folder: Path) -> None:
+    """Draw each finding that has a picture into ``made``, numbered as in the report, which names ``folder``."""
     from tracekit import plots
 
     for number, (finding, row) in enumerate(zip(findings, rows, strict=True), start=1):
         if finding.draw is None:
             continue
-        place = folder / f"{number:02d}-{finding.rule}.png"
+        name = f"{number:02d}-{finding.rule}.png"
         try:
-            plots.save(finding.draw(trace), place, force=force)
+            plots.save(finding.draw(trace), made / name)
         except plots.NothingToDraw:
             continue
-        row["picture"] = str(place)
+        row["picture"] = str(folder / name)
 
 
 def _print_findings(file: str, data: dict[str, Any]) -> None:
@@ -196,17 +219,11 @@ def _window(text: str) -> tuple[int, int]:
 
 
 def _folder(out: str, names: list[str], *, force: bool) -> Path:
-    """Make the folder, and refuse early where a picture of that name is there already."""
-    from tracekit.files import check_writable
+    """Return the folder; refuse early where a picture of that name is there already."""
+    from tracekit.folders import check_folder
     from tracekit.plots.style import FORMATS
 
     folder = Path(out)
     if folder.suffix[1:].lower() in FORMATS:
         raise OutputError(f"{folder}: pictures go into a folder, such as -o {folder.stem}; --only chooses among them")
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder}: is a file, not a folder")
-    for name in names:
-        if (folder / name).exists():
-            check_writable(folder / name, force=force)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return check_folder(folder, names, force=force)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tracekit.cli.app import Force, Json, Seed, Settings, app, console, print_json, say, search_here, table
-from tracekit.cli.simulate import From, MachineFile, Procs, Resource, policies_of
+from tracekit.cli.app import Force, Json, Resource, Seed, Settings, app, console, print_json, say, search_here, table
+from tracekit.cli.simulate import From, MachineFile, Procs, load_trace, policies_of, warn_of_rejections
 from tracekit.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from tracekit.machine import Unit
     from tracekit.sim.agents import Evaluation, Status
-    from tracekit.trace import SizeFrom, Trace
+    from tracekit.trace import SizeFrom
 
 In = Annotated[
     str, typer.Argument(metavar="TRACE", help="Trace to read: any known format, plain or compressed; - is stdin.")
@@ -130,7 +130,7 @@ def train(
     _check_out(Path(out), resume=resume, force=force)
     with _going_on(Path(out)):
         agent = learn(
-            _load(trace, from_, machine),
+            load_trace(trace, from_, machine, resource),
             chosen,
             settings,
             out=out,
@@ -154,6 +154,8 @@ def train(
         f"validation windows; best heuristic there: {metrics['best_heuristic']} {metrics['best_heuristic_score']:,.4g}"
     )
     say(f"{metrics['steps']:,} decisions in {metrics['iterations']} iterations; best after {metrics['best_iteration']}")
+    if metrics["note"]:
+        console().print(metrics["note"])
 
 
 def _task(kind: Any, **given: Any) -> Any:
@@ -195,12 +197,6 @@ def _check_out(out: Path, *, resume: bool, force: bool) -> None:
                 raise OutputError(f"{out}: holds {name} already; --resume goes on with it, --force replaces it")
 
 
-def _load(file: str, format: str | None, machine: str | None) -> Trace:
-    from tracekit.api import read
-
-    return read(file, format, machine=machine)
-
-
 def _source(file: str) -> dict[str, Any]:
     """Say where a trace came from, with a hash of the file where it is one."""
     import hashlib
@@ -219,25 +215,22 @@ class _Progress:
         import sys
         import time
 
+        from generators.progress import TimeLeft
+
         self._clock, self._out = time.monotonic, sys.stderr
         self._live = sys.stderr.isatty()
-        self._began = self._said = self._clock()
-        self._first: int | None = None
+        self._said, self._left = self._clock(), TimeLeft()
 
     def __call__(self, status: Status) -> None:
         """Report, unless the last report is too fresh."""
         now, last = self._clock(), status.steps >= status.total
-        if self._first is None:
-            self._first = status.steps
+        left = self._left(status.steps, status.total, now)
         if not last and now - self._said < (1.0 if self._live else 10.0):
             return
         self._said = now
-        pace = (status.steps - self._first) / max(now - self._began, 1e-9)
-        left = int((status.total - status.steps) / pace) if pace > 0 else 0
         text = (
             f"train: {min(status.steps, status.total):,} of {status.total:,} decisions, score {status.score:,.4g} "
-            f"(best {status.best:,.4g}; {status.heuristic} {status.heuristic_score:,.4g}), "
-            f"{max(left, 0) // 60}:{max(left, 0) % 60:02d} left"
+            f"(best {status.best:,.4g}; {status.heuristic} {status.heuristic_score:,.4g}){left}"
         )
         end = "\n" if last or not self._live else ""
         self._out.write(f"\r{text:<110}{end}" if self._live else text + end)
@@ -307,7 +300,8 @@ def evaluate(
         resource=cast("Unit | None", resource) if resource is not None else None,
     )
     task = dataclasses.replace(trained, backfill=backfill or trained.backfill, switches=switches)
-    source = EpisodeSource(_load(trace, from_, machine), task)
+    source = EpisodeSource(load_trace(trace, from_, machine, resource), task)
+    warnings = warn_of_rejections(source.table)
     chosen, remark = chosen_windows(found, source, parts, windows, jobs, seed)
     result = judge(found, source, chosen, sample=sample, seed=seed, policies=policies, threads=threads)
     if plot is not None:
@@ -317,7 +311,8 @@ def evaluate(
         values = {found.name: result.score, **result.baselines}
         save(scores(values, label=result.objective, agent=found.name), plot, force=force)
     if json:
-        print_json({"agent": agent, "trace": trace, **result.to_dict()})
+        told = result.to_dict()
+        print_json({"agent": agent, "trace": trace, **told, "notes": [*warnings, *told.get("notes", [])]})
         return
     _print(result, trace)
     for note in (remark, *result.notes):

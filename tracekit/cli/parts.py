@@ -14,6 +14,7 @@ def convert_in_parts(
     *,
     procs: int | None,
     machine: str | None,
+    resource: str | None,
     force: bool,
     options: dict[str, Any],
 ) -> str | None:
@@ -42,7 +43,17 @@ def convert_in_parts(
             reached = share
             bar.update(task, completed=share, description=f"pass {passes}")
 
-        done = to_parquet(source, target, format, procs=procs, machine=machine, force=force, progress=show, **options)
+        done = to_parquet(
+            source,
+            target,
+            format,
+            procs=procs,
+            machine=machine,
+            resource=resource,
+            force=force,
+            progress=show,
+            **options,
+        )
     if done is None:
         return None
     jobs, found, history = done

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli.app import Force, Json, Seed, app, print_json, say
-from tracekit.cli.score import Bar, Holdout, Preset, Quick, file_names
-from tracekit.cli.traces import From, Procs, load
+from tracekit.cli.app import Force, Json, Resource, Seed, app, print_json, say
+from tracekit.cli.score import Bar, Holdout, Preset, Quick, file_names, load_compared
+from tracekit.cli.traces import From, Procs
 from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def report(
     quick: Quick = False,
     from_: From = None,
     procs: Procs = None,
+    resource: Resource = None,
     seed: Seed = 0,
     force: Force = False,
     json: Json = False,
@@ -50,14 +51,14 @@ def report(
     page, beside = targets(output, force=force)  # before any work
     with Bar() as bar:
         if is_run(sources[0]):
-            if len(sources) > 1 or holdout or preset or from_ or procs is not None:
+            if len(sources) > 1 or holdout or preset or from_ or resource or procs is not None:
                 raise UsageError("the folder of an experiment holds all that its report shows: give only RUN and -o")
             from dataclasses import replace
 
             content = content_of(sources[0])
             content = replace(content, title=title) if title else content
         else:
-            content = _scored(sources, title, holdout, preset, quick, from_, procs, seed, bar)
+            content = _scored(sources, title, holdout, preset, quick, from_, procs, resource, seed, bar)
         write(content, page, force=force, progress=bar)
     size = page.stat().st_size
     if json:
@@ -74,6 +75,7 @@ def _scored(
     quick: bool,
     format: str | None,
     procs: int | None,
+    resource: str | None,
     seed: int,
     bar: Bar,
 ) -> Content:
@@ -85,8 +87,7 @@ def _scored(
     if len(sources) < 2:
         what = "is no experiment's folder" if Path(sources[0]).is_dir() else "is one trace"
         raise UsageError(f"{sources[0]} {what}: give a real trace and at least one synthetic one, or a folder RUN")
-    traces = [load(path, format=format, procs=procs if k == 0 else None)[0] for k, path in enumerate(sources)]
-    aside = load(holdout, format=format)[0] if holdout else None
+    traces, aside = load_compared(sources, holdout, format=format, procs=procs, resource=resource)
     names = file_names(sources)
     if len(set(names)) < len(names):
         raise UsageError("one file was given twice")

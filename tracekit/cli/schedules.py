@@ -7,29 +7,34 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from tracekit.cli.app import Force, Json, Seed, app, console, json_text, print_json, say, table
+from tracekit.cli.app import Force, Json, Resource, Seed, app, console, json_text, print_json, say, table
 from tracekit.cli.simulate import (
     From,
     In,
     MachineFile,
     Outage,
     Procs,
-    Resource,
     check_length,
+    load_trace,
     names_of,
     outages_of,
     policies_of,
+    warn_of_rejections,
 )
-from tracekit.errors import OutputError, UsageError
+from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
     from tracekit.machine import Unit
+
+PICTURES = ("sweep.pdf", "sweep.svg", "sweep.png")
 
 
 @app.command()
 def sweep(
     file: In,
-    out: Annotated[str, typer.Option("--out", "-o", help="Folder for sweep.csv, sweep.json and the picture.")],
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="Folder for sweep.csv, sweep.json and the picture (PDF, SVG, PNG).")
+    ],
     load: Annotated[str, typer.Option("--load", help="FROM:TO, FROM:TO:STEP, or loads with commas.")] = "0.5:1.1",
     policy: Annotated[str, typer.Option("--policy", help="Policies, by comma, as in simulate.")] = "fcfs",
     backfill: Annotated[str, typer.Option("--backfill", help="Backfillings, by comma.")] = "easy",
@@ -57,12 +62,13 @@ def sweep(
     Example: `tracekit sweep sample.swf --load 0.5:1.1 --policy fcfs,sjf -o curves`
     """
     from tracekit import plots
-    from tracekit.api import read
     from tracekit.files import write_text
+    from tracekit.folders import check_folder, writing_folder
     from tracekit.plots.loads import load_curves
     from tracekit.sim.analysis.compare import check_count
     from tracekit.sim.analysis.sweep import as_table, parse_loads
     from tracekit.sim.analysis.sweep import sweep as run
+    from tracekit.sim.jobs import extract_jobs
     from tracekit.sim.policies.builtin import find
     from tracekit.sim.switches import Switches, backfill_for
     from tracekit.sim.windows import random_windows
@@ -85,32 +91,29 @@ def sweep(
     if windows is None:
         check_count(shake)
     folder = Path(out)
-    places = {name: folder / name for name in ("sweep.csv", "sweep.json", "sweep.png")}
-    taken = [place for place in places.values() if place.exists()]
-    if taken and not force:
-        raise OutputError(f"{taken[0]}: exists already; use --force to replace it")
-    trace = read(file, from_, machine=machine)
+    check_folder(folder, ("sweep.csv", "sweep.json", *PICTURES), force=force)
+    trace = load_trace(file, from_, machine, resource)
+    notes = warn_of_rejections(extract_jobs(trace, switches.resolved()))
     parts = random_windows(len(trace), windows, jobs or 5000, seed) if windows is not None else []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made: {error.strerror}") from None
     rows = run(trace, loads, pairs, switches, shakes=shake, windows=parts, threads=threads, tell=say)
-    found = {"trace": file, "switches": switches.to_dict(), "loads": loads, "points": rows}
-    write_text(places["sweep.csv"], as_table(rows), force=force)
-    write_text(places["sweep.json"], json_text(found), force=force)
-    plots.save(load_curves(rows, len(trace)), places["sweep.png"], force=force)
-    say(f"sweep.csv, sweep.json and sweep.png in {out}")
+    found = {"trace": file, "switches": switches.to_dict(), "loads": loads, "points": rows, "notes": notes}
+    with writing_folder(folder, ours=["sweep.*"], force=force) as made:
+        write_text(made / "sweep.csv", as_table(rows))
+        write_text(made / "sweep.json", json_text(found))
+        figure = load_curves(rows, len(trace))
+        for name in PICTURES:
+            plots.save(figure, made / name)
+    say(f"sweep.csv, sweep.json, {', '.join(PICTURES)} in {out}")
     if json:
         print_json(found)
         return
     titles = ["load", *(f"{p}+{b}" for p, b in pairs)]
-    made = table(*titles, title=f"{file}: mean bounded slowdown, ± half of the 95 % interval", right=titles)
+    shown = table(*titles, title=f"{file}: mean bounded slowdown, ± half of the 95 % interval", right=titles)
     for number, value in enumerate(loads):
         line = rows[number * len(pairs) : (number + 1) * len(pairs)]
         cells = [f"{row['mean_bsld']['mean']:,.2f} ± {_half(row['mean_bsld']):,.2f}" for row in line]
-        made.add_row(f"{value:g}", *cells)
-    console().print(made)
+        shown.add_row(f"{value:g}", *cells)
+    console().print(shown)
 
 
 def _half(interval: dict[str, float]) -> float:
@@ -139,14 +142,13 @@ def check_schedule(
 
     Example: `tracekit check-schedule runs/fcfs__easy/schedule.csv sample.swf`
     """
-    from tracekit.api import read
     from tracekit.sim.analysis.check import check_schedule as check
     from tracekit.sim.analysis.check import read_schedule
 
     table_ = read_schedule(schedule)
     found = check(
         table_,
-        read(trace, from_),
+        load_trace(trace, from_, None, resource),
         procs,
         resource,
         partial=partial,
@@ -175,6 +177,7 @@ def explain(
     trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace that it is a schedule of.")],
     job: Annotated[int, typer.Option("--job", help="Id of the job that waited.")],
     procs: Procs = None,
+    resource: Resource = None,
     from_: From = None,
     json: Json = False,
 ) -> None:
@@ -185,11 +188,10 @@ def explain(
 
     Example: `tracekit explain runs/fcfs__easy/schedule.csv sample.swf --job 5000`
     """
-    from tracekit.api import read
     from tracekit.sim.analysis.explain_text import duration, moment
     from tracekit.sim.analysis.resimulate import explain_file
 
-    found = explain_file(schedule, read(trace, from_), job, procs=procs)
+    found = explain_file(schedule, load_trace(trace, from_, None, resource), job, procs=procs)
     if json:
         print_json({"schedule": schedule, "trace": trace, **found.to_dict()})
         return

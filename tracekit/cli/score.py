@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli.app import Json, Seed, Settings, app, console, print_json, table
+from tracekit.cli.app import Json, Resource, Seed, Settings, app, console, print_json, table
 from tracekit.cli.traces import From, Procs, load
+
+if TYPE_CHECKING:
+    from tracekit.trace import Trace
 
 Real = Annotated[str, typer.Argument(metavar="REAL", help="The real trace: any known format.")]
 Synth = Annotated[list[str], typer.Argument(metavar="SYNTH…", help="One or more synthetic traces.")]
@@ -36,6 +39,7 @@ def score(
     families: Families = None,
     from_: From = None,
     procs: Procs = None,
+    resource: Resource = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -48,8 +52,7 @@ def score(
 
     wanted = families.replace(" ", "").split(",") if families else None
     chosen_metrics(preset, wanted)  # a wrong name shows before files are read
-    traces = [load(path, format=from_, procs=procs if path == real else None)[0] for path in (real, *synth)]
-    aside = load(holdout, format=from_)[0] if holdout else None
+    traces, aside = load_compared([real, *synth], holdout, format=from_, procs=procs, resource=resource)
     with Bar() as bar:
         scores = compare(
             traces[0],
@@ -73,6 +76,16 @@ def score(
     out.print(LEGEND, soft_wrap=False)
     for line in notes(scores):
         out.print(f"– {line}", soft_wrap=False, markup=False)
+
+
+def load_compared(
+    paths: list[str], holdout: str | None, *, format: str | None, procs: int | None, resource: str | None
+) -> tuple[list[Trace], Trace | None]:
+    """Read a real trace, synthetic ones and the hold-out; all are counted in the real trace's unit."""
+    real = load(paths[0], format=format, procs=procs, resource=resource)[0]
+    unit = real.machine.unit
+    others = [load(path, format=format, resource=unit)[0] for path in paths[1:]]
+    return [real, *others], load(holdout, format=format, resource=unit)[0] if holdout else None
 
 
 class Bar:

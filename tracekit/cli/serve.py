@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -25,14 +26,18 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(help="File with the token that callers must send; or set TRACEKIT_TOKEN.")
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="Further host name that callers use; may be repeated."),
+    ] = None,
     stdio: Annotated[
         bool, typer.Option("--stdio", help="One JSON request per line on stdin, one answer on stdout.")
     ] = False,
 ) -> None:
     """Answer scheduling requests: the state of a machine in, its waiting jobs in order out.
 
-    POST /v1/decide takes a request, GET /v1/agent tells who answers, GET /health whether anybody does. The fields of
-    a request are in docs/serve.md. Ctrl-C ends it.
+    POST /v1/decide takes a request, GET /v1/agent tells who answers, GET /health whether it is ready (503 while
+    it starts). The fields of a request are in docs/serve.md. Ctrl-C ends it.
 
     Example: `tracekit serve default --port 8765`
     """
@@ -44,18 +49,25 @@ def serve(
             f"--host {host} can be reached by others, so a token is needed: --token-file or TRACEKIT_TOKEN"
         )
     decider = load_decider(agent)
+    preparing = "preparing: loads the compiled code, or compiles it at the first start (up to a minute) …"
     if stdio:
         from tracekit.service.http import serve_lines
 
+        say(preparing)
+        decider.prepare()
         serve_lines(decider, sys.stdin.buffer, sys.stdout.buffer)
         return
     from tracekit.service.http import Service
+    from tracekit.service.starting import Starting
 
+    began = time.monotonic()
+    starting = Starting(decider, lambda: say(f"ready after {time.monotonic() - began:.1f} s"))
     try:
-        service = Service(decider, host, port, token=token)
+        service = Service(starting, host, port, token=token, allowed=allow_host or ())
     except OSError as error:
         raise TracekitError(f"cannot listen on {host} port {port}: {error.strerror or error}; try --port 0") from None
     say(f"{agent} answers at {service.url}/v1/decide; Ctrl-C ends it")
+    say(preparing)
     with service:
         service.serve_forever(poll_interval=0.2)
 

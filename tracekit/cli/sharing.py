@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tracekit.cli.app import Force, Json, Seed, app, console, print_json, say
+from tracekit.cli.app import Force, Json, Resource, Seed, app, console, print_json, say
 from tracekit.cli.traces import From, In, MachineFile, Out, Procs, TimeZone, To, load, prepare, save
 from tracekit.errors import UsageError
+
+if TYPE_CHECKING:
+    from evaluation.share import Answer
 
 KEY_VARIABLE = "TRACEKIT_KEY"
 
@@ -38,6 +41,7 @@ def anonymize(
     to: To = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     timezone: TimeZone = None,
     force: Force = False,
 ) -> None:
@@ -54,7 +58,7 @@ def anonymize(
     if shift:
         module.shift_seconds(shift, b"-")  # a mistake shows before any work
     secret = _key(key)
-    trace, _ = load(source, format=from_, procs=procs, machine=machine, timezone=timezone)
+    trace, _ = load(source, format=from_, procs=procs, machine=machine, resource=resource, timezone=timezone)
     made = module.anonymize(trace, secret, also=_listed(also), keep=_listed(keep), shift=shift)
     save(made, target, format=chosen, force=force)
     gone = [name for name in trace.jobs.columns if name not in made.jobs.columns]
@@ -106,27 +110,42 @@ def share(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller samples: seconds, not minutes.")] = False,
     from_: From = None,
+    resource: Resource = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Answer whether a synthetic trace may be published: yes, no, or not without changes; with the reasons.
+    """Answer whether a synthetic trace may be published: exit code 0 for yes, 1 for no; with the reasons.
 
-    Example: `tracekit share KTH-SP2.swf.gz made.swf --holdout other-weeks.swf`
+    Known attacks are tried on it, each beside a control: the same attack on real jobs that the model has not seen.
+
+    Example: `tracekit share KTH-SP2.swf.gz synthetic.swf --holdout other-weeks.swf`
     """
     from evaluation.share import share as judge
 
-    ours, theirs = load(real, format=from_)[0], load(synth, format=from_)[0]
-    aside = load(holdout, format=from_)[0] if holdout else None
+    ours = load(real, format=from_, resource=resource)[0]
+    unit = ours.machine.unit
+    theirs = load(synth, format=from_, resource=unit)[0]
+    aside = load(holdout, format=from_, resource=unit)[0] if holdout else None
     say("looking for copies, recognisable users and names …")
     answer = judge(ours, theirs, aside, seed=seed, quick=quick)
     if json:
         print_json({"real": real, "synthetic": synth, "holdout": holdout, **answer.to_dict()})
-        return
+    else:
+        _print(answer, synth)
+    if answer.verdict == "no":
+        raise typer.Exit(1)
+
+
+def _print(answer: Answer, synth: str) -> None:
+    """Print the answer, what was looked at (worst first), and what to do."""
     out = console()
-    out.print(f"May {synth} be published?  {answer.answer.upper()}", style="bold")
+    shown = answer.answer.upper() if answer.answer != "not without changes" else "NO, not without changes"
+    out.print(f"May {synth} be published?  {shown}", style="bold")
     words = {"no": "NO", "change": "change", "unknown": "open", "ok": "ok"}
     for reason in answer.reasons:
         out.print(f"  [{words[reason.verdict]}] {reason.text}", soft_wrap=False)
-        if reason.mend:
-            out.print(f"      what to do: {reason.mend}", soft_wrap=False)
+    if answer.advice:
+        out.print("What to do:", style="bold")
+    for line in answer.advice:
+        out.print(f"  - {line}", soft_wrap=False)
     out.print(answer.caveat, soft_wrap=False)

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from tracekit.cli.app import Force, Json, Seed, app, console, print_json, say, search_here, table
-from tracekit.cli.compared import check_summary, print_comparison, write_summary
+from tracekit.cli.app import Force, Json, Resource, Seed, app, console, print_json, say, search_here, table
+from tracekit.cli.compared import SUMMARY, TABLES, check_summary, print_comparison, write_summary
 from tracekit.cli.shaken import print_shaken, shaken_rows
-from tracekit.errors import OutputError, UnknownName, UsageError
+from tracekit.errors import UnknownName, UsageError
+from tracekit.folders import check_folder, writing_folder
 
 if TYPE_CHECKING:
     from tracekit.machine import Unit
     from tracekit.sim.analysis.grid import Grid
+    from tracekit.sim.jobs import Table
     from tracekit.sim.simulate import SimResult
     from tracekit.trace import SizeFrom, Trace
 
@@ -24,7 +26,6 @@ In = Annotated[
 ]
 From = Annotated[str | None, typer.Option("--from", help="Format of the trace (default: found by content).")]
 Procs = Annotated[int | None, typer.Option("--procs", help="Size of the machine, in place of what the trace says.")]
-Resource = Annotated[str | None, typer.Option("--resource", help="What is scheduled: procs, nodes or gpus.")]
 MachineFile = Annotated[str | None, typer.Option("--machine", help="TOML file that describes the machine.")]
 
 Outage = Annotated[
@@ -164,11 +165,12 @@ def simulate(
     if baseline is not None and not compared:
         raise UsageError("--baseline is for differences over windows: add --windows K, or --window more than once")
     place = None if out is None else Path(out)
-    if place is not None and place.is_file():
-        raise OutputError(f"{out}: is a file; --out needs a folder")
+    if place is not None:
+        check_folder(place)
 
-    trace = _load(file, from_, machine)
+    trace = load_trace(file, from_, machine, resource)
     grid = Grid.of(trace, pairs, switches, parts if windows is None else windows, jobs, name=file)
+    warnings = warn_of_rejections(grid.jobs)
     if place is not None and not force:
         grid.check_folders(place)
         check_summary(place, compared=compared, figures=figures)
@@ -178,9 +180,13 @@ def simulate(
     comparison = Comparison.of(grid, results, baseline=baseline) if compared else None
     notes = grid.training_notes() if comparison is None else comparison.notes
     if place is not None:
-        _write(grid, results, place, figures=figures)
+        with writing_folder(place, ours=[*grid.outputs(), *SUMMARY], force=force) as folder:
+            _write(grid, results, folder, figures=figures)
+            if comparison is not None:
+                write_summary(comparison, folder, file, figures=figures)
+        say(f"{len(results)} schedule{'s' * (len(results) > 1)} in {out}")
         if comparison is not None:
-            write_summary(comparison, place, file, figures=figures)
+            say(f"{' and '.join(TABLES)} in {out}")
     rows = grid.rows(results)
     shaken = None
     if shake is not None:
@@ -189,7 +195,7 @@ def simulate(
             trace, switches, named, list(grid.windows), rows, count=shake, seconds=shake_seconds, threads=threads
         )
     if json:
-        found = {"trace": file, "switches": results[0].switches, "results": rows, "notes": list(notes)}
+        found = {"trace": file, "switches": results[0].switches, "results": rows, "notes": [*warnings, *notes]}
         if comparison is not None:
             found["comparison"] = comparison.to_dict()["comparison"]
         print_json(found if shaken is None else found | {"shake": shaken})
@@ -203,6 +209,16 @@ def simulate(
         say(note)
     if shaken is not None:
         print_shaken(rows, shaken)
+
+
+def warn_of_rejections(jobs: Table) -> list[str]:
+    """Print a warning on stderr where most of the trace is rejected; return it for the JSON output."""
+    from tracekit.sim.jobs import rejection_warning
+
+    warning = rejection_warning(jobs)
+    if warning:
+        say(warning)
+    return [warning] if warning else []
 
 
 def outages_of(texts: list[str] | None) -> tuple[Any, ...]:
@@ -246,10 +262,11 @@ def _options(texts: list[str] | None) -> dict[str, float]:
     return found
 
 
-def _load(file: str, format: str | None, machine: str | None) -> Trace:
-    from tracekit.api import read
+def load_trace(file: str, format: str | None, machine: str | None, resource: str | None) -> Trace:
+    """Read the trace to schedule; print on stderr which unit was chosen and which jobs have none of it."""
+    from tracekit.cli.traces import load
 
-    return read(file, format, machine=machine)
+    return load(file, format=format, machine=machine, resource=resource)[0]
 
 
 def _write(grid: Grid, results: list[SimResult], out: Path, *, figures: bool) -> None:
@@ -262,7 +279,6 @@ def _write(grid: Grid, results: list[SimResult], out: Path, *, figures: bool) ->
 
         plots.save(plots.gantt(result), place / "gantt.png", force=True)
         plots.save(plots.utilization(result), place / "utilization.png", force=True)
-    say(f"{len(written)} schedule{'s' * (len(written) > 1)} in {out}")
 
 
 def _print(file: str, first: SimResult, rows: list[dict[str, Any]], windows: int) -> None:
@@ -317,6 +333,9 @@ def reproduce(
 ) -> None:
     """Recompute a published table with its authors' own meanings, beside the printed numbers.
 
+    Without --trace: lublin_256 and lublin_256_new2 from $TRACEKIT_DATA, or from the cache, where fetch puts them.
+    Published numbers are also known for the archive logs SDSC-SP2-1998-4.2-cln and HPC2N-2002-2.2-cln.
+
     Example: `tracekit reproduce rlscheduler --trace sample.swf`
     """
     from tracekit.api import read
@@ -325,7 +344,9 @@ def reproduce(
     if study != "rlscheduler":
         raise UnknownName("study", study, ["rlscheduler"])
     files = [trace] if trace is not None else [str(path) for path in studies.default_traces()]
-    cells = [{"trace": file, **cell} for file in files for cell in studies.rlscheduler(read(file), procs=procs)]
+    cells = [
+        {"trace": file, **cell} for file in files for cell in studies.rlscheduler(read(file), procs=procs, file=file)
+    ]
     if json:
         print_json({"trace": " + ".join(files), "windows": list(studies.WINDOWS), "cells": cells})
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.cli.app import Force, Json, Seed, Settings, app, console, print_json, say, table
+from tracekit.cli.app import Force, Json, Resource, Seed, Settings, app, console, print_json, say, table
 from tracekit.cli.traces import From, MachineFile, OnError, Procs, TimeZone, To
 from tracekit.errors import MissingExtra, UnknownName, UsageError
 
@@ -69,6 +69,7 @@ def synth(
     to: To = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     timezone: TimeZone = None,
     on_error: OnError = "stop",
     json: Json = False,
@@ -112,7 +113,15 @@ def synth(
     if save is not None:
         library.check_folder(save, force=force)
     if real is not None and model is not None:
-        trace, _ = traces.load(real, format=from_, procs=procs, machine=machine, timezone=timezone, on_error=on_error)
+        trace, _ = traces.load(
+            real,
+            format=from_,
+            procs=procs,
+            machine=machine,
+            resource=resource,
+            timezone=timezone,
+            on_error=on_error,
+        )
         fitted = library.fit(
             trace, model, seed=seed, budget=budget, encoding=encoding, progress=_progress(model), **options
         )
@@ -172,7 +181,7 @@ def _write_parts(parts: Any, jobs: int, out: str, fitted: Fitted, seed: int, *, 
 
     place = Path(out).resolve()
     with writing(out, force=force) as file, TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as folder:
-        written, history = Parquet().write_chunks(told(), file, folder=Path(folder), machine=lambda known: known)
+        written, history = Parquet().write_chunks(told(), file, folder=Path(folder))
     say(f"{out}: {written:,} jobs, written in parts")
     if json:
         notes = {"notes": fitted.notes, "history": history}
@@ -194,6 +203,8 @@ def _told(fitted: Fitted, made: Any, out: str, seed: int) -> dict[str, Any]:
         "seed": seed,
         "offered_load": made.offered_load(),
         "real_load": fitted.load,
+        "unit": made.machine.unit,
+        "left_out": fitted.left_out,
         "notes": fitted.notes,
         "history": list(made.history),
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.cli.app import Force, Json, Settings, app, console, print_json, say, table, tell
+from tracekit.cli.app import Force, Json, Resource, Settings, app, console, print_json, say, table, tell
 from tracekit.cli.parts import convert_in_parts
 from tracekit.errors import TracekitError, UsageError
 
@@ -20,7 +20,9 @@ In = Annotated[
 Out = Annotated[str, typer.Argument(metavar="OUT", help="File to write; its ending names the format; - is stdout.")]
 From = Annotated[str | None, typer.Option("--from", help="Format of the input (default: found by content).")]
 To = Annotated[str | None, typer.Option("--to", help="Format of the output (default: by its ending).")]
-Procs = Annotated[int | None, typer.Option("--procs", help="Processors of the machine, where the file does not say.")]
+Procs = Annotated[
+    int | None, typer.Option("--procs", help="Size of the machine in the scheduled unit, where the file does not say.")
+]
 MachineFile = Annotated[str | None, typer.Option("--machine", help="TOML file that describes the machine.")]
 TimeZone = Annotated[str | None, typer.Option("--timezone", help="Zone of the machine and of dates without one.")]
 OnError = Annotated[str, typer.Option("--on-error", help="Damaged lines: stop, or skip and count them.")]
@@ -34,17 +36,22 @@ def load(
     format: str | None = None,
     procs: int | None = None,
     machine: str | None = None,
+    resource: str | None = None,
     timezone: str | None = None,
     on_error: str = "stop",
     map_: str | None = None,
     epoch: str | None = None,
 ) -> tuple[Trace, str]:
-    """Read a trace as the flags say, and tell the person what was left out."""
+    """Read a trace as the flags say; print on stderr what was left out and which unit was chosen."""
     from tracekit.api import read_as
+    from tracekit.units import note
 
     options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch)
-    trace, found = read_as(path, format, procs=procs, machine=machine, **options)
+    trace, found = read_as(path, format, procs=procs, machine=machine, resource=resource, **options)
     tell(path, trace.history)
+    missing = note(trace)
+    if missing:
+        say(f"{path}: {missing}")
     return trace, found
 
 
@@ -86,8 +93,8 @@ def _check_zone(name: str) -> None:
         raise UnknownName("time zone", name, available_timezones()) from None
 
 
-def save(trace: Trace, path: str, *, format: str | None = None, force: bool = False) -> None:
-    """Write a trace and say what its format cannot hold."""
+def save(trace: Trace, path: str, *, format: str | None = None, force: bool = False, named: str | None = None) -> None:
+    """Write a trace and print what its format cannot hold; ``named`` is the name to print if ``path`` is temporary."""
     from tracekit.api import write
 
     if not len(trace):
@@ -95,7 +102,7 @@ def save(trace: Trace, path: str, *, format: str | None = None, force: bool = Fa
     for phrase in write(trace, path, format, force=force):
         say(f"not kept in this format: {phrase}")
     if path != "-":
-        say(f"{path}: {len(trace):,} jobs")
+        say(f"{named or path}: {len(trace):,} jobs")
 
 
 def prepare(source: str, target: str, *, format: str | None = None, force: bool = False) -> str:
@@ -120,6 +127,7 @@ def convert(
     epoch: Epoch = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     parts: Annotated[
         bool | None,
         typer.Option(
@@ -137,12 +145,22 @@ def convert(
     chosen = prepare(source, target, format=to, force=force)
     if chosen == "parquet" and (is_large(source) if parts is None else parts):
         options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch)
-        found = convert_in_parts(source, target, from_, procs=procs, machine=machine, force=force, options=options)
+        found = convert_in_parts(
+            source, target, from_, procs=procs, machine=machine, resource=resource, force=force, options=options
+        )
         if found:
             keep_map(source, found, map_, timezone)
             return
     trace, found = load(
-        source, format=from_, procs=procs, machine=machine, timezone=timezone, on_error=on_error, map_=map_, epoch=epoch
+        source,
+        format=from_,
+        procs=procs,
+        machine=machine,
+        resource=resource,
+        timezone=timezone,
+        on_error=on_error,
+        map_=map_,
+        epoch=epoch,
     )
     save(trace, target, format=chosen, force=force)
     keep_map(source, found, map_, timezone)
@@ -154,6 +172,7 @@ def info(
     from_: From = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     timezone: TimeZone = None,
     on_error: OnError = "stop",
     map_: Map = None,
@@ -165,7 +184,15 @@ def info(
     Example: `tracekit info sample.swf`
     """
     trace, found = load(
-        file, format=from_, procs=procs, machine=machine, timezone=timezone, on_error=on_error, map_=map_, epoch=epoch
+        file,
+        format=from_,
+        procs=procs,
+        machine=machine,
+        resource=resource,
+        timezone=timezone,
+        on_error=on_error,
+        map_=map_,
+        epoch=epoch,
     )
     summary = {"format": found, **trace.summary()}
     if json:
@@ -191,6 +218,8 @@ def _print_info(file: str, summary: dict[str, Any]) -> None:
         if summary["offered_load"] is not None
         else f"unknown machine; on average {summary['mean_demand'] or 0:,.1f} {machine['unit']} in demand",
         "utilisation": _share(summary["utilization"]),
+        "counted in": machine["unit"]
+        + (f"; {summary['left_out']:,} jobs have none and are left out" if summary["left_out"] else ""),
         "status": ", ".join(f"{word} {count:,}" for word, count in summary["status"].items()) or "unknown",
     }
     for name, value in facts.items():
@@ -235,6 +264,7 @@ def validate(
     from_: From = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     on_error: OnError = "stop",
     map_: Map = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything at all is found.")] = False,
@@ -246,7 +276,7 @@ def validate(
     """
     from tracekit.validation import schedulable, usable
 
-    trace, _ = load(file, format=from_, procs=procs, machine=machine, on_error=on_error, map_=map_)
+    trace, _ = load(file, format=from_, procs=procs, machine=machine, resource=resource, on_error=on_error, map_=map_)
     problems = trace.validate()
     fine = usable(trace)
     sound = int(schedulable(trace).sum())
@@ -287,6 +317,7 @@ def clean(
     to: To = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     force: Force = False,
 ) -> None:
     """Apply named cleaning rules, and write the recipe that was applied next to the output.
@@ -297,6 +328,7 @@ def clean(
     """
     from tracekit import cleaning
     from tracekit.files import check_writable, write_text
+    from tracekit.folders import writing_together
 
     if (rules is None) == (recipe is None):
         raise UsageError("give either --rules a,b or --recipe FILE; 'tracekit rules' lists the rules")
@@ -311,13 +343,17 @@ def clean(
     beside = f"{target}.recipe.toml"
     if target != "-":
         check_writable(beside, force=force)
-    trace, _ = load(source, format=from_, procs=procs, machine=machine)
+    trace, _ = load(source, format=from_, procs=procs, machine=machine, resource=resource)
     cleaned, counts = cleaning.clean(trace, names)
-    save(cleaned, target, format=chosen, force=force)
+    if target == "-":
+        save(cleaned, target, format=chosen, force=force)
+    else:
+        with writing_together(target, beside, force=force) as (file, text):
+            save(cleaned, str(file), format=chosen, named=target)
+            write_text(text, cleaning.recipe_text(counts, source=Path(source).name))
     for name, changed in counts.items():
         say(f"  {name}: {changed:,} rows")
     if target != "-":
-        write_text(beside, cleaning.recipe_text(counts, source=Path(source).name), force=force)
         say(f"recipe: {beside}")
 
 
@@ -353,6 +389,7 @@ def slice_(
     to: To = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     force: Force = False,
 ) -> None:
     """Cut a part out of a trace: by time, by position, by user or queue.
@@ -364,7 +401,7 @@ def slice_(
     from tracekit import transform
 
     chosen = prepare(source, target, format=to, force=force)
-    whole, _ = load(source, format=from_, procs=procs, machine=machine)
+    whole, _ = load(source, format=from_, procs=procs, machine=machine, resource=resource)
     trace = whole
     if after is not None or before is not None:
         from_second = _second(trace, after, float("-inf"))
@@ -388,9 +425,19 @@ def slice_(
 def _second(trace: Trace, text: str | None, default: float) -> float:
     """Turn a date or a number of seconds into seconds since the trace's epoch."""
     from swf._times import instant
+    from tracekit.readings import compact_date
 
     if text is None:
         return default
+    day, epoch = compact_date(text), trace.machine.epoch
+    if day is not None and epoch is not None:
+        second = instant(day.isoformat(), trace.machine.timezone) - epoch
+        submit = trace.column("submit_time")
+        if len(submit) and submit.min() <= second <= submit.max():
+            raise UsageError(
+                f"'{text}' can be read as the date {day.date()} or as second {text} of the trace; "
+                f"write {day.date()} or {text}.0"
+            )
     try:
         return float(text)
     except ValueError:
@@ -404,7 +451,7 @@ def scale(
     source: In,
     target: Out,
     load_: Annotated[
-        float | None, typer.Option("--load", help="Offered load to reach by scaling inter-arrival times.")
+        str | None, typer.Option("--load", help="Offered load to reach by scaling inter-arrival times: 0.9 or 90%.")
     ] = None,
     procs: Annotated[
         int | None, typer.Option("--procs", help="Size of another machine, to which job sizes are scaled.")
@@ -412,6 +459,7 @@ def scale(
     from_: From = None,
     to: To = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     force: Force = False,
 ) -> None:
     """Give a trace another load, or fit it to a machine of another size.
@@ -419,15 +467,17 @@ def scale(
     Example: `tracekit scale sample.swf busy.swf --load 0.95`
     """
     from tracekit import transform
+    from tracekit.readings import read_load
 
+    wanted = None if load_ is None else read_load(load_)
     if load_ is None and procs is None:
         raise UsageError("say what to scale: --load X, --procs N, or both")
     chosen = prepare(source, target, format=to, force=force)
-    trace, _ = load(source, format=from_, machine=machine)
+    trace, _ = load(source, format=from_, machine=machine, resource=resource)
     if procs is not None:
         trace = transform.scale_procs(trace, procs)
-    if load_ is not None:
-        trace = transform.scale_load(trace, load_)
+    if wanted is not None:
+        trace = transform.scale_load(trace, wanted)
     save(trace, target, format=chosen, force=force)
     say(f"offered load is now {trace.offered_load():.4f}")
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from tracekit.cli.app import Force, Json, Seed, app, print_json, say
+from tracekit.cli.app import Force, Json, Resource, Seed, app, print_json, say
 from tracekit.cli.traces import From, In, MachineFile, Procs, To, _second, load, prepare, save
-from tracekit.errors import OutputError, UnknownName, UsageError
+from tracekit.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace
@@ -31,6 +31,7 @@ def merge(
     ] = "auto",
     from_: From = None,
     to: To = None,
+    resource: Resource = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -56,7 +57,7 @@ def merge(
     for source in sources:
         chosen = prepare(source, target, format=to, force=force)
     made = merging.merge(
-        [load(source, format=from_)[0] for source in sources],
+        [load(source, format=from_, resource=resource)[0] for source in sources],
         [_stem(source) for source in sources],
         machines=machines,  # type: ignore[arg-type]  # checked above
         labels=labels,  # type: ignore[arg-type]
@@ -86,31 +87,50 @@ def merge(
 @app.command()
 def split(
     file: In,
-    out: Folder,
+    outputs: Annotated[
+        list[str] | None, typer.Argument(metavar="[OUT_A OUT_B]", help="The two files of --alternate-weeks.")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Folder for the files; made if it does not exist.")
+    ] = None,
     by: Annotated[
         str | None,
         typer.Option("--by", help="week, month, user, queue, partition, group, project, app, or a number of parts."),
     ] = None,
     at: Annotated[list[str] | None, typer.Option("--at", help="Cut at this date or second; may be repeated.")] = None,
+    alternate: Annotated[
+        bool, typer.Option("--alternate-weeks", help="Every other week to OUT_A, the weeks between to OUT_B.")
+    ] = False,
     to: To = None,
     from_: From = None,
     procs: Procs = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Cut a trace into files: by week or month, by user or queue, into equal parts, or at given moments.
 
     Every job is in exactly one file. Files are called NAME_PART with the input's ending, unless --to names a format.
+    --alternate-weeks writes two files: one to fit a model on, and one to hold out, for `tracekit share`.
 
     Example: `tracekit split sample.swf -o weeks --by week`
     """
     from tracekit.transform.splitting import file_names, split_at
     from tracekit.transform.splitting import split as cut
 
+    if alternate:
+        if by is not None or at or out is not None or len(outputs or ()) != 2:
+            raise UsageError(
+                "--alternate-weeks takes two files and nothing else: split FILE OUT_A OUT_B --alternate-weeks"
+            )
+        _alternate(file, outputs or [], to, load(file, format=from_, procs=procs, machine=machine)[0], force, json)
+        return
+    if out is None or outputs:
+        raise UsageError("name the folder for the files with -o DIR (two files only with --alternate-weeks)")
     if (by is None) == (at is None):
         raise UsageError("say how to split, one way only: --by week|month|user|queue|partition|N, or --at DATE")
-    trace, found = load(file, format=from_, procs=procs, machine=machine)
+    trace, found = load(file, format=from_, procs=procs, machine=machine, resource=resource)
     parts = cut(trace, by) if by is not None else split_at(trace, [_second(trace, text, 0.0) for text in at or []])
     names = file_names([name for name, _ in parts])
     written = _write_all(
@@ -127,6 +147,21 @@ def split(
         say(f"{len(written):,} files, {len(trace):,} jobs, in {out}")
 
 
+def _alternate(file: str, outputs: list[str], to: str | None, trace: Trace, force: bool, json: bool) -> None:
+    """Write every other week to the first file and the weeks between to the second."""
+    from tracekit.transform.splitting import alternate_weeks
+
+    formats = [prepare(file, target, format=to, force=force) for target in outputs]
+    parts = alternate_weeks(trace)
+    for part, target, chosen in zip(parts, outputs, formats, strict=True):
+        save(part, target, format=chosen, force=force)
+    if json:
+        rows = [{"part": n, "jobs": len(t), "file": f} for n, t, f in zip("AB", parts, outputs, strict=True)]
+        print_json({"trace": file, "parts": rows})
+    else:
+        say(f"{len(parts[0]):,} jobs in {outputs[0]}, {len(parts[1]):,} in {outputs[1]}")
+
+
 @app.command()
 def shake(
     file: In,
@@ -140,6 +175,7 @@ def shake(
     to: To = None,
     from_: From = None,
     machine: MachineFile = None,
+    resource: Resource = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -153,7 +189,7 @@ def shake(
     from tracekit.transform.shaking import shake as perturb
 
     check_amounts(seconds, run_share)
-    trace, found = load(file, format=from_, machine=machine)
+    trace, found = load(file, format=from_, machine=machine, resource=resource)
     width = len(str(count - 1))
     made = {
         f"{_stem(file)}_shake{number:0{width}d}": perturb(trace, seed, number, seconds=seconds, run_share=run_share)
@@ -177,21 +213,17 @@ def _stem(path: str) -> str:
 
 
 def _write_all(out: Path, traces: dict[str, Trace], source: str, format: str, *, force: bool) -> list[Path]:
-    """Write every trace into the folder; refuse before the first one if any file is there already."""
+    """Write every trace into the folder, or none; refuse before the first one if any file is there already."""
     from tracekit.api import write
+    from tracekit.folders import check_folder, writing_folder
 
     ending = _ending(source, format)
-    places = [out / f"{name}{ending}" for name in traces]
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{out}: cannot be made: {error.strerror}") from None
-    taken = [place for place in places if place.exists()]
-    if taken and not force:
-        raise OutputError(f"{taken[0]}: exists already; use --force to replace it")
-    for place, trace in zip(places, traces.values(), strict=True):
-        write(trace, place, format, force=force)
-    return places
+    names = [f"{name}{ending}" for name in traces]
+    check_folder(out, names, force=force)
+    with writing_folder(out, force=force) as folder:
+        for name, trace in zip(names, traces.values(), strict=True):
+            write(trace, folder / name, format)
+    return [out / name for name in names]
 
 
 def _ending(source: str, format: str) -> str:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from tracekit.doctor import bursts, capacity, clock, copies, edges, header, silence, units
-from tracekit.doctor.finding import SEVERITIES, CannotLook, Finding, counted, picture
+from tracekit.doctor.finding import CannotLook, Finding, counted, picture
+from tracekit.doctor.ranking import ranked
 from tracekit.trace import Trace
 from tracekit.validation import BY_CHECK, CHECKS
 
@@ -66,7 +67,7 @@ DETECTORS: dict[str, Callable[[Trace], list[Finding]]] = {
 
 @dataclass(frozen=True)
 class Report:
-    """All findings on one trace, worst first, and what could not be looked at."""
+    """All findings on one trace, by severity and then by their effect on results, and what could not be looked at."""
 
     jobs: int
     findings: list[Finding]
@@ -102,8 +103,7 @@ def examine(trace: Trace, *, progress: Callable[[str], None] | None = None) -> R
             found += detect(trace)
         except CannotLook as reason:
             skipped[name] = str(reason)
-    found.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    return Report(len(trace), found, skipped)
+    return Report(len(trace), ranked(trace, found), skipped)
 
 
 #: Rules that change values come before those that look at them; removing jobs comes next, closing gaps, counting last.

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 SHARE = 0.2  # of all jobs in the stretch
 DENSE = 0.5  # of all jobs: bursts within the stretch of a user who dominates the log
 LEAST_WEEK = 0.5  # of the jobs of a usual week
-FEWEST = 100  # jobs
+MIN_JOBS = 100  # jobs
 STRONG = 0.6  # jobs of a usual week, times the share: from here on a warning
 DOMINANT = 0.4  # share of all jobs from which on a user dominates the log
-MOST_WITHIN = 5  # flurries reported of a user who dominates the log
+MAX_WITHIN = 5  # flurries reported of a user who dominates the log
 SHORT = 0.25  # of the trace's span: what lasts longer is a user who dominates the log, not a flurry
 
 
@@ -101,7 +101,7 @@ def _bursts(
     if (counts > 0).sum() < 3 or submit[-1] <= submit[0]:
         return []
     usual = weekly_jobs(submit)
-    least = max(LEAST_WEEK * usual, FEWEST)
+    least = max(LEAST_WEEK * usual, MIN_JOBS)
     found = []
     for user in np.flatnonzero(counts >= least):
         places = np.flatnonzero(users == user)
@@ -133,7 +133,7 @@ def _all_stretches(places: NDArray[np.intp], least: int, submit: Floats) -> list
         length = submit[places[last]] - submit[places[first]]
         if length > SHORT * (submit[-1] - submit[0]):
             parts = _stretches(places[first : last + 1], least, share=DENSE)
-            largest = sorted(parts, key=lambda part: part[0] - part[1])[:MOST_WITHIN]
+            largest = sorted(parts, key=lambda part: part[0] - part[1])[:MAX_WITHIN]
             inner += [(first + a, first + b) for a, b in largest if b - a < last - first]
     return found + inner
 

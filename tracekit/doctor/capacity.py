@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TOO_MUCH = 1.0  # offered load
 ROLLING = 1.2  # offered load of four weeks on end
 TOO_LITTLE = 0.05
-FEWEST = 100  # jobs
+MIN_JOBS = 100  # jobs
 OVER_TIME = (0.01, 0.05)  # share of time above capacity: note, warning
 _SLACK = 1.02  # the machine may have had a few processors more for a while
 
@@ -37,8 +37,8 @@ def weekly_demand(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
 def demand(trace: Trace) -> list[Finding]:
     """Report a log that asks for more than its machine has, overall or for four weeks, or for next to nothing."""
     begins, weekly = weekly_demand(trace)
-    if len(trace) < FEWEST:
-        raise CannotLook(f"fewer than {FEWEST} jobs: too few for a load")
+    if len(trace) < MIN_JOBS:
+        raise CannotLook(f"fewer than {MIN_JOBS} jobs: too few for a load")
     load, size, unit = stats.offered_load(trace), trace.machine.size(), trace.machine.unit
     over = int((weekly > 1).sum())
     evidence: dict[str, float | int | str] = {

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 HOUR = 3600.0
 SMALLEST = 600.0  # seconds: less is the usual disorder of records
 MATCHED = 4 * HOUR  # from this size on, a step back and a step forward are taken to belong together
-MOST_STEPS = 0.01  # of the jobs: with more steps back, the records are in no order of submits
+MAX_STEPS = 0.01  # of the jobs: with more steps back, the records are in no order of submits
 FARTHEST = 30 * 24 * HOUR  # ids that step back farther were given to records that were added later
-FEWEST = 20  # jobs
+MIN_JOBS = 20  # jobs
 #: Log-likelihood for other hours from some moment on, in all and for each session: note, warning. Sound public logs
 #: reach 20 or 0.04, but not both together.
 OTHER_HOURS = ((9.0, 0.0095), (15.0, 0.012))
 CLEARLY = 10.0  # log-likelihood: the rest of the log keeps other hours than what came before
-MOST_OPTIONS = 300  # steps forward that are tried on either side
+MAX_OPTIONS = 300  # steps forward that are tried on either side
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,15 @@ def record_order(trace: Trace) -> tuple[NDArray[np.intp], bool]:
     """
     submit = trace.column("submit_time")
     in_file = np.flatnonzero(np.isfinite(submit))
-    if len(in_file) < FEWEST:
-        raise CannotLook(f"fewer than {FEWEST} jobs")
+    if len(in_file) < MIN_JOBS:
+        raise CannotLook(f"fewer than {MIN_JOBS} jobs")
     by_id = in_file[np.argsort(trace.jobs["job_id"].to_numpy()[in_file], kind="stable")]
     backs = {name: int((np.diff(submit[order]) < 0).sum()) for name, order in (("file", in_file), ("id", by_id))}
     # a file sorted by submit hides its jumps; ids then show them, if they follow the submits nearly everywhere
-    ids_help = 0 < backs["id"] <= MOST_STEPS * len(in_file)
-    use_ids = (backs["file"] == 0 and ids_help) or backs["file"] > MOST_STEPS * len(in_file)
+    ids_help = 0 < backs["id"] <= MAX_STEPS * len(in_file)
+    use_ids = (backs["file"] == 0 and ids_help) or backs["file"] > MAX_STEPS * len(in_file)
     order = by_id if use_ids else in_file
-    if (np.diff(submit[order]) < 0).sum() > MOST_STEPS * len(order):
+    if (np.diff(submit[order]) < 0).sum() > MAX_STEPS * len(order):
         raise CannotLook("neither file order nor job ids follow the submit times")
     return order, use_ids
 
@@ -130,9 +130,9 @@ def _by_rhythm(step: Floats, at: int, size: float, rhythm: Rhythm) -> tuple[int,
     lasting = (rhythm.of_rest(at, size), at, len(step) + 1, -size)
     options = [lasting]
     wide = np.flatnonzero(step >= 0.9 * size)
-    for k in wide[wide < at - 1][-MOST_OPTIONS:].tolist():
+    for k in wide[wide < at - 1][-MAX_OPTIONS:].tolist():
         options.append((rhythm.of_stretch(k + 1, at, -size) + rhythm.missed(k + 1, size), k + 1, at, size))
-    for k in wide[wide >= at][:MOST_OPTIONS].tolist():
+    for k in wide[wide >= at][:MAX_OPTIONS].tolist():
         options.append((rhythm.of_stretch(at, k + 1, size) + rhythm.missed(k + 1, size), at, k + 1, -size))
     _, low, high, offset = lasting if lasting[0] > CLEARLY else max(options)
     return low, high, offset

@@ -45,6 +45,7 @@ class Finding:
     fix: str = ""  # the cleaning rule that fixes it, as in a recipe; empty = none can
     advice: str = ""  # what a person can do
     draw: Callable[[Trace], Any] | None = field(default=None, repr=False)  # makes a matplotlib Figure, see `picture`
+    effect: float = 0.0  # 0 to 1: how much of a result it changes, see `tracekit.doctor.ranking`
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
@@ -55,6 +56,7 @@ class Finding:
             "count": len(self.rows),
             "first_rows": self.rows[:5].tolist(),
             "evidence": dict(self.evidence),
+            "effect": self.effect,
             "fix": self.fix or None,
             "advice": self.advice or None,
         }

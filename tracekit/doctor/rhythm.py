@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _BINS = 48
 _HOURS = tuple(hours for hours in range(-11, 13) if hours)
-_FEWEST_WEEKS = 4
+_MIN_WEEKS = 4
 _MOMENTS = 40  # around the best week that are tried
 _SMOOTH = np.array([1.0, 2.0, 3.0, 2.0, 1.0]) / 9
 
@@ -84,7 +84,7 @@ class Rhythm:
         widest steps of the clock around the best one.
         """
         week = np.maximum((self.submit - self.submit[0]) // WEEK, 0).astype(np.int64)
-        if week[-1] < 2 * _FEWEST_WEEKS:
+        if week[-1] < 2 * _MIN_WEEKS:
             return None
         half_hour = (self.clock // (DAY / _BINS)).astype(np.int64)
         table = np.bincount(week * _BINS + half_hour, weights=self.weight, minlength=(int(week.max()) + 1) * _BINS)
@@ -92,7 +92,7 @@ class Rhythm:
         total = so_far[-1]
         best = max(
             (_together(so_far[split - 1], total, hours), split, hours)
-            for split in range(_FEWEST_WEEKS, len(so_far) - _FEWEST_WEEKS + 1)
+            for split in range(_MIN_WEEKS, len(so_far) - _MIN_WEEKS + 1)
             for hours in _HOURS
         )
         _, split, hours = best

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HOUR = 3600.0
 SHORTEST = 12 * HOUR
-FEWEST_EXPECTED = 30.0  # sessions
+MIN_EXPECTED = 30.0  # sessions
 TIMES_USUAL = 6.0  # of the 99.9 % quantile of all gaps, in expected sessions
 LONG = 2 * DAY  # from here on a warning
 FEW_JOBS = 20  # or one in a thousand: so few jobs before a silence are strays, not a part of the log
@@ -78,7 +78,7 @@ def find_silences(trace: Trace) -> list[Silence]:
     active, origin = activity(trace)
     so_far = np.interp((submit - origin) / HOUR, np.arange(len(active) + 1), _expected_so_far(active))
     gaps, lengths = np.diff(so_far), np.diff(submit)
-    bound = max(FEWEST_EXPECTED, TIMES_USUAL * float(np.quantile(gaps, 0.999)))
+    bound = max(MIN_EXPECTED, TIMES_USUAL * float(np.quantile(gaps, 0.999)))
     found = []
     for k in np.flatnonzero((gaps >= bound) & (lengths >= SHORTEST)):
         start, end = float(submit[k]), float(submit[k + 1])

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 #: What a column may be in, and the factor that turns it into seconds or KB.
 TIME_UNITS = {"minutes": 60.0, "hours": 3600.0, "milliseconds": 1e-3}
 MEMORY_UNITS = {"bytes": 1 / 1024, "MB": 1024.0, "GB": 1024.0**2}
-FEWEST = 200
-FEWEST_TOGETHER = 100  # jobs of a stretch that is looked at by itself
+MIN_ROWS = 200
+MIN_TOGETHER = 100  # jobs of a stretch that is looked at by itself
 _NAMES = {"run_time": "run times", "req_time": "limits", "cpu_time": "CPU times", "submit_time": "submit times",
           "req_mem": "requested memory", "used_mem": "used memory", "procs": "sizes"}  # fmt: skip
 
@@ -82,7 +82,7 @@ def _by_limits(trace: Trace) -> Iterator[Finding]:
     run, limit = trace.column("run_time"), trace.column("req_time")
     usable = (run >= 30) & (limit > 0) & np.isfinite(run) & np.isfinite(limit)
     rows = np.flatnonzero(usable)
-    if len(rows) < FEWEST:
+    if len(rows) < MIN_ROWS:
         return
     ratio = run[rows] / limit[rows]
     whole = _off(trace, ratio)
@@ -104,7 +104,7 @@ def _stretches_by_limits(trace: Trace) -> Iterator[Finding]:
         found: list[tuple[int, int, tuple[str, str, float]]] = []
         for first, last in odd_stretches(odd, inside):
             long = rows[first : last + 1][run[rows[first : last + 1]] >= 30]
-            off = _off(trace, run[long] / limit[long]) if 2 * len(long) >= FEWEST_TOGETHER else None
+            off = _off(trace, run[long] / limit[long]) if 2 * len(long) >= MIN_TOGETHER else None
             if not off or not _several(trace, rows[first : last + 1]):
                 continue
             if found and found[-1][2] == off and first - found[-1][1] < 0.1 * (last - found[-1][0]):
@@ -131,13 +131,13 @@ def odd_stretches(odd: NDArray[np.bool_], inside: float) -> list[tuple[int, int]
     found, parts = [], [(0, len(odd))]
     while parts:
         low, high = parts.pop()
-        if high - low < FEWEST_TOGETHER:
+        if high - low < MIN_TOGETHER:
             continue
         after = np.cumsum(gain[low:high])
         before = after - gain[low:high]
         last = int(np.argmax(after - np.minimum.accumulate(before)))
         first = int(np.argmin(before[: last + 1]))
-        if last - first + 1 >= FEWEST_TOGETHER:
+        if last - first + 1 >= MIN_TOGETHER:
             found.append((low + first, low + last))
             parts += [(low, low + first), (low + last + 1, high)]
     return sorted(found)
@@ -172,7 +172,7 @@ def _by_cpu_time(trace: Trace) -> Iterator[Finding]:
     """Compare CPU time per processor with run time: busy jobs have a ratio just below 1."""
     cpu, run = trace.column("cpu_time"), trace.column("run_time")
     usable = (cpu > 0) & (run >= 30) & np.isfinite(cpu) & np.isfinite(run)
-    if usable.sum() < FEWEST:
+    if usable.sum() < MIN_ROWS:
         return
     ratio = cpu[usable] / run[usable]
     half, most = np.quantile(ratio, [0.5, 0.9])

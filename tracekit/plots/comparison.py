@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tracekit.sim.analysis.comparison import Comparison
 
 _LOG_FROM = 10.0  # ratio of the largest to the smallest value from which on an axis is logarithmic
-_MOST_DOTS = 100  # windows that are also drawn one by one
+_MAX_DOTS = 100  # windows that are also drawn one by one
 
 
 def slowdowns(comparison: Comparison) -> Figure:
@@ -48,14 +48,14 @@ def slowdowns(comparison: Comparison) -> Figure:
         widths=0.6,
         patch_artist=True,
         showmeans=True,
-        showfliers=windows > _MOST_DOTS,
+        showfliers=windows > _MAX_DOTS,
         medianprops={"color": "black", "linewidth": 1.6},
         meanprops={"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 5, "zorder": 4},
         flierprops={"marker": ".", "markersize": 4, "markeredgecolor": GREY},
     )
     for box, backfill in zip(boxes["boxes"], table["backfill"], strict=True):
         box.set(facecolor=PALETTE[backfills.index(backfill) % len(PALETTE)], edgecolor=GREY, alpha=0.45)
-    if windows <= _MOST_DOTS:
+    if windows <= _MAX_DOTS:
         for number, row in enumerate(shown, 1):
             axis.plot(row, number + _spread(len(row)), ".", color="#333333", markersize=3.5, alpha=0.6, zorder=3)
     _names(axis, comparison, len(backfills))

@@ -51,6 +51,9 @@ class RowDecider:
             raise UsageError(f"task {self.task.name} cannot be served: it has no method question(request)")
         self._actor, self._lock = agent.actor(), threading.Lock()
 
+    def prepare(self) -> None:
+        """Do nothing: this agent runs without compiled code."""
+
     def about(self) -> dict[str, Any]:
         """Return the agent's name and the task that it was trained for."""
         return _about(self.agent, self.task, self.name)
@@ -103,12 +106,15 @@ class Decider:
         self._net, self._scratch = agent.net(), room(agent.net(), self.task.slots + 1)
         self._lanes: LaneArrays = allocate(self.task, self._machine, 1, jobs=256, units=256)
         self._lock = threading.Lock()
-        self.answer(parse(_SMALLEST))  # compiles, or finds compiled, everything before the first caller waits
 
     @classmethod
     def load(cls, name: str) -> Decider:
         """Load an agent's folder, or a packaged agent by name."""
         return cls(Agent.load(name), name)
+
+    def prepare(self) -> None:
+        """Answer a small request, so that all code is compiled, or loaded, before the first caller waits for it."""
+        self.answer(parse(_SMALLEST))
 
     def about(self) -> dict[str, Any]:
         """Return the agent's name and the task that it was trained for."""

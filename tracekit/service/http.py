@@ -1,25 +1,32 @@
 """The service over HTTP (POST /v1/decide, GET /v1/agent, GET /health) and over lines on stdin and stdout.
 
-Python's own threading server carries it: one thread per connection, at most `MOST_CONNECTIONS`, each connection with a
-deadline for a whole request, so that slow or silent callers cannot hold it up. Loopback only, unless a token is set.
+Python's own threading server carries it: one thread per connection, at most `MOST_CONNECTIONS`. Slow or silent callers
+cannot hold it up: each request has a deadline, and when all places are taken a new caller gets that of a connection
+that waits for its caller. Loopback only, unless a token is set; see `tracekit.service.guard` for what is refused.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import logging
 import socket
 import threading
 import time
+from collections import Counter
+from collections.abc import Collection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import IO, Any, Protocol
 
+from tracekit.service.guard import Guard, check_lines, length_of
 from tracekit.service.protocol import MOST_BYTES, Refused, parse
 
 MOST_CONNECTIONS = 64
 #: Seconds for a request to arrive in full, and for a connection to stand idle between two.
 DEADLINE_S = 10.0
+#: Seconds for the headers to arrive once the first byte is there.
+HEADERS_S = 5.0
 #: Seconds, and bytes, for which a refused caller may go on sending before the connection is cut.
 LINGER_S, LINGER_BYTES = 2.0, 1 << 28
 _CHUNK = 65536
@@ -42,10 +49,19 @@ class Service(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, decider: Answers, host: str = "127.0.0.1", port: int = 0, *, token: str | None = None) -> None:
+    def __init__(
+        self,
+        decider: Answers,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        token: str | None = None,
+        allowed: Collection[str] = (),
+    ) -> None:
         self.decider, self.token = decider, token
-        self.places = threading.BoundedSemaphore(MOST_CONNECTIONS)
-        self.door = threading.BoundedSemaphore(MOST_CONNECTIONS)  # callers who are being turned away
+        self.guard = Guard([host, *allowed])
+        self.places = _Places()
+        self.door = threading.BoundedSemaphore(MOST_CONNECTIONS)  # callers that are being refused
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
 
@@ -56,8 +72,8 @@ class Service(ThreadingHTTPServer):
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give the connection a thread, or turn it away when all places are taken."""
-        if self.places.acquire(blocking=False):
+        """Give the connection a thread, or refuse it when all places are taken by requests that are being answered."""
+        if self.places.take(request, str(client_address[0])):
             super().process_request(request, client_address)
         elif self.door.acquire(blocking=False):
             threading.Thread(target=self._turn_away, args=(request,), daemon=True).start()
@@ -100,21 +116,75 @@ class Service(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.places.release()
+            self.places.leave(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Note a connection that broke; the others go on."""
         log.debug("a connection of the service broke", exc_info=True)
 
 
+class _Places:
+    """The connections that have a thread: who called, since when they wait for their caller, and who is answered."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.since: dict[Any, float] = {}  # moment of the last sign of progress; inf while an answer is computed
+        self.caller: dict[Any, str] = {}
+        self.winding_up: set[Any] = set()  # closed to make room; their threads end by themselves
+
+    def take(self, request: Any, caller: str) -> bool:
+        """Give a connection a place, if need be that of one that only waits; False if there is none."""
+        with self.lock:
+            if len(self.since) >= MOST_CONNECTIONS and not self._make_room():
+                return False
+            self.since[request], self.caller[request] = time.monotonic(), caller
+        return True
+
+    def _make_room(self) -> bool:
+        """Close the connection that has waited longest, of the caller with most connections that wait."""
+        waiting = [request for request, since in self.since.items() if since != float("inf")]
+        if not waiting or len(self.winding_up) >= MOST_CONNECTIONS:
+            return False
+        held = Counter(self.caller[request] for request in waiting)
+        victim = min(waiting, key=lambda request: (-held[self.caller[request]], self.since[request]))
+        self._forget(victim)
+        self.winding_up.add(victim)
+        with contextlib.suppress(OSError):
+            victim.shutdown(socket.SHUT_RDWR)
+        return True
+
+    def _forget(self, request: Any) -> None:
+        self.since.pop(request, None)
+        self.caller.pop(request, None)
+
+    def mark(self, request: Any, *, answering: bool) -> None:
+        """Note that a request has arrived and is being answered, or that the connection waits for its caller again."""
+        with self.lock:
+            if request in self.since:
+                self.since[request] = float("inf") if answering else time.monotonic()
+
+    def leave(self, request: Any) -> None:
+        """Free the place of a connection that has ended."""
+        with self.lock:
+            self._forget(request)
+            self.winding_up.discard(request)
+
+
 class _Patient:
-    """Reads from a socket until a deadline: a caller who sends a byte a second does not live longer by that."""
+    """Reads from a socket until a deadline: a caller that sends a byte a second gets no more time by that."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection, self.until = connection, 0.0
         self.kept = b""
+        self.lines: list[bytes] = []  # of the request so far
 
     def begin(self) -> None:
+        self.lines = []
+        self.until = time.monotonic() + DEADLINE_S
+        if not self.kept and self._more():  # idle until here
+            self.until = time.monotonic() + min(HEADERS_S, DEADLINE_S)
+
+    def begin_body(self) -> None:
         self.until = time.monotonic() + DEADLINE_S
 
     def _more(self) -> bool:
@@ -130,7 +200,8 @@ class _Patient:
         while (end := self.kept.find(b"\n")) < 0 and (limit < 0 or len(self.kept) < limit) and self._more():
             pass
         size = len(self.kept) if end < 0 else end + 1
-        return self.take(size if limit < 0 else min(size, limit))
+        self.lines.append(self.take(size if limit < 0 else min(size, limit)))
+        return self.lines[-1]
 
     def read(self, size: int) -> bytes:
         parts, missing = [self.take(size)], 0
@@ -161,43 +232,61 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile = self.patient = _Patient(self.connection)  # type: ignore[assignment]
 
     def handle_one_request(self) -> None:
-        self.patient.begin()
+        self.server.places.mark(self.connection, answering=False)
+        try:
+            self.patient.begin()
+        except OSError:  # a caller that stays silent, or is gone
+            self.close_connection = True
+            return
         super().handle_one_request()  # a TimeoutError closes the connection
+
+    def parse_request(self) -> bool:
+        """Read the head and the body, so that nothing is left of a request when the next one is read; then check it."""
+        self.body = b""
+        if not super().parse_request():
+            return False
+        try:
+            check_lines(self.patient.lines[1:])
+            self._check_address()
+            self.body = self._read(length_of(self.headers, needed=self.command == "POST"))
+            arrived = str(self.connection.getsockname()[0])
+            self.server.guard.check(self.headers, arrived, needed=self.request_version >= "HTTP/1.1")
+        except Refused as refused:
+            self._refuse(refused)
+            return False
+        except TimeoutError:
+            self._refuse(Refused(408, f"the request did not arrive within {DEADLINE_S:g} seconds"))
+            return False
+        self.server.places.mark(self.connection, answering=True)
+        return True
+
+    def _read(self, size: int) -> bytes:
+        self.patient.begin_body()
+        body = self.patient.read(size)
+        if len(body) < size:
+            raise Refused(400, "the request ended before its announced length")
+        return body
 
     # ---- the three addresses -----------------------------------------------------------------------------------------
 
     def do_GET(self) -> None:
         if self.path == "/health":
-            self._send(200, {"status": "ok"})
-        elif self.path == "/v1/agent":
-            self._guarded(self.server.decider.about)
+            ready = getattr(self.server.decider, "ready", True)
+            self._send(200 if ready else 503, {"status": "ok" if ready else "starting"})
         else:
-            self._refuse(self._elsewhere("GET"))
+            self._guarded(self.server.decider.about)
 
     def do_POST(self) -> None:
-        if self.path == "/v1/decide":
-            self._guarded(lambda: self.server.decider.answer(parse(self._body())))
-        else:
-            self._refuse(self._elsewhere("POST"))
+        self._guarded(lambda: self.server.decider.answer(parse(self.body)))
 
-    def _elsewhere(self, method: str) -> Refused:
+    def _check_address(self) -> None:
+        """Refuse other addresses, and these with the other method; unknown methods are refused by the server itself."""
         known = {"/v1/decide": "POST", "/v1/agent": "GET", "/health": "GET"}
+        if self.command not in known.values() or known.get(self.path) == self.command:
+            return
         if self.path in known:
-            return Refused(405, f"{self.path} is asked with {known[self.path]}, not {method}")
-        return Refused(404, f"no such address; known: {', '.join(f'{verb} {path}' for path, verb in known.items())}")
-
-    def _body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding"):
-            raise Refused(411, "send the length of the body (Content-Length)")
-        text = self.headers.get("Content-Length", "")
-        if not (text.isascii() and text.isdigit()):
-            raise Refused(411, "send the length of the body (Content-Length)")
-        if len(text) > 12 or int(text) > MOST_BYTES:
-            raise Refused(413, f"the request has more than {MOST_BYTES:,} bytes")
-        body = self.rfile.read(int(text))
-        if len(body) < int(text):
-            raise Refused(400, "the request ended before its announced length")
-        return body
+            raise Refused(405, f"{self.path} is asked with {known[self.path]}, not {self.command}")
+        raise Refused(404, f"no such address; known: {', '.join(f'{verb} {path}' for path, verb in known.items())}")
 
     def _guarded(self, answer: Any) -> None:
         try:
@@ -205,10 +294,6 @@ class _Handler(BaseHTTPRequestHandler):
             found = answer()
         except Refused as refused:
             self._refuse(refused)
-        except TimeoutError:
-            self._refuse(Refused(408, f"the request did not arrive within {DEADLINE_S:g} seconds"))
-        except OSError:
-            self.close_connection = True
         except Exception:
             log.exception("the service could not answer")
             self._refuse(Refused(500, "the service failed on this request; its log says why"))
@@ -228,13 +313,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: dict[str, Any]) -> None:
         text = json.dumps(body).encode()
+        self.server.places.mark(self.connection, answering=False)  # a caller that does not read can lose its place
+        self.connection.settimeout(DEADLINE_S)
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(text)))
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(text)
+        if self.command != "HEAD":
+            self.wfile.write(text)
         self.wfile.flush()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:

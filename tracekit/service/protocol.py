@@ -87,7 +87,9 @@ def parse(body: bytes) -> Request:
     if not isinstance(data, dict):
         raise Refused(400, "the request must be a JSON object")
     if data.get("version") != VERSION or isinstance(data.get("version"), bool):
-        raise Refused(422, f"version: this service supports version {VERSION}, the request has {_show(data, 'version')}")
+        raise Refused(
+            422, f"version: this service supports version {VERSION}, the request has {_show(data, 'version')}"
+        )
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in TASKS:
         raise Refused(422, f"kind: must be {' or '.join(TASKS)}, not {_show(data, 'kind')}")

@@ -11,11 +11,14 @@ from tracekit.errors import TracekitError, UsageError
 from tracekit.machine import Unit
 from tracekit.sim.switches import Switches, estimate_of
 from tracekit.trace import Trace
+from tracekit.units import WORDS
 
 Floats = NDArray[np.float64]
 
 #: Means no job where a job's number is expected.
 NO_JOB = -1
+#: A rejection of more than this share of the jobs, or of their work, is reported before any result.
+MUCH = 0.5
 #: Where the source counts in fractions (shared GPUs), the engine counts in thousandths, rounded up.
 FRACTIONS = 1000
 
@@ -75,12 +78,13 @@ def extract_jobs(trace: Trace, switches: Switches) -> Table:
     if total is None:
         raise TracekitError(f"the trace does not state how many {resource} its machine has; give --procs N (procs=N)")
     procs = trace.sizes(resource, switches.procs_from)
-    if len(trace) and np.isnan(procs).all():
-        raise TracekitError(f"no job of the trace has a size in {resource}; choose another unit with --resource")
+    if len(trace) and not (procs > 0).any():
+        raise TracekitError(f"no job of the trace has {WORDS[resource]}; choose another unit with --resource")
     run, limit = trace.column("run_time"), trace.column("req_time")
     keep: NDArray[np.intp] | slice = slice(None)
     dropped = 0
     if switches.compat == "rlscheduler":
+        limit = np.where(np.isnan(limit) & ~(run >= 0), np.nan_to_num(run, nan=-1.0), limit)
         run = np.where(np.isnan(run) | (run < 0), 10.0, run)
         keep = np.flatnonzero(run != 0)
         dropped = len(run) - len(keep)
@@ -128,6 +132,33 @@ class Prepared:
 
 def prepare(jobs: Table, switches: Switches, *, replay: bool = False) -> Prepared:
     """Reject and count what cannot be simulated, sort the rest, and compute run times and estimates."""
+    good, rejected = _accepted(jobs, replay=replay)
+    rows = np.flatnonzero(good)
+    submit = jobs.submit[rows]
+    if np.any(submit[1:] < submit[:-1]):
+        rows = rows[np.argsort(submit, kind="stable")]
+    kept = jobs if len(rows) == len(jobs) and np.array_equal(rows, np.arange(len(rows))) else jobs.take(rows)
+
+    has_limit = kept.limit > 0
+    run = np.where(has_limit, np.minimum(kept.run, kept.limit), kept.run) if switches.kill_at_limit else kept.run
+    kind, number = estimate_of(switches.estimates)
+    if kind in ("requested", "last-two"):
+        # RLScheduler keeps every limit that is there, also one of 0 or the −1 of a job with neither limit nor run time
+        as_given = ~np.isnan(kept.limit) if switches.compat == "rlscheduler" else has_limit
+        estimate = np.where(as_given, kept.limit, run)
+    elif kind == "actual":
+        estimate = run.copy()
+    elif kind == "factor":
+        estimate = run * number
+    else:  # noisy: log-normal around the truth
+        estimate = run * np.exp(number * np.random.default_rng(switches.seed).standard_normal(len(run)))
+
+    units, scale = whole_units(kept.procs)
+    return Prepared(kept, run, estimate, units, scale, rejected, int((~has_limit).sum()))
+
+
+def _accepted(jobs: Table, *, replay: bool = False) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """Return which jobs can be simulated, (jobs,), and the number of the others by reason."""
     reasons: dict[str, NDArray[np.bool_]] = {
         "no submit time": ~np.isfinite(jobs.submit),
         "no run time": ~(np.isfinite(jobs.run) & (jobs.run >= 0)),
@@ -143,26 +174,29 @@ def prepare(jobs: Table, switches: Switches, *, replay: bool = False) -> Prepare
         if count:
             rejected[reason] = count
         good &= ~bad
-    rows = np.flatnonzero(good)
-    submit = jobs.submit[rows]
-    if np.any(submit[1:] < submit[:-1]):
-        rows = rows[np.argsort(submit, kind="stable")]
-    kept = jobs if len(rows) == len(jobs) and np.array_equal(rows, np.arange(len(rows))) else jobs.take(rows)
+    return good, rejected
 
-    has_limit = kept.limit > 0
-    run = np.where(has_limit, np.minimum(kept.run, kept.limit), kept.run) if switches.kill_at_limit else kept.run
-    kind, number = estimate_of(switches.estimates)
-    if kind in ("requested", "last-two"):
-        estimate = np.where(has_limit, kept.limit, run)
-    elif kind == "actual":
-        estimate = run.copy()
-    elif kind == "factor":
-        estimate = run * number
-    else:  # noisy: log-normal around the truth
-        estimate = run * np.exp(number * np.random.default_rng(switches.seed).standard_normal(len(run)))
 
-    units, scale = whole_units(kept.procs)
-    return Prepared(kept, run, estimate, units, scale, rejected, int((~has_limit).sum()))
+def rejection_warning(jobs: Table) -> str | None:
+    """Return a warning where more than half of the jobs, or of their processor-seconds, are rejected; else None.
+
+    A simulation of the rest is a simulation of another workload, so this comes before any result.
+    """
+    good, rejected = _accepted(jobs)
+    work = np.where((jobs.procs > 0) & (jobs.run > 0), jobs.procs * jobs.run, 0.0)
+    of_jobs = float(np.mean(~good)) if len(jobs) else 0.0
+    of_work = float(work[~good].sum() / work.sum()) if work.sum() > 0 else 0.0
+    if max(of_jobs, of_work) <= MUCH:
+        return None
+    reasons = ", ".join(f"{reason}: {count:,}" for reason, count in rejected.items())
+    advice = (
+        f"the machine has {jobs.total:,} {jobs.resource}; another size is given with --procs N, another unit with "
+        "--resource"
+    )
+    return (
+        f"WARNING: {int((~good).sum()):,} of {len(jobs):,} jobs ({of_jobs:.0%} of the jobs, {of_work:.0%} of the work) "
+        f"are rejected ({reasons}), so the results are those of a small rest; {advice}"
+    )
 
 
 def whole_units(procs: Floats) -> tuple[NDArray[np.int64], int]:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tracekit import notebook
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim import metrics
 from tracekit.sim.jobs import Table, extract_jobs, prepare
@@ -55,6 +56,13 @@ class SimResult:
             f"<SimResult: {len(self):,} jobs, {self.policy} + {self.backfill}: mean wait "
             f"{self.metrics['mean_wait_s']:,.0f} s, mean bounded slowdown {self.metrics['mean_bsld']:,.2f}>"
         )
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: jobs, rejected jobs, and the metrics that comparisons look at."""
+        facts = {"jobs": len(self), "rejected": sum(self.rejected.values())}
+        facts |= {name: self.metrics[name] for name in metrics.COMPARED}
+        why = [f"rejected: {count:,} jobs, {reason}" for reason, count in self.rejected.items()]
+        return notebook.table(f"{self.policy} + {self.backfill}", ["metric", "value"], facts.items(), why)
 
     @cached_property
     def metrics(self) -> dict[str, Any]:

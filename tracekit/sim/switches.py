@@ -202,6 +202,8 @@ def parse_cut(text: str) -> tuple[float, float]:
     except ValueError:
         number = math.nan
     share = number / 100 if unit == "%" else 0.0 if unit else number
+    if not unit and 1 <= number <= 100:
+        raise UsageError(f"'{text}' can be read as {number:g}% of the jobs or as {number:g}s; write the one you mean")
     if not (math.isfinite(number) and number >= 0 and share < 1):
         raise UsageError(
             f"'{text}' is not a valid cut: write a share of the jobs below 1 (0.05, 5%) or a time (3600s, 12h, 2d)"

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tracekit.anonymize import synthetic_mark
 from tracekit.errors import TracekitError, UsageError
 from tracekit.machine import UNITS, Machine
 from tracekit.schema import BY_NAME
@@ -55,7 +56,9 @@ def merge(
     names = _distinct(names)
     units = {trace.machine.unit for trace in traces}
     if len(units) > 1:
-        raise TracekitError(f"the machines schedule different things ({', '.join(sorted(units))})")
+        raise TracekitError(
+            f"the machines are scheduled in different units ({', '.join(sorted(units))}); choose one with --resource"
+        )
     same = _same_machine(traces) if machines == "auto" else machines == "same"
     apart = not same if labels == "auto" else labels == "apart"
     how = "calendar" if align == "auto" else align
@@ -74,7 +77,8 @@ def merge(
         machine = machine.replace(timezone=None)
         remarks.append("the machines' clocks are in different time zones, so the merged one has none")
     step = f"merged {', '.join(names)}: machines {'same' if same else 'added'}, aligned by {how}"
-    trace = Trace(jobs.iloc[order].reset_index(drop=True), machine, (step, *remarks))
+    marks = dict.fromkeys(mark for one in traces if (mark := synthetic_mark(one)))
+    trace = Trace(jobs.iloc[order].reset_index(drop=True), machine, (*marks, step, *remarks))
     return Merged(trace, "same" if same else "add", "apart" if apart else "join", how, renumbered, tuple(remarks))
 
 
@@ -146,7 +150,7 @@ def _overlaps(traces: Sequence[Trace], names: Sequence[str], shifts: Sequence[fl
 
 
 def _frame(trace: Trace, name: str, shift: float, apart: bool) -> pd.DataFrame:
-    jobs = trace.jobs.assign(submit_time=trace.column("submit_time") + shift, x_source=name)
+    jobs = trace.jobs.assign(submit_time=np.round(trace.column("submit_time") + shift, 6), x_source=name)
     for column in _LABELS:
         if column in jobs.columns:
             values = jobs[column].astype(object)

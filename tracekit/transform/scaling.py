@@ -27,6 +27,7 @@ def scale_load(trace: Trace, load: float) -> Trace:
     scaled = first + (submit - first) * (before / load)
     if is_whole(submit):
         scaled = np.round(scaled)
+    scaled = np.round(scaled, 6)  # a product of seconds has no finer meaning
     return forget_waits(
         trace.assign({"submit_time": scaled}, step=f"inter-arrivals scaled: load {before:.4f} to {load:g}")
     )

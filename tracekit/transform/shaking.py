@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.errors import UsageError
+from tracekit.readings import not_a_share
 from tracekit.schema import is_whole
 from tracekit.trace import Trace
 from tracekit.transform.scaling import forget_waits
@@ -22,7 +23,7 @@ def check_amounts(seconds: float, run_share: float) -> None:
     if not (seconds >= 0 and np.isfinite(seconds)):
         raise UsageError(f"submit times can be shaken by 0 or more seconds, not {seconds:g}")
     if not 0 <= run_share < 1:
-        raise UsageError(f"run times can be shaken by a share from 0 to below 1, not {run_share:g}")
+        raise not_a_share("--run-share", run_share)
     if seconds == 0 and run_share == 0:
         raise UsageError("nothing to perturb: give seconds above 0, a share of the run times above 0, or both")
 

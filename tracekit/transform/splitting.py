@@ -15,7 +15,7 @@ from tracekit.trace import Trace
 LABELS = ("user", "group", "queue", "partition", "project", "app")
 WAYS = ("week", "month", *LABELS)
 #: More parts than this are an error: probably a mistake.
-MOST_PARTS = 1000
+MAX_PARTS = 1000
 
 
 def split(trace: Trace, by: str | int) -> list[tuple[str, Trace]]:
@@ -59,8 +59,8 @@ def split_at(trace: Trace, moments: Sequence[float]) -> list[tuple[str, Trace]]:
 
 
 def _equal(trace: Trace, count: int) -> Iterator[tuple[str, Trace]]:
-    if not 2 <= count <= min(len(trace), MOST_PARTS):
-        most = min(len(trace), MOST_PARTS)
+    if not 2 <= count <= min(len(trace), MAX_PARTS):
+        most = min(len(trace), MAX_PARTS)
         raise UsageError(f"a trace of {len(trace):,} jobs can be split into 2 to {most:,} parts, not {count}")
     width = len(str(count))
     for number, rows in enumerate(np.array_split(trace.order(), count), 1):
@@ -77,8 +77,8 @@ def _by_label(trace: Trace, column: str) -> Iterator[tuple[str, Trace]]:
 
 def _parts(trace: Trace, names: NDArray[np.object_], by: str) -> Iterator[tuple[str, Trace]]:
     present = sorted(set(names.tolist()))
-    if len(present) > MOST_PARTS:
-        raise TracekitError(f"that would be {len(present):,} parts, one per {by}; {MOST_PARTS:,} is the most")
+    if len(present) > MAX_PARTS:
+        raise TracekitError(f"that would be {len(present):,} parts, one per {by}; {MAX_PARTS:,} is the most")
     for name in present:
         yield name, trace.take(names == name, step=f"only {by} {name}")
 
@@ -96,3 +96,20 @@ def file_names(names: Sequence[str]) -> list[str]:
         taken[safe.lower()] = taken.get(safe.lower(), 0) + 1
         found.append(safe if taken[safe.lower()] == 1 else f"{safe}-{taken[safe.lower()]}")
     return found
+
+
+def alternate_weeks(trace: Trace) -> tuple[Trace, Trace]:
+    """Return every other week, counted from the first submit, and the weeks between; both must hold jobs.
+
+    Weeks without jobs are not counted. Jobs without a submit time go with the first part.
+    """
+    submit = trace.column("submit_time")
+    known = np.isfinite(submit)
+    week = np.zeros(len(trace), dtype=np.int64)
+    if known.any():
+        found = ((submit[known] - submit[known].min()) // (7 * 86_400)).astype(np.int64)
+        week[known] = np.unique(found, return_inverse=True)[1]
+    odd = week % 2 == 1
+    if not odd.any():
+        raise TracekitError("all jobs were submitted within one week: there are no alternate weeks to split")
+    return trace.take(~odd), trace.take(odd)

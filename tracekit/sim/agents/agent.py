@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.errors import FormatError, OutputError, UsageError, loads
-from tracekit.files import read_json, write_text, writing
+from tracekit.errors import FormatError, UsageError, loads
+from tracekit.files import read_json, write_text
+from tracekit.folders import writing_folder
 from tracekit.registry import imported
 from tracekit.sim.agents.actor import Actor
 from tracekit.sim.agents.config import NETWORKS
@@ -65,13 +66,11 @@ class Agent:
     # ---- files -------------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> Agent:
-        """Write weights, then facts, each whole or not at all: the facts mark a complete agent."""
+        """Write weights and facts into a folder, both or neither; other files in it, such as a checkpoint, stay."""
         from safetensors.numpy import save
 
         folder = Path(folder)
-        make_folder(folder)
-        with writing(folder / WEIGHTS, force=True) as out:
-            out.write(save(arrays_of(self.flat, self.layout or layout_of(self.network, self.sizes))))
+        weights = save(arrays_of(self.flat, self.layout or layout_of(self.network, self.sizes)))
         facts = {
             "version": VERSION,
             "network": self.network,
@@ -81,7 +80,9 @@ class Agent:
             **({"layout": [[name, list(shape)] for name, shape in self.layout]} if self.layout else {}),
             **self.facts,
         }
-        write_text(folder / FACTS, json.dumps(facts, indent=2, ensure_ascii=False) + "\n", force=True)
+        with writing_folder(folder, force=True) as made:
+            (made / WEIGHTS).write_bytes(weights)
+            write_text(made / FACTS, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
         return dataclasses.replace(self, folder=folder)
 
     @classmethod
@@ -147,14 +148,6 @@ def _facts(place: Path) -> dict[str, Any]:
     if not isinstance(facts, dict) or facts.pop("version", None) not in KNOWN_VERSIONS:
         raise FormatError(place / FACTS, f"is not agent.json of version {' or '.join(map(str, KNOWN_VERSIONS))}")
     return facts
-
-
-def make_folder(folder: Path) -> None:
-    """Create the folder of an agent; the error names the cause if that fails."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be created: {error.strerror}") from None
 
 
 def layout_of(network: str, sizes: tuple[int, ...]) -> Layout:

@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 
 from tracekit.errors import FormatError, OutputError, UsageError, loads
 from tracekit.files import write_text, writing
-from tracekit.sim.agents.agent import CHECKPOINT, FACTS, LOG, WEIGHTS, make_folder
+from tracekit.folders import writing_folder
+from tracekit.sim.agents.agent import CHECKPOINT, FACTS, LOG, WEIGHTS
 
 Arrays = dict[str, NDArray[Any]]
+#: What a training may have left in its folder.
+_LEFT = (FACTS, WEIGHTS, CHECKPOINT, LOG, "tensorboard/*")
 
 
 def begin(folder: Path, *, force: bool) -> None:
@@ -26,11 +29,8 @@ def begin(folder: Path, *, force: bool) -> None:
     if there and not force:
         goes_on = "--resume continues it, " if there[0] == CHECKPOINT else ""
         raise OutputError(f"{folder}: {there[0]} exists already; {goes_on}--force replaces it")
-    if folder.is_file():
-        raise OutputError(f"{folder}: is a file; an agent is a folder")
-    make_folder(folder)
-    for name in (FACTS, WEIGHTS, CHECKPOINT, LOG):
-        (folder / name).unlink(missing_ok=True)
+    with writing_folder(folder, ours=_LEFT, force=True):
+        pass  # an empty folder takes the place of the old training in one step
 
 
 def write(folder: Path, arrays: Arrays, facts: dict[str, Any]) -> None:

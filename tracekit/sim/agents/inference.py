@@ -87,6 +87,7 @@ def _layer(
         out = target[o]
         for r in range(rows):
             out[r] = flat[bias + o]
+        # The loop over rows is innermost: contiguous, without dependence between steps, so it becomes vector code.
         for i in range(wide):
             weight, x = flat[at + i * narrow + o], source[i]
             for r in range(rows):
@@ -115,6 +116,7 @@ def _attend(flat: Singles, at: int, width: int, h: Singles, qkv: Singles, row: S
             largest = max(largest, row[s])
         total = np.float32(0.0)
         for s in range(rows):
+            # Relative to the largest, exp cannot overflow.
             row[s] = np.float32(math.exp(row[s] - largest))
             total += row[s]
         for i in range(width):
@@ -138,6 +140,7 @@ def score(net: Net, jobs: Singles, rows: int, skip: bool, scratch: Scratch) -> N
     if net.kind == MLP:
         _score_slots(net, jobs, rows, skip, scratch)
         return
+    # Padding is harmless where every job is scored by itself; attention would see the padded rows.
     columns = (total + BLOCK - 1) // BLOCK * BLOCK if net.kind == KERNEL else total
     for f in range(features):
         for r in range(rows):
@@ -168,6 +171,7 @@ def _score_slots(net: Net, jobs: Singles, rows: int, skip: bool, scratch: Scratc
     a, b = scratch.a, scratch.b
     for o in range(narrow):
         a[o, 0] = flat[wide * narrow + o]
+    # Empty slots are left out: their zeros would add nothing to the sums.
     for r in range(rows + 1 if skip else rows):
         slot = r if r < rows else slots - 1
         for f in range(features):
@@ -228,6 +232,7 @@ def drawn(scores: Singles, count: int, chance: float) -> int:
     left = chance * total
     for r in range(count):
         left -= math.exp(float(scores[r]) - top)
+        # Rounding may leave a little at the end; the best row is returned then.
         if left < 0:
             return r
     return best

@@ -25,3 +25,17 @@ def versions() -> dict[str, str]:
     for name in ("tracekit", "numpy", "numba", "torch"):
         found[name] = importlib.metadata.version(name)
     return found
+
+
+def not_improved(init: str | None, objective: str, before: float, after: float) -> str:
+    """Return the sentence for a training of which no iteration was better than its start on the validation windows.
+
+    >>> not_improved("imitate:f1", "bsld", 12.3, 12.4)[:70]
+    'Training did not improve on its starting policy (imitation of f1): val'
+    """
+    kind, _, name = (init or "").partition(":")
+    start = {"imitate": f"imitation of {name}", "search": "searched weights", "agent": f"agent {name}"}
+    return (
+        f"Training did not improve on its starting policy ({start.get(kind, 'random weights')}): validation "
+        f"{objective} {before:,.4g} before, {after:,.4g} after; the starting weights are kept."
+    )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tracekit.errors import TracekitError, UsageError
+from tracekit.readings import not_a_share
 from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.windows import Span, Window, draw_from, spans
 
@@ -53,7 +54,7 @@ def split(source: EpisodeSource, share: float, *, overlap: bool = False) -> Spli
         whole = ((0, jobs),)
         return Split(whole, whole, whole, overlap=True)
     if not 0 < share < 1:
-        raise UsageError(f"the training share must lie between 0 and 1, not {share}")
+        raise not_a_share("--split", share)
     rest = (1 - share) / 2
     first, second, third = spans(source.table.submit, (share, rest, rest))
     for name, (begin, end) in (("learn from", first), ("validate on", second)):

@@ -15,7 +15,7 @@ from tracekit.sim.agents import checkpoint
 from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.config import Config
 from tracekit.sim.agents.evaluate import HEURISTICS, best_of
-from tracekit.sim.agents.provenance import fingerprint, versions
+from tracekit.sim.agents.provenance import fingerprint, not_improved, versions
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.agents.splits import Split, longest, split, windows_from
 from tracekit.sim.tasks.base import Task, find_task
@@ -119,7 +119,7 @@ class _Training:
         self.source = {"jobs": len(episodes), "jobs_sha256": fingerprint(episodes.table), **course.source}
         self.batch = episodes.task.batch(episodes, lanes=min(config.windows, 256), threads=config.threads or None)
         self.iteration = self.steps = self.waited = 0
-        self.best_iteration, self.best_score = 0, np.inf
+        self.best_iteration, self.best_score, self.start_score = 0, np.inf, np.nan
         self.best: NDArray[np.float32] | None = None
         self.average: NDArray[np.float32] | None = None  # running mean of the actor's weights
 
@@ -192,7 +192,7 @@ class _Training:
         elif self.init:
             raise UsageError(f"--init {self.init}: write imitate:NAME, imitate:best, search or agent:DIR")
         self._remember()
-        self._validate()
+        self.start_score = self._validate()
         self._write({"iteration": 0, "steps": 0, **told, **self._validated()})
 
     def _imitate(self, name: str | None) -> dict[str, float]:
@@ -254,7 +254,7 @@ class _Training:
         flat, share = self.ppo.model.flat(), np.float32(self.config.average)
         self.average = flat if self.average is None else share * self.average + (1 - share) * flat
 
-    def _validate(self) -> None:
+    def _validate(self) -> float:
         """Play the validation windows greedily; remember the weights if they are the best so far."""
         assert self.average is not None
         played = play(self.batch, self.validation, self.ppo.model.play_by(self.average), keep=False)
@@ -263,6 +263,7 @@ class _Training:
         if self.score < self.best_score:
             self.best_score, self.best_iteration, self.waited = self.score, self.iteration, 0
             self.best = self.average
+        return self.score
 
     def _validated(self) -> dict[str, float]:
         return {
@@ -284,8 +285,6 @@ class _Training:
             self.heuristic,
             self.heuristic_score,
         )
-
-    # ---- on disk -----------------------------------------------------------------------------------------------------
 
     def _identity(self) -> dict[str, Any]:
         """Return what must not change between the parts of one training."""
@@ -310,6 +309,7 @@ class _Training:
             "score": self.score,
             "best_score": self.best_score,
             "best_iteration": self.best_iteration,
+            "start_score": self.start_score,
             "numbers": numbers,
             "identity": self._identity(),
         }
@@ -328,10 +328,12 @@ class _Training:
         self.ppo.restore(arrays, facts["numbers"])
         for name in ("iteration", "steps", "waited", "score", "best_score", "best_iteration"):
             setattr(self, name, facts[name])
+        self.start_score = facts.get("start_score", np.nan if self.best_iteration else self.best_score)
         checkpoint.cut_log(self.out, self.iteration)
         return True
 
     def _finish(self) -> Agent:
+        told = (self.init, self.episodes.task.objective, self.start_score, self.score)
         facts = {
             "config": {name: v for name, v in self.config.to_dict().items() if name != "threads"},
             "seed": self.seed,
@@ -348,6 +350,8 @@ class _Training:
                 "iterations": self.iteration,
                 "best_iteration": self.best_iteration,
                 "steps": self.steps,
+                "start_score": self.start_score if np.isfinite(self.start_score) else None,
+                "note": not_improved(*told) if self.iteration > self.best_iteration == 0 else "",
             },
             "versions": versions(),
         }

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tracekit import notebook
 from tracekit.errors import UnknownName
 from tracekit.intervals import LEVEL, intervals, signed_rank
 from tracekit.sim.analysis.grid import Grid, pairs_of
@@ -140,6 +141,12 @@ class Comparison:
         head = f"<Comparison over {len(self.windows)} windows, differences of mean_bsld from {self.baseline}>"
         shown = self.table.to_string(index=False, float_format=_shown, na_rep="–")
         return "\n".join([head, shown, *self.notes])
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the table, and the notes below it."""
+        head = f"Comparison over {len(self.windows)} windows, differences of mean_bsld from {self.baseline}"
+        rows = self.table.itertuples(index=False, name=None)
+        return notebook.table(head, [str(name) for name in self.table.columns], rows, self.notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as `simulate --out` writes them into summary.json; None = not known."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,8 @@ Pair = tuple[str | Policy, str]  # policy and backfilling
 
 #: Jobs of a random window by default.
 WINDOW_JOBS = 1024
+#: Files in a result's folder; the command line adds the figures.
+OUTPUTS = ("schedule.csv", "switches.json", "gantt.png", "utilization.png")
 
 
 def pairs_of(
@@ -125,6 +128,10 @@ class Grid:
         for folder in self.folders():
             if (out / folder / "schedule.csv").exists():
                 raise OutputError(f"{out / folder / 'schedule.csv'}: exists already; use --force to replace it")
+
+    def outputs(self) -> list[str]:
+        """Return patterns of the files that a run with these results may leave, relative to its folder."""
+        return [f"{glob.escape(folder)}/{name}" for folder in self.folders() for name in OUTPUTS]
 
     def write(self, out: Path, results: Sequence[SimResult]) -> dict[Path, SimResult]:
         """Write schedule.csv and switches.json into each result's folder; return the folders."""

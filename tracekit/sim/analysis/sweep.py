@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tracekit.errors import UsageError
+from tracekit.readings import read_load
 from tracekit.sim.analysis.compare import mean_interval, shaken_metrics
 from tracekit.sim.jobs import extract_jobs
 from tracekit.sim.metrics import COMPARED
@@ -29,10 +30,7 @@ def parse_loads(text: str) -> list[float]:
     >>> parse_loads("0.5:0.8"), parse_loads("0.7,0.9")
     ([0.5, 0.6, 0.7, 0.8], [0.7, 0.9])
     """
-    try:
-        numbers = [float(part) for part in text.replace(",", ":").split(":")]
-    except ValueError:
-        numbers = []
+    numbers = [read_load(part) for part in text.replace(",", ":").split(":") if part.strip()]
     if ":" in text and 2 <= len(numbers) <= 3 and "," not in text:
         low, high, step = (*numbers, STEP)[:3]
         if 0 < low <= high and step > 0 and (high - low) / step < 1000:

@@ -109,10 +109,11 @@ def place(sim: Simulation, dynamics: Any, job: int) -> int:
 @jit_merged
 def make_reservation(sim: Simulation, job: int) -> None:
     """Reserve for a job at the earliest time at which it fits by estimates."""
-    state = sim.state[0]
-    state.shadow = reserve(sim.capacity, sim.at_shadow, state.now, job, sim.running)
+    state, as_coded = sim.state[0], sim.rules.backfill == RLSCHEDULER
+    # RLScheduler's reservation may lie in the past, where a running job has outlived its estimate
+    state.shadow = reserve(sim.capacity, sim.at_shadow, -np.inf if as_coded else state.now, job, sim.running)
     # RLScheduler's backfilled jobs must end before the reservation, not at it
-    state.fill_until = np.nextafter(state.shadow, -np.inf) if sim.rules.backfill == RLSCHEDULER else state.shadow
+    state.fill_until = np.nextafter(state.shadow, -np.inf) if as_coded else state.shadow
     state.reserved = True
 
 
@@ -154,6 +155,7 @@ def fill_gaps(sim: Simulation, dynamics: Any) -> int:
             heap[count].key = jobs.estimate[job] if rule == EASY_SJF else 0.0 if rule == RLSCHEDULER else queue.value[i]
             heap[count].tie = heap[count].item = job
             count += 1
+    # Collected first and ordered afterwards: few of many waiting jobs qualify, so few are sorted.
     heapify(heap, count)
     while count > 0:
         job = pop(heap, count)

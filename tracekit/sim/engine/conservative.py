@@ -31,6 +31,7 @@ def plan(sim: Simulation, dynamics: Any) -> int:
     heap, waiting = queue.heap, 0
     for i in range(queue.length[0]):
         if np.isnan(jobs.start[queue.job[i]]):
+            # A committed pick goes first, whatever its value is now.
             picked = sim.rules.commit and queue.job[i] == state.blocked
             heap[waiting].key = -np.inf if picked else queue.value[i]
             heap[waiting].tie = heap[waiting].item = queue.job[i]
@@ -42,6 +43,7 @@ def plan(sim: Simulation, dynamics: Any) -> int:
         job = pop(heap, waiting)
         waiting -= 1
         estimate = jobs.estimate[job]
+        # Planned once: the jobs behind are planned into what this plan leaves.
         step = earliest(sim.capacity, profile, job, estimate)
         if step >= 0:
             book(sim.capacity, profile, step, estimate)
@@ -51,6 +53,7 @@ def plan(sim: Simulation, dynamics: Any) -> int:
         elif first_left == NO_JOB:
             first_left = job
         planned += 1
+        # A look goes through all remaining jobs; doubling the distance keeps looks rare.
         if planned == look_at:
             if not _any_could_start(sim, waiting):
                 break

@@ -20,6 +20,7 @@ Heap = NDArray[Any]  # (n,) ENTRY
 @jit_internal
 def sift_up(heap: Heap, place: int, key: float, tie: int, item: int) -> None:
     """Write an entry at ``place``, which is free, or above it, so that no parent is larger."""
+    # The new entry is written once, at the end: parents in its way move down one place instead of being swapped.
     while place > 0:
         above = heap[(place - 1) >> 1]
         if above.key < key or (above.key == key and above.tie < tie):
@@ -32,6 +33,8 @@ def sift_up(heap: Heap, place: int, key: float, tie: int, item: int) -> None:
 @jit_internal
 def sift_down(heap: Heap, count: int, place: int, key: float, tie: int, item: int) -> None:
     """Write an entry at ``place``, which is free, or below it among ``count`` entries, so that no child is smaller."""
+    # Ties are distinct (job numbers, or numbers of starts), so the order is total: what `pop` returns does not
+    # depend on how the heap was built. Schedules are the same to the bit for that reason.
     child = 2 * place + 1
     while child < count:
         right = child + 1
@@ -69,6 +72,7 @@ def remove(heap: Heap, count: int, place: int) -> None:
     """Remove the entry at ``place``: the last one takes its place, and moves up or down from there."""
     if place == count - 1:
         return
+    # The last entry comes from another subtree, so it can be smaller than the parent of the gap: look both ways.
     key, tie, item = heap[count - 1].key, heap[count - 1].tie, heap[count - 1].item
     above = heap[(place - 1) >> 1]
     if place > 0 and (key < above.key or (key == above.key and tie < above.tie)):
@@ -80,5 +84,6 @@ def remove(heap: Heap, count: int, place: int) -> None:
 @jit_internal
 def heapify(heap: Heap, count: int) -> None:
     """Turn the first ``count`` entries, in any order, into a heap."""
+    # Linear time. A pass seldom pops more than a few entries, so this costs less than sorting them all.
     for place in range((count >> 1) - 1, -1, -1):
         sift_down(heap, count, place, heap[place].key, heap[place].tie, heap[place].item)

@@ -70,6 +70,7 @@ def _register() -> None:
     def reserve(capacity: Any, at_shadow: Any, now: Any, job: Any, running: Any) -> Any:
         limits, needed, free, shadow = running.limits, capacity.size[job], capacity.free[0], now
         i = running.tally[0].running - 1
+        # `limits` is in descending order, so running jobs end from the back of it.
         while free < needed and i >= 0:
             free += capacity.size[limits[i].job]
             shadow = max(now, limits[i].time)
@@ -77,6 +78,7 @@ def _register() -> None:
         while i >= 0 and limits[i].time <= shadow:  # all others that have ended by then
             free += capacity.size[limits[i].job]
             i -= 1
+        # The extra processors: others may hold as many beyond the shadow time without delaying the reserved job.
         at_shadow.free[0] = free - needed
         return shadow
 
@@ -92,6 +94,7 @@ def _register() -> None:
 
     def earliest_start(capacity: Any, scratch: Any, now: Any, job: Any, running: Any, stair: Any) -> Any:
         count, units = running.tally[0].running, capacity.size[job]
+        # `stair` never falls, so the number of jobs that must end is found by bisection.
         low, high = 1, count
         while low < high:
             middle = (low + high) >> 1

@@ -42,9 +42,12 @@ def unroll(now: float, capacity: Any, running: Running, profile: Profile, dynami
     step, away, ahead = 0, 0, 0
     if len(dynamics) > 0:
         away, ahead = dynamics.outages.now[0].away, dynamics.outages.now[0].ahead
+    # `row` follows what running jobs give back, as if nothing were out of service. What is out is subtracted
+    # from the copy in each step only, because it differs from step to step.
     write_free(capacity, row, 0)
     if away != 0:
         withdraw_from_row(capacity, row, 0, -away)
+    # Jobs past their estimate count as ending now: the first step has their processors already.
     while i >= 0 and limits[i].time <= now:
         add_held(capacity, limits[i].job, row, 0)
         i -= 1
@@ -54,6 +57,7 @@ def unroll(now: float, capacity: Any, running: Running, profile: Profile, dynami
     if away != 0:
         withdraw_from_row(capacity, free, 0, away)
     while i >= 0 or k < ahead:
+        # One step for each distinct time at which a job ends or an outage changes.
         until = np.inf
         if i >= 0:
             until = limits[i].time
@@ -82,6 +86,7 @@ def earliest(capacity: Any, profile: Profile, job: int, estimate: float) -> int:
     time, free, row, claimed = profile.time, profile.free, profile.row, profile.claimed
     step = 0
     while True:
+        # Candidates are beginnings of steps only: between two of them nothing becomes free.
         while step < count and not claim(capacity, free, step * width, job, claimed):
             step += 1
         if step == count:
@@ -124,6 +129,7 @@ def fits_from_now(capacity: Any, profile: Profile, job: int, estimate: float) ->
 def fits_until(capacity: Any, profile: Profile, job: int, until: float) -> bool:
     """Return whether a job fits from now until ``until``, by the minima that `accumulate` has left."""
     width, low, high = cells(capacity), 1, profile.length[0]
+    # `least` holds the minima from now on, so a single row answers for the whole stretch.
     while low < high:  # the first step after now that begins at or after the end
         middle = (low + high) >> 1
         if profile.time[middle] < until:
@@ -150,12 +156,14 @@ def book(capacity: Any, profile: Profile, step: int, estimate: float) -> None:
     width, count = cells(capacity), profile.length[0]
     time, free, claimed = profile.time, profile.free, profile.claimed
     until = time[step] + estimate
+    # An estimate of zero, or below the resolution of the time, holds nothing.
     if until <= time[step]:
         return
     end = step + 1
     while end < count and time[end] < until:
         end += 1
     if end == count or time[end] > until:  # cut the last step in two
+        # From the back, so that nothing is overwritten before it was moved.
         for i in range(count, end, -1):
             time[i] = time[i - 1]
         for i in range((count + 1) * width - 1, (end + 1) * width - 1, -1):

@@ -30,9 +30,11 @@ class RankTree(NamedTuple):
 
 def empty_tree(order: NDArray[np.intp] | None, jobs: int) -> RankTree:
     """Return an empty tree for jobs ranked by ``order`` (job of each rank; None = as they are numbered)."""
+    # Sixteen children: their sizes are two cache lines, and five levels hold a million jobs.
     widths = [max(jobs, 1)]
     while widths[-1] > 16:
         widths.append((widths[-1] + 15) // 16)
+    # Every group of siblings is complete, so a search need not know where a level ends; padding never fits.
     padded = [(width + 15) // 16 * 16 for width in widths]
     level = np.concatenate(([0], np.cumsum(padded))).astype(np.int64)
     job_of = np.arange(jobs, dtype=np.int64) if order is None else order.astype(np.int64, copy=False)
@@ -51,6 +53,7 @@ def enter(tree: RankTree, job: int, size: int, estimate: float) -> None:
     for depth in range(1, len(level) - 1):
         k >>= 4
         node = level[depth] + k
+        # Nodes above hold minima over even more jobs, so none of them changes either.
         if size >= sizes[node] and estimate >= estimates[node]:
             break
         sizes[node] = min(sizes[node], size)
@@ -74,6 +77,7 @@ def leave(tree: RankTree, job: int) -> None:
         for child in range(first, first + 16):
             smallest = min(smallest, sizes[child])
             shortest = min(shortest, estimates[child])
+        # Another child has the same minima: the nodes above do not change.
         if smallest == sizes[node] and shortest == estimates[node]:
             break
         sizes[node], estimates[node] = smallest, shortest
@@ -103,16 +107,20 @@ def next_fit(tree: RankTree, rank: int, most: int, extra: int, now: float, shado
     while True:
         base, end = level[depth], (k | 15) + 1
         while k < end:
+            # An inner node's size and estimate may come from two different jobs. A subtree may then be
+            # searched in vain, but none that holds a job that qualifies is skipped.
             size = sizes[base + k]
             if size <= most and (size <= extra or now + estimates[base + k] <= shadow):
                 break
             k += 1
         if k < end:
+            # At a leaf both numbers belong to one job, so the test is exact.
             if depth == 0:
                 return k
             depth -= 1  # down to its first child
             k <<= 4
         else:  # up, past every group that is exhausted
+            # k is now the first of the next group, so k >> 4 is the next sibling of the parent.
             while k & 15 == 0:
                 if depth == top:
                     return -1

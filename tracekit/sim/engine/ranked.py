@@ -72,6 +72,7 @@ def run_ranked(sim: Simulation, ranks: Ranks) -> None:
             due = tick_from(time, origin, rules.interval)
             if due > time:
                 continue
+        # With nothing ended and a single arrival, all other jobs were looked at in the last pass and are still blocked.
         before = running.tally[0].started
         last = state.arrived
         newest = last - 1 if last - seen == 1 and not changed and np.isnan(jobs.start[last - 1]) else NO_JOB
@@ -146,6 +147,7 @@ def _pass(sim: Simulation, ranks: Ranks, newest: int) -> None:
         return
     # a reservation is made only where some job could fill a gap; RLScheduler's is made once for a committed pick, when
     # it is first blocked, and kept even when jobs end early
+    # On a busy machine even the smallest waiting job is often larger than what is free: then there is no gap to fill.
     hopeless = smallest_size(queue) > largest_startable(capacity)
     if rule == RLSCHEDULER:
         if not (rules.commit and state.reserved and job == blocked):
@@ -166,6 +168,7 @@ def _fill(sim: Simulation, ranks: Ranks) -> None:
     rlscheduler = sim.rules.backfill == RLSCHEDULER
     rank = 0 if separate else state.first_rank
     while True:
+        # Both shrink with every start, so they are read again before each search.
         largest, extra = largest_startable(capacity), 0 if rlscheduler else largest_startable(at_shadow)
         if separate:
             rank = next_fit(ranks.backfill, rank, largest, extra, now, until)
@@ -176,6 +179,7 @@ def _fill(sim: Simulation, ranks: Ranks) -> None:
         job = ranks.backfill.job[rank] if separate else ranks.policy.job[rank]
         if job != blocked:
             in_time = now + jobs.estimate[job] <= until
+            # `next_fit` knows sizes but no hosts: a machine of hosts may still have no place for the job.
             if fits(capacity, job) if in_time else fits_beside(capacity, at_shadow, job):
                 _start(sim, ranks, job, until)
         rank += 1

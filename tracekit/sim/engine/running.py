@@ -32,6 +32,8 @@ def no_jobs_running(most: int, *lanes: int) -> Running:
 @jit_internal
 def add(running: Running, job: int, end: float, limit: float) -> None:
     """Enter a job that has just started."""
+    # True ends are a heap, because only the next one is ever needed. Estimated ends are a sorted array, because a
+    # reservation walks through them in order; keeping it sorted moves no more entries than there are running jobs.
     tally, limits = running.tally[0], running.limits
     place = tally.running
     sift_up(running.ends, place, end, tally.started, job)
@@ -52,6 +54,7 @@ def pop_ended(running: Running, start: Floats, estimate: Floats) -> int:
 def remove_last_started(running: Running, start: Floats, estimate: Floats) -> int:
     """Remove the job that started last, before its end, and return it."""
     count, latest = running.tally[0].running, 0
+    # A scan is good enough: this happens only when an outage stops jobs.
     for i in range(1, count):
         if running.ends[i].tie > running.ends[latest].tie:
             latest = i
@@ -67,6 +70,7 @@ def _forget_limit(running: Running, job: int, limit: float) -> None:
     limits = running.limits
     last = running.tally[0].running - 1
     running.tally[0].running = last
+    # `limit` is the same sum start + estimate as in `add`, with the same rounding, so it can be searched for exactly.
     low, high = 0, last + 1
     while low < high:  # the first entry that is not above `limit`
         middle = (low + high) >> 1
@@ -74,6 +78,7 @@ def _forget_limit(running: Running, job: int, limit: float) -> None:
             low = middle + 1
         else:
             high = middle
+    # Several jobs may have the same estimated end.
     while limits[low].job != job:
         low += 1
     while low < last:

@@ -21,6 +21,7 @@ def start(sim: Simulation, dynamics: Any, job: int, until: float) -> bool:
     beside = sim.state[0].now + sim.jobs.estimate[job] > until
     if _asks_first(sim, job, beside):
         return False
+    # only a job that runs beyond the shadow time uses up extra processors; one that ends in time leaves them
     if beside:
         take_beside(sim.capacity, sim.at_shadow, job)
     else:

@@ -113,4 +113,16 @@ def values_for(name: str, ready: Prepared, switches: Switches) -> tuple[int, Flo
     wait = -1.0 - submit if as_coded else np.zeros(jobs)  # in RLScheduler the start of a waiting job is −1
     values = np.empty(jobs)
     values_at_submit(code, submit, wait, ready.estimate, ready.table.procs, values)
+    if switches.compat == "rlscheduler" and code in (SJF, WFP3, UNICEP):
+        rows = ready.estimate < 0
+        values[rows] = _as_coded(code, wait[rows], ready.estimate[rows], ready.table.procs[rows])
     return GIVEN, values
+
+
+def _as_coded(code: int, wait: Floats, estimate: Floats, size: Floats) -> Floats:
+    """Return RLScheduler's values for estimates below zero, which its formulas take as they are."""
+    if code == SJF:
+        return estimate
+    if code == WFP3:
+        return -((wait / estimate) ** 3) * size
+    return -wait / (np.maximum(np.log2(size), 1e-9) * estimate)

@@ -121,7 +121,9 @@ def proceed(lanes: LaneArrays, rules: PickRules, lane: int, job: int) -> None:
         if found == 0:
             state.phase = BETWEEN
             continue
+        # Skipping when nothing else will ever happen would end the simulation with jobs still waiting.
         may_skip = rules.skip and next_event(sim, ()) < np.inf
+        # A single candidate leaves nothing to decide: taking it here saves a round trip in training.
         if found > 1 or may_skip or rules.ask_forced or question.asked == 0:  # the first choice is always asked for
             lanes.count[lane] = found
             question.may_skip = may_skip
@@ -194,11 +196,13 @@ def _show_some(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation) 
     visible, mark, order = lanes.visible[lane], lanes.mark[lane], lanes.order[lane]
     jobs, state = sim.jobs, sim.state[0]
     filling = state.phase == FILLING
+    # `mark` holds the number of the drawing that showed a job last, so it need not be cleared each time.
     lanes.question[lane].drawn += 1
     drawn = lanes.question[lane].drawn
     found, turn, first, second = 0, 0, 0, 0
     while found < rules.slots:
         at = first if turn == 0 else second
+        # Ends without a test: the caller has counted more jobs that qualify than there are slots.
         while True:
             job = order[turn, at]
             at += 1

@@ -24,7 +24,7 @@ from tracekit.trace import Trace
 
 Inputs = Mapping[str, Path]
 #: A trace with a smaller share of runnable jobs than this is rejected.
-FEWEST_RUNNABLE = 0.5
+MIN_RUNNABLE = 0.5
 
 
 class Interrupted(Exception):
@@ -56,7 +56,7 @@ def on_the_same_machine(made: Any, real: Trace, jobs: int | None = None) -> Trac
     sizes = {unit: getattr(real.machine, unit) for unit in ("procs", "nodes", "gpus", "unit")}
     fitting: Trace = made.replace(machine=made.machine.replace(**sizes))
     runnable = len(schedulable(fitting)) / max(len(fitting), 1)
-    if runnable < FEWEST_RUNNABLE:
+    if runnable < MIN_RUNNABLE:
         raise TracekitError(
             f"only {runnable:.0%} of the generated jobs can run (submit time, run time and a size that fits)"
         )

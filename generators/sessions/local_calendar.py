@@ -1,4 +1,4 @@
-"""The clock on the wall: seconds since a Monday midnight of the machine's own place, and back to submit times.
+"""Local time: seconds since a Monday midnight of the machine's own place, and back to submit times.
 
 People keep their hours by the local clock, and a week moved by a whole number of weeks must keep them too, also across
 the changes of summer time.
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from generators.quantile import grain_of
 from tracekit import stats
 from tracekit.errors import UsageError
+from tracekit.readings import read_date
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -29,7 +30,7 @@ UNITS = {"weeks": WEEK, "days": DAY, "hours": HOUR}
 class Window:
     """A stretch of time into which histories are laid; what sticks out comes in again at the same hour of the week."""
 
-    begin: float  # seconds since the wall's origin
+    begin: float  # seconds since the calendar's origin
     length: float
     unit: float  # seconds
 
@@ -45,7 +46,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Wall:
+class LocalCalendar:
     """Local time of one trace, in seconds from ``origin``: the beginning of the week, day or hour of its first job."""
 
     origin: float  # local seconds since 1970; without a calendar the first submit time
@@ -108,7 +109,7 @@ class Wall:
     def moved_to(self, start: str, timezone: str | None) -> tuple[Self, float]:
         """Return the clock of a trace that begins at a date of the machine's own time zone, and that moment on it."""
         try:
-            stamp = pd.Timestamp(start)
+            stamp = read_date(start)
             zone = timezone or "UTC"
             stamp = stamp.tz_localize(zone) if stamp.tzinfo is None else stamp.tz_convert(zone)
         except (ValueError, TypeError) as error:

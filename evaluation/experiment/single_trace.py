@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.experiment.build import ARMS
-from evaluation.experiment.grid import Agents, Judging, Models, Plan, Source, Windows
+from evaluation.experiment.grid import Agents, Models, Plan, Source, VerdictSettings, Windows
 from evaluation.experiment.runner import Progress
 from evaluation.experiment.study import read_source, run
 from tracekit.errors import UsageError
 from tracekit.trace import Trace
+from tracekit.units import checked, left_out, scheduled_in
 
 #: What the command prints of the scores, and what would be best.
 SHOWN = {
@@ -42,18 +43,20 @@ def verdict(
     folder: str | None = None,
     procs: int | None = None,
     format: str | None = None,
+    resource: str | None = None,
     seed: int = 0,
     force: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Return verdict.json for one synthetic trace, with its scores by key under ``scores``.
 
-    Both may be traces or files; ``format`` is that of the real file, ``procs`` the size of the real machine.
+    Both may be traces or files; ``format`` is that of the real file, ``procs`` the size of the real machine in
+    the scheduled unit, ``resource`` that unit (default: the one that `tracekit.units` chooses for the real file).
     The real trace is divided as in the experiment, so agents are judged on its last fifth. The model of the
     synthetic trace may have been fitted on that fifth; the file does not show it, so a note states it.
     """
-    source = Source(path="" if isinstance(real, Trace) else str(real), procs=procs, format=format)
-    trace = _machine(real, procs, format) if isinstance(real, Trace) else read_source(source)
+    source = Source(path="" if isinstance(real, Trace) else str(real), procs=procs, format=format, resource=resource)
+    trace = _machine(real, procs, format, resource) if isinstance(real, Trace) else read_source(source)
     name = "" if isinstance(synth, Trace) else Path(synth).name.split(".")[0]
     name = name if name and name not in ARMS else f"synthetic {name}".strip()
     length = max(16, min(WINDOW, round(0.2 * len(trace)) // 10))
@@ -68,7 +71,7 @@ def verdict(
             ),
             agents=Agents(learner=learner, seeds=3, config=SMALL.get(learner, {})),
             windows=Windows(count=WINDOWS, jobs=length),
-            verdict=Judging(margin=margin),
+            verdict=VerdictSettings(margin=margin),
             seed=seed,
         )
         place = Path(folder) if folder else Path(scratch) / "run"
@@ -79,13 +82,15 @@ def verdict(
     note = (
         "agents are tested on the last fifth of the real jobs; the synthetic trace's model may have been fitted on them"
     )
-    return found | {"scores": scores, "note": note}
+    counted = {"unit": trace.machine.unit, "left_out": left_out(trace)}
+    return found | {"scores": scores, "note": note, **counted}
 
 
-def _machine(real: Trace, procs: int | None, format: str | None) -> Trace:
+def _machine(real: Trace, procs: int | None, format: str | None, resource: str | None) -> Trace:
     """Return a trace on a machine of ``procs``, as reading its file with them would give."""
     if format is not None:
         raise UsageError("format applies to files only; the real jobs are a Trace already")
     if procs is not None and procs < 1:
         raise UsageError(f"procs must be at least 1, not {procs}")
-    return real if procs is None else real.replace(machine=real.machine.replace(procs=procs))
+    real = real if resource is None else scheduled_in(real, checked(resource))
+    return real if procs is None else real.replace(machine=real.machine.replace(**{real.machine.unit: procs}))

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from evaluation.base import Score
-from evaluation.experiment.build import BASELINE, HELPED, MODEL, OTHER, REAL, SCARCE, UNTRAINED, Maker
+from evaluation.experiment.build import AUGMENTED, BASELINE, MODEL, OTHER, REAL, SCARCE, UNTRAINED, GeneratorSpec
 from evaluation.experiment.grid import Plan
 from evaluation.experiment.heldout import check_load
 from evaluation.experiment.predictors import predictors
@@ -124,7 +124,7 @@ class Judge:
 
     def _is_drawn(self, arm: str, model: str) -> bool:
         """Return whether a generator made the jobs, so that samples vary; a given trace is fixed."""
-        return arm in (MODEL, BASELINE, HELPED) and model not in self.plan.models.traces
+        return arm in (MODEL, BASELINE, AUGMENTED) and model not in self.plan.models.traces
 
     def _reason(self, arm: str, model: str, base: str) -> str:
         for wanted in ((arm, model), (base, "")):
@@ -135,7 +135,7 @@ class Judge:
 
 
 def verdicts(
-    frame: pd.DataFrame, plan: Plan, makers: Sequence[Maker], failures: Sequence[Mapping[str, str]], real: str
+    frame: pd.DataFrame, plan: Plan, specs: Sequence[GeneratorSpec], failures: Sequence[Mapping[str, str]], real: str
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return verdict.json as plain values, and the rows of paired differences for the tidy table."""
     judge_ = Judge(frame, plan, failures)
@@ -146,19 +146,19 @@ def verdicts(
     open_ = 0
     untrained, beside = judge_.compare(UNTRAINED, "", UNTRAINED), judge_.heuristics()
     noticed = sensitivity(untrained, beside, plan.verdict.margin)
-    for maker in makers:
-        verdict = judge_.compare(BASELINE if maker.baseline else MODEL, maker.name, maker.name)
+    for spec in specs:
+        verdict = judge_.compare(BASELINE if spec.baseline else MODEL, spec.name, spec.name)
         if verdict.verdict == "equivalent" and noticed["sensitive"] is False:
             verdict = dataclasses.replace(verdict, sentence=f"{verdict.sentence}; but a bad trace would not be noticed")
-        own = scores.get(maker.name, {})
+        own = scores.get(spec.name, {})
         extra = {
             "flags": [f"privacy: {alarm}" for alarm in alarms(own)],
             "fidelity": within_noise(own, floors),
-            "copies": maker.copies,
+            "copies": spec.copies,
         }
-        found["baselines" if maker.baseline else "verdicts"].append(verdict.to_dict() | extra)
+        found["baselines" if spec.baseline else "verdicts"].append(verdict.to_dict() | extra)
         if verdict.verdict != "failed":
-            differences[maker.name] = verdict.difference
+            differences[spec.name] = verdict.difference
             open_ += verdict.verdict == "undecided"
     arms = {arm for arm, _ in judge_.logs} | {failure["arm"] for failure in failures}
     found["arms"].append(untrained.to_dict())
@@ -167,8 +167,8 @@ def verdicts(
     if SCARCE in arms:
         found["arms"].append(judge_.compare(SCARCE, "", SCARCE).to_dict())
         against = "agents trained on the scarce real jobs alone"
-        for model in dict.fromkeys(m for arm, m in [*judge_.logs, *_failed_arms(failures)] if arm == HELPED):
-            verdict = judge_.compare(HELPED, model, model, base=SCARCE, against=against)
+        for model in dict.fromkeys(m for arm, m in [*judge_.logs, *_failed_arms(failures)] if arm == AUGMENTED):
+            verdict = judge_.compare(AUGMENTED, model, model, base=SCARCE, against=against)
             plain = verdict.to_dict()
             found["scarce"].append(plain | {"verdict": _HELP.get(verdict.verdict, verdict.verdict)})
     rows, note = predictors(_badness(scores), differences, seed=plan.seed)

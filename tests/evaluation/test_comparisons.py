@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from evaluation.base import Score
-from evaluation.experiment.build import Maker
+from evaluation.experiment.build import GeneratorSpec
+from evaluation.experiment.comparisons import sensitivity, verdicts, within_noise
 from evaluation.experiment.grid import Plan, from_dict
-from evaluation.experiment.judging import sensitivity, verdicts, within_noise
 from evaluation.experiment.results import table_of
 from evaluation.experiment.verdict import Verdict, failed
 from evaluation.noise import Floor
@@ -31,8 +31,8 @@ def rows(arm: str, model: str, factor: float, samples: int = 2, seeds: int = 2) 
 
 
 def found(*parts: list[dict[str, Any]], plan: Plan = PLAN, failures: tuple[dict[str, str], ...] = ()) -> dict[str, Any]:
-    makers = [Maker(name) for name in plan.model_names()]
-    return verdicts(table_of([row for part in parts for row in part]), plan, makers, failures, "real")[0]
+    specs = [GeneratorSpec(name) for name in plan.model_names()]
+    return verdicts(table_of([row for part in parts for row in part]), plan, specs, failures, "real")[0]
 
 
 def test_known_ratios_come_out() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from tracekit.doctor.bursts import find_bursts
@@ -22,6 +23,7 @@ from tracekit.errors import UnknownName, UsageError
 from tracekit.machine import UNITS
 from tracekit.schema import BY_NAME
 from tracekit.trace import Trace
+from tracekit.validation import BY_CHECK, site_nodes
 
 Changed = tuple[Trace, int]
 Found = TypeVar("Found")
@@ -204,3 +206,22 @@ def convert_units(trace: Trace, text: str) -> Changed:
     for name in columns:
         touched |= rows & np.isfinite(trace.column(name))
     return (trace.assign(changed), int(touched.sum())) if touched.any() else (trace, 0)
+
+
+def nodes_from_site_field(trace: Trace) -> Changed:
+    """Take the nodes from field 21 and the used GPUs from field 19; the unit becomes nodes.
+
+    For logs whose sizes mix nodes and cores. Jobs whose field 21 states no nodes keep only nodes that were known.
+    """
+    nodes = site_nodes(trace)
+    if np.isnan(nodes).all():
+        return trace, 0
+    names = ("req_nodes", "alloc_nodes")
+    sizes: dict[str, Any] = {name: np.where(np.isnan(nodes), trace.column(name), nodes) for name in names}
+    unknown = np.isnan(sizes["req_nodes"]) & np.isnan(sizes["alloc_nodes"])
+    wrong = BY_CHECK["sizes-against-field-21"].find(trace) | unknown
+    if "x_field19" in trace.jobs.columns:
+        gpus = pd.to_numeric(trace.jobs["x_field19"], errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        sizes["alloc_gpus"] = np.where(gpus >= 0, gpus, np.nan)
+    kept = trace.jobs.drop(columns=["req_procs", "alloc_procs"], errors="ignore").assign(**sizes)
+    return Trace(kept, trace.machine.replace(unit="nodes"), trace.history), int(wrong.sum())

@@ -1,0 +1,88 @@
+"""Privacy of jobs without a hold-out: attacks that find the real trace, a little changed, in the synthetic one."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluation.base import Score, Setting, absent
+from evaluation.joint import shared_labels, shared_numbers
+from evaluation.privacy import row_keys, share_intervals
+from evaluation.view import Codes, View, weeks
+
+FEWEST_JOBS = 100
+PEOPLE = ("user", "group", "project", "app")
+TOLERANCE = 0.05  # of the run time, or one second
+
+
+class InStep:
+    """privacy.in_step: share of jobs with the size and run time (within 5 %) of the real job in the same place.
+
+    Both traces are taken in submit order, so shuffled rows and shifted dates hide nothing. The control is the same
+    share after shuffling the real jobs.
+    """
+
+    family: ClassVar[str] = "privacy"
+    resampled: ClassVar[bool] = False
+    unit: ClassVar[str] = "share of jobs"
+    name: ClassVar[str] = "in_step"
+
+    def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
+        """Compare job after job, as far as the shorter trace goes."""
+        count = min(len(real), len(synth))
+        (size, run), (other, time) = (
+            (v.size[:count], v.numbers.get("run_time", np.empty(0))[:count]) for v in (real, synth)
+        )
+        if count < FEWEST_JOBS or not all(np.isfinite(part).any() for part in (size, run, other, time)):
+            return {"privacy.in_step": absent(f"needs {FEWEST_JOBS} jobs with size and run time in both traces")}
+
+        def alike(order: np.ndarray) -> float:
+            near = np.abs(run[order] - time) <= np.maximum(TOLERANCE * run[order], 1.0)
+            return float((near & (size[order] == other)).mean())
+
+        value, chance = alike(np.arange(count)), alike(rng.permutation(count))
+        note = "real = the share after shuffling the real jobs"
+        return {
+            "privacy.in_step": Score(value, real=chance, note=note, detail=share_intervals(value, count, chance, count))
+        }
+
+
+class SameNumbers:
+    """privacy.same_numbers: share of synthetic jobs that equal a real one in every number, labels of people aside.
+
+    The control is the share of real jobs that equal a real job of another week.
+    """
+
+    family: ClassVar[str] = "privacy"
+    resampled: ClassVar[bool] = False
+    unit: ClassVar[str] = "share of jobs"
+    name: ClassVar[str] = "same_numbers"
+
+    def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
+        """Look every synthetic job up among the real ones, and every real job among those of other weeks."""
+        numbers = shared_numbers(real, synth)
+        if not numbers:
+            return {"privacy.same_numbers": absent("no column of numbers is shared by both traces")}
+        labels = [name for name in shared_labels(real, synth) if name not in PEOPLE]
+        ours, theirs = row_keys([real, synth], numbers, labels)
+        value = float(np.isin(theirs, ours).mean())
+        control = float(_in_other_weeks(ours, weeks(real, real.submit)).mean())
+        return {
+            "privacy.same_numbers": Score(
+                value,
+                real=control,
+                note=f"over {', '.join(numbers + labels)}; real = real jobs that equal one of another week",
+                detail=share_intervals(value, len(theirs), control, len(ours)),
+            )
+        }
+
+
+def _in_other_weeks(keys: NDArray[np.uint64], week: Codes) -> NDArray[np.bool_]:
+    """Return for each job whether a job of another week has the same key."""
+    _, code = np.unique(keys, return_inverse=True)
+    low, high = np.full(code.max() + 1, week.max()), np.zeros(code.max() + 1, dtype=np.int64)
+    np.minimum.at(low, code, week)
+    np.maximum.at(high, code, week)
+    return np.asarray(low[code] != high[code])
