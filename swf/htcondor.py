@@ -41,9 +41,9 @@ import numpy as np
 import pandas as pd
 
 from swf._notation import Damage, Numbers, as_labels, shown
-from swf._texts import Columns, known, made_trace, number_jobs
+from swf._texts import Columns, check_text, known, made_trace, number_jobs
 from swf._times import elapsed
-from swf.base import head_lines
+from swf.base import check_lines, head_lines
 from tracekit.errors import FormatError
 from tracekit.files import opened, text_of
 from tracekit.machine import Machine
@@ -87,8 +87,12 @@ class HTCondor:
         """Read the whole history; ``timezone`` only names the machine's clock."""
         damage = Damage(path, on_error)
         with opened(path) as source:
-            text = text_of(source.read().removeprefix(b"\xef\xbb\xbf"))
-        made = _json_ads(text, damage) if text.lstrip()[:1] in ("[", "{") else _ads(text.split("\n"), damage)
+            data = source.read().removeprefix(b"\xef\xbb\xbf")
+        is_json = data.lstrip()[:1] in (b"[", b"{")
+        if not is_json:  # JSON may be a single line
+            check_lines(data, path)
+        text = text_of(data)
+        made = _json_ads(text, damage) if is_json else _ads(text.split("\n"), damage)
         found = list(made)
         if not found:
             raise FormatError(path, "holds no job of HTCondor (ClusterId, ProcId, QDate)")
@@ -144,6 +148,7 @@ def _json_values(text: str, damage: Damage) -> Iterator[tuple[int, Any]]:
             value, at = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             raise FormatError(damage.path, "not JSON that can be read", line=line) from None
+        check_text(text[start:at], value, damage.path)
         yield line, value
         line += text.count("\n", start, at)
 

@@ -39,9 +39,8 @@ import pandas as pd
 from swf._notation import Damage, Numbers, as_labels, duration, number, on_unique, shown
 from swf._texts import Columns, known, made_trace, number_jobs
 from swf._times import elapsed
-from swf.base import head_lines, is_number
+from swf.base import head_lines, is_number, read_text
 from tracekit.errors import FormatError
-from tracekit.files import opened, text_of
 from tracekit.machine import Machine
 from tracekit.schema import STATUSES, counts, status_codes
 from tracekit.trace import Trace
@@ -82,8 +81,7 @@ class SGE:
     def read(self, path: Path, /, *, on_error: str = "stop", timezone: str | None = None) -> Trace:
         """Read one accounting file; ``timezone`` only names the machine's clock."""
         damage = Damage(path, on_error)
-        with opened(path) as source:
-            lines = text_of(source.read().removeprefix(b"\xef\xbb\xbf")).split("\n")
+        lines = read_text(path).split("\n")
         rows, places = [], []
         for place, line in enumerate(lines, 1):
             if _is_comment(line):

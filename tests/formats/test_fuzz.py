@@ -59,7 +59,7 @@ def seeds() -> dict[str, list[bytes]]:
         found["sge"] = [f"{made.line()}\n{made.line(univa=True)}\n".encode()]
     if "htcondor" in FORMATS:
         made = importlib.import_module("test_htcondor")
-        found["htcondor"] = [made.history(*made.ADS).encode()]
+        found["htcondor"] = [made.history(*made.ADS).encode(), json.dumps(made.ADS).encode()]
     return found | {"pm100": [parquet(PM100)], "fdata": [parquet(FDATA)]}
 
 
