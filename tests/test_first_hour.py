@@ -286,7 +286,7 @@ def test_a_missing_extra_is_named(kit: Path, run: Run, monkeypatch: pytest.Monke
         monkeypatch.delitem(sys.modules, module)
     code, _, error = run("synth", kit / "jobs.swf", "-o", kit / "new.swf", "--model", "ctgan")
     assert code == 3
-    assert "pip install 'tracekit[synth]'" in error
+    assert "pip install 'tracekit-hpc[synth]'" in error
     assert error.count("\n") == 1
 
 

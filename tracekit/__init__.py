@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 if sys.version_info < (3, 11):  # noqa: UP036  (pip refuses it, a copied folder does not)
     raise ImportError(f"tracekit needs Python 3.11 or newer; this is {sys.version.split()[0]} at {sys.executable}")
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"  # the only place: packaging and tests read it from here
 
 _HOME = Path(__file__).resolve().parent.parent
 for _room in ("swf", "generators", "evaluation"):  # generic names: make sure that they are ours

@@ -6,6 +6,18 @@ import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
+#: The name on PyPI, where `tracekit` is another project. The import and the command are tracekit.
+DISTRIBUTION = "tracekit-hpc"
+
+
+def pip_line(extra: str) -> str:
+    """Return the command that installs an extra.
+
+    >>> pip_line("rl")
+    "pip install 'tracekit-hpc[rl]'"
+    """
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
+
 
 class TracekitError(Exception):
     """Something a person can mend: bad data, a failed run. The message says what, where, and what to do next."""
@@ -58,4 +70,4 @@ class MissingExtra(TracekitError):
     exit_code = 3
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"this needs the package {package}, which is not installed: pip install 'tracekit[{extra}]'")
+        super().__init__(f"this needs the package {package}, which is not installed: {pip_line(extra)}")
