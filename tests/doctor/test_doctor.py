@@ -53,7 +53,7 @@ def summer_times(trace: Trace) -> Trace:
     zone = "Europe/Berlin"
     rng = np.random.default_rng(0)
     days = pd.date_range("2021-01-04", periods=360, freq="D", tz=zone)
-    noons = [day.replace(hour=12).timestamp() for day in days if day.dayofweek < 5]
+    noons = [day.replace(hour=12).timestamp() for day in days if day.day_of_week < 5]
     stamps = np.concatenate([noon + np.sort(rng.integers(-3 * 3600, 5 * 3600, 20)) for noon in noons])
     local = pd.to_datetime(stamps, unit="s", utc=True).tz_convert(zone)
     stamps = stamps + np.array([3600 if moment.dst() else 0 for moment in local])
