@@ -315,7 +315,9 @@ def test_small_traces_are_no_problem(jobs: int, toy: Trace) -> None:
 
 def test_absurd_times_are_survived(toy: Trace) -> None:
     for submit in (np.full(200, np.nan), np.full(200, 1e15), np.linspace(0, 1e14, 200), -toy.column("submit_time")):
-        doctor.examine(toy.assign({"submit_time": submit}))
+        report = doctor.examine(toy.assign({"submit_time": submit}))
+        assert report.jobs == 200
+        assert all(rows.max() < 200 for rows in (finding.rows for finding in report.findings) if len(rows))
 
 
 def test_no_jump_is_seen_in_records_ordered_by_their_end(toy: Trace) -> None:
