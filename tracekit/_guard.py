@@ -31,14 +31,16 @@ def problem_with(name: str) -> str:
     found = _found(name)
     ours = _HOME / name / "__init__.py"
     needs = f"tracekit needs its own package '{name}' from {_HOME}, but "
+    if not ours.is_file():
+        return f"{needs}{ours} is missing: {_repair(name)}"
     if found == ours:
         if MARK in ours.read_text(encoding="utf-8", errors="replace")[:2000]:
             return ""
         return f"{needs}another package has overwritten {ours}: {_repair(name)}"
-    if found is not None:
-        hides = found.parent if found.name == "__init__.py" else found
-        return f"{needs}Python finds {hides} first: {_way_out(name, hides)}"
-    return f"{needs}{ours} is missing: {_repair(name)}"
+    if found is None:
+        return f"{needs}{_HOME} is not on Python's path: add it, or install tracekit-hpc"
+    hides = found.parent if found.name == "__init__.py" else found
+    return f"{needs}Python finds {hides} first: {_way_out(name, hides)}"
 
 
 def _found(name: str) -> Path | None:
