@@ -57,6 +57,7 @@ def examples() -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_the_readmes_commands_run(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     commands = readme_commands()
@@ -149,6 +150,7 @@ def test_commands_in_the_docs_can_be_parsed(place: str) -> None:
 
 
 @pytest.mark.parametrize("page", ["first-trace", "clean", "simulate", "share"])
+@pytest.mark.slow
 def test_a_tasks_commands_run(page: str, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for words in commands_of(DOCS[f"docs/tasks/{page}.md"]):
@@ -177,6 +179,7 @@ def run_or_skip(code: str, place: str) -> None:
 
 
 @pytest.mark.parametrize("place", DOCS)
+@pytest.mark.slow
 def test_python_in_the_docs_runs(place: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """All blocks, but those for stable-baselines3 only where it is installed."""
     monkeypatch.chdir(tmp_path)

@@ -58,7 +58,6 @@ def test_its_commands_work_away_from_the_sources(home: Path, tmp_path: Path) -> 
         ("--help",),
         ("sample", "s.swf"),
         ("info", "s.swf"),
-        ("head", "s.swf"),
         ("simulate", "s.swf", "--policy", "fcfs,sjf"),
         ("env",),
     ):
