@@ -107,7 +107,8 @@ def _holds_str(dtype: Any) -> bool:
 def _plain_texts(values: pd.Series) -> pd.Series:
     """Return texts as Python objects, so that a trace has the same types under pandas 2 and 3."""
     if isinstance(values.dtype, pd.CategoricalDtype):
-        return values.cat.rename_categories(values.cat.categories.astype(object))
+        names: Any = values.cat.categories.astype(object)  # the stubs want a Sequence, which would lose the type
+        return values.cat.rename_categories(names)
     return values.astype(object)
 
 
