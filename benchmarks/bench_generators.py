@@ -79,7 +79,7 @@ looking at these two windows with seed 1, so they do not confirm anything; no ot
 
 KS, corr, assoc, invalid and week TV: lower is better. C2ST: 0.5 is best, 1 is always separable. acf and load: the
 nearer to the real value the better. No model of rows learns the order of jobs, so their acf is near 0, and windows of
-five jobs (C2ST-5) are easily separated; *user-resample* re-uses real histories.
+five jobs (C2ST-5) are easily separated; *user-resample* reuses real histories.
 """
 TRACES = {"KTH-SP2": kth, "Theta": theta}
 

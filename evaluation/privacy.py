@@ -222,7 +222,8 @@ def _told_apart(
 
     def drawn(side: int) -> Floats:
         chosen = rng.integers(0, len(blocks[side]), len(blocks[side]))
-        return np.asarray(distances[side][np.concatenate([blocks[side][k] for k in chosen])])
+        picked: Floats = distances[side][np.concatenate([blocks[side][k] for k in chosen])]
+        return picked
 
     low, high = np.quantile([auc(drawn(0), drawn(1)) for _ in range(setting.draws)], [0.025, 0.975])
     return auc(*distances), float(low), float(high), rows

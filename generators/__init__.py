@@ -1,4 +1,7 @@
-"""Every model that makes a new trace from an old one, behind one interface."""
+"""Every model that makes a new trace from an old one, behind one interface.
+
+Part of tracekit-hpc.
+"""
 
 from __future__ import annotations
 

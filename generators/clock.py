@@ -64,7 +64,7 @@ class Clock:
         latest = pd.Timestamp.max.timestamp() - 86400
         stamps = pd.DatetimeIndex(pd.to_datetime(np.clip(wall[:-1], 0, latest), unit="s", utc=True))
         local = stamps.tz_convert(self.timezone or "UTC")
-        speed = self.speed[(local.dayofweek * 24 + local.hour).to_numpy()]
+        speed = self.speed[(local.day_of_week * 24 + local.hour).to_numpy()]
         return wall - self.epoch, np.concatenate([[0.0], np.cumsum(speed * HOUR)])
 
     def operational(self, submit: Floats) -> Floats:

@@ -39,7 +39,7 @@ class Label:
             rare = []
         kept = [i for i in order if i not in set(rare)]
         shares = np.array([count[i] for i in kept] + ([count[rare].sum()] if rare else []), dtype=np.float64)
-        weights = count[rare] / max(count[rare].sum(), 1) if rare else np.zeros(0)
+        weights = count[rare] / max(int(count[rare].sum()), 1) if rare else np.zeros(0)
         return cls(
             name,
             tuple(categories[i - 1] if i else None for i in kept),

@@ -50,18 +50,18 @@ def match_load(trace: Trace, demand: float, *, tolerance: float = 0.002) -> tupl
     gaps, clock = _gaps(made)
     start, grain = float(made.column("submit_time")[0]), grain_of(made.column("submit_time"))
     wanted_span = stats.work(made).sum() / demand
-    stretch = wanted_span / stats.span(made)
+    stretch = float(wanted_span / stats.span(made))
     low, high = 0.0, np.inf  # stretches known to be too short and too long: the span never falls with the stretch
     for turn in range(60):
         submit = _submits(start, gaps * stretch, clock, grain)
-        reached = (submit[-1] - submit[0]) / wanted_span
+        reached = float(submit[-1] - submit[0]) / wanted_span
         if abs(reached - 1) <= tolerance:
             break
         low, high = (stretch, high) if reached < 1 else (low, stretch)
         guess = stretch / reached if reached > 0 else 2 * stretch
         middle = (low + high) / 2 if np.isfinite(high) else 2 * low
         stretch = guess if low < guess < high and turn < 8 else middle
-    return made.assign({"submit_time": submit}), float(stretch)
+    return made.assign({"submit_time": submit}), stretch
 
 
 def move_start(trace: Trace, start: str) -> Trace:

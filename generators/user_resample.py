@@ -191,5 +191,5 @@ def _origin(trace: Trace, unit: float) -> float:
     if not stats.has_calendar(trace):
         return first
     stamp = stats.local_times(trace.take([0]))[0]
-    since_monday = stamp.dayofweek * 86_400 + stamp.hour * 3600 + stamp.minute * 60 + stamp.second
+    since_monday = stamp.day_of_week * 86_400 + stamp.hour * 3600 + stamp.minute * 60 + stamp.second
     return float(np.floor(first) - since_monday % unit)

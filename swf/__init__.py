@@ -1,4 +1,7 @@
-"""Every trace format, one file per real source, all normalised to one `tracekit.Trace`."""
+"""Every trace format, one file per real source, all normalised to one `tracekit.Trace`.
+
+Part of tracekit-hpc.
+"""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class PM100:
             frame["time_limit"] = frame["time_limit"].where(~words.isin(["INFINITE", "UNLIMITED"]))
         mapping = {ours: theirs for ours, theirs in COLUMNS.items() if theirs in frame.columns}
         trace = _table.to_trace(frame, path, mapping=mapping, timezone=timezone, on_error=on_error)
-        words = trace.jobs["x_status"].astype(str).map(state_word)
+        words = trace.jobs["x_status"].astype(str).map(state_word, na_action="ignore")
         limit = trace.column("req_time")
         changed = {"req_time": np.where(limit > 0, limit * 60, np.nan), "status": statuses_of(words, STATUS_OF_STATE)}
         return trace.assign(changed)

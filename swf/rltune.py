@@ -147,7 +147,7 @@ def _without_minus_one(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _names(trace: Trace) -> Any:
-    return trace.jobs["x_job_id"].astype(str).str.replace(",", ";", regex=False)
+    return trace.jobs["x_job_id"].map(str).str.replace(",", ";", regex=False)
 
 
 def _numbers_of(trace: Trace, name: str, renumbered: list[str]) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,15 +30,21 @@ print(len(tracekit.read(sys.argv[1], "swf")), cache_folder(_scan._HERE))
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that other users can enter; those of pytest are closed to them."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 @needs_root
-def test_a_user_without_a_home_reads_swf_from_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    temporary, trace = tmp_path / "tmp", tmp_path / "t.swf"
+def test_a_user_without_a_home_reads_swf_from_a_folder_that_cannot_be_written(open_folder: Path) -> None:
+    temporary, trace = open_folder / "tmp", open_folder / "t.swf"
     temporary.mkdir()
     temporary.chmod(0o1777)
     trace.write_text(SWF_TEXT)
     trace.with_suffix(".csv").write_text("job_id,submit_time,run_time,req_procs\n1,0,5,1\n")
-    for place in (tmp_path, *tmp_path.parents[:2]):
-        place.chmod(place.stat().st_mode | 0o055)
 
     def run() -> list[str]:
         code = WORK.format(user=NOBODY)

@@ -148,7 +148,8 @@ def test_names_to_choose_from_are_there(kind: str) -> None:
 def test_entry_points_are_those_of_the_registries() -> None:
     from tracekit.registry import Registry
 
-    sources = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("*/**/*.py"))
+    folders = ("tracekit", "swf", "generators", "evaluation")
+    sources = "\n".join(path.read_text(encoding="utf-8") for name in folders for path in (ROOT / name).rglob("*.py"))
     for place, group in CONTRACT["entry_points"].items():
         assert isinstance(imported(place), Registry)
         assert f'group="{group}"' in sources, group

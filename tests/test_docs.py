@@ -14,6 +14,8 @@ from shared_data import ROOT
 
 from tracekit.cleaning import RULES
 from tracekit.cli.app import app
+from tracekit.errors import MissingExtra
+from tracekit.registry import EXTRAS
 from tracekit.schema import COLUMNS
 from tracekit.validation import CHECKS
 
@@ -55,6 +57,7 @@ def examples() -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_the_readmes_commands_run(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     commands = readme_commands()
@@ -147,6 +150,7 @@ def test_commands_in_the_docs_can_be_parsed(place: str) -> None:
 
 
 @pytest.mark.parametrize("page", ["first-trace", "clean", "simulate", "share"])
+@pytest.mark.slow
 def test_a_tasks_commands_run(page: str, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for words in commands_of(DOCS[f"docs/tasks/{page}.md"]):
@@ -162,13 +166,26 @@ def test_toml_in_the_docs_is_toml() -> None:
             tomllib.loads(code)
 
 
+def run_or_skip(code: str, place: str) -> None:
+    """Run a block; skip the test where it needs an extra that is not installed."""
+    try:
+        exec(compile(code, place, "exec"), {})
+    except MissingExtra as error:
+        pytest.skip(str(error))
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRAS:
+            raise
+        pytest.skip(f"the package {error.name} is not installed")
+
+
 @pytest.mark.parametrize("place", DOCS)
+@pytest.mark.slow
 def test_python_in_the_docs_runs(place: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """All blocks, but those for stable-baselines3 only where it is installed."""
     monkeypatch.chdir(tmp_path)
     left_out = [code for code in blocks(DOCS[place], "python") if "sb3" in code and not find_spec("sb3_contrib")]
     for code in blocks(DOCS[place], "python"):
         if code not in left_out:
-            exec(compile(code, place, "exec"), {})
+            run_or_skip(code, place)
     if left_out:
         pytest.skip(f"all ran but {len(left_out)} for which the extra sb3 is not installed")

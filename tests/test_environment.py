@@ -45,7 +45,7 @@ def test_a_missing_extra_is_named_with_its_pip_line(run: Run, monkeypatch: pytes
     assert extras["rl"]["missing"][0].startswith("gymnasium>=")
     assert "train" in extras["rl"]["needed_for"]
     assert extras["synth"]["installed"] is True
-    assert "pip install 'tracekit[rl]'" in " ".join(run("env")[1].split())
+    assert "pip install 'tracekit-hpc[rl]'" in " ".join(run("env")[1].split())
 
 
 def test_a_package_that_is_too_old_counts_as_missing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

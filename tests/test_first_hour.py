@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -241,6 +240,8 @@ def test_one_helpful_line(
     monkeypatch.chdir(kit)
     before = sorted(kit.rglob("*"))
     ended, out, error = run(*words_of(line))
+    if ended == 3 != code:
+        pytest.skip(error)
     assert ended == code, error
     assert out == ""
     assert error.startswith("error: ")
@@ -286,7 +287,7 @@ def test_a_missing_extra_is_named(kit: Path, run: Run, monkeypatch: pytest.Monke
         monkeypatch.delitem(sys.modules, module)
     code, _, error = run("synth", kit / "jobs.swf", "-o", kit / "new.swf", "--model", "ctgan")
     assert code == 3
-    assert "pip install 'tracekit[synth]'" in error
+    assert "pip install 'tracekit-hpc[synth]'" in error
     assert error.count("\n") == 1
 
 
@@ -313,12 +314,13 @@ def tracekit_process(*arguments: object, **options: object) -> subprocess.Popen[
 
 def test_ctrl_c(kit: Path, tmp_path: Path) -> None:
     running = tracekit_process("convert", "-", tmp_path / "new.swf", stdin=subprocess.PIPE)
-    time.sleep(2)  # it waits for input; that it has come so far does not matter
+    assert running.stdin is not None
+    running.stdin.write(";\n" * 500_000)  # more than a pipe holds: returns when the command has begun to read
+    running.stdin.flush()
     running.send_signal(signal.SIGINT)
     _, error = running.communicate(timeout=60)
-    assert running.returncode == 130 or "KeyboardInterrupt" in error  # the latter while Python itself was starting
-    if running.returncode == 130:
-        assert error.strip() == "error: interrupted"
+    assert running.returncode == 130
+    assert error.strip() == "error: interrupted"
     assert not list(tmp_path.iterdir())
 
 

@@ -64,6 +64,7 @@ def test_links_between_notebooks_lead_somewhere(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+@pytest.mark.slow
 def test_it_runs(path: Path) -> None:
     pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")

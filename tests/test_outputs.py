@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,12 +89,12 @@ def test_interrupted_half_way(tmp_path: Path, which: signal.Signals) -> None:
     target = tmp_path / "o.swf"
     target.write_text("precious")
     fifo = tmp_path / "slow.swf"
-    os.mkfifo(fifo)  # the command waits for a writer that never comes
+    os.mkfifo(fifo)  # the command waits for a writer
     command = [sys.executable, "-m", "tracekit", "convert", str(fifo), str(target), "--force", "--from", "swf"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    time.sleep(2.5)
-    process.send_signal(which)
-    _, error = process.communicate(timeout=30)
+    with fifo.open("wb"):  # opens when the command has opened it to read, and then writes nothing
+        process.send_signal(which)
+        _, error = process.communicate(timeout=60)
     assert process.returncode == 130
     assert error.strip() == "error: interrupted"
     assert target.read_text() == "precious"

@@ -153,3 +153,15 @@ def test_every_column_is_described() -> None:
     assert len({c.name for c in COLUMNS}) == len(COLUMNS) == 25
     assert all(c.meaning for c in COLUMNS)
     assert "timeout" in STATUSES
+
+
+def test_texts_have_the_same_types_under_every_pandas(toy: Trace) -> None:
+    """pandas 3 holds texts in a type of its own, which pandas 2.3 knows as well."""
+    theirs = pd.StringDtype(na_value=np.nan)
+    texts = pd.Series(["a", None] * 100, dtype=theirs)
+    jobs = toy.jobs.assign(x_text=texts, x_kind=texts.astype("category"), user=texts, queue=texts.astype("category"))
+    made = Trace(jobs.assign(status=toy.jobs["status"].astype(theirs).astype("category")), toy.machine).jobs
+    assert made["x_text"].dtype == object
+    assert made["x_text"].isna().sum() == 100
+    assert [made[name].cat.categories.dtype for name in ("x_kind", "user", "queue", "status")] == [object] * 4
+    assert made["status"].astype(object).tolist() == toy.jobs["status"].astype(object).tolist()

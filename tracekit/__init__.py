@@ -8,10 +8,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
+import importlib
 from typing import TYPE_CHECKING, Any
+
+from tracekit import _guard
 
 if TYPE_CHECKING:
     from evaluation import figures
@@ -27,20 +27,9 @@ if TYPE_CHECKING:
     from tracekit.sim.snapshot import Snapshot
     from tracekit.trace import Trace
 
-if sys.version_info < (3, 11):  # noqa: UP036  (pip refuses it, a copied folder does not)
-    raise ImportError(f"tracekit needs Python 3.11 or newer; this is {sys.version.split()[0]} at {sys.executable}")
+__version__ = "0.2.0.dev0"  # the only place: packaging and tests read it from here
 
-__version__ = "0.1.0"
-
-_HOME = Path(__file__).resolve().parent.parent
-for _room in ("swf", "generators", "evaluation"):  # generic names: make sure that they are ours
-    _spec = importlib.util.find_spec(_room)
-    _found = Path(_spec.origin).resolve() if _spec and _spec.origin else None
-    if _found is None or _found.parent.parent != _HOME:
-        raise ImportError(
-            f"tracekit needs its own package '{_room}' from {_HOME}, but Python finds "
-            f"{_found or 'none'}: rename or leave the folder that hides it"
-        )
+_guard.check()
 
 _LAZY = {
     "compare": "tracekit.sim.analysis.comparison",

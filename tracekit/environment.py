@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tracekit.errors import TracekitError
+from tracekit.errors import DISTRIBUTION, TracekitError
 
 #: What stops working without an extra, in a person's words; the models of an extra are added by the command line.
 EXTRA_USES = {
@@ -48,7 +48,7 @@ def packages() -> list[Package]:
     from packaging.requirements import Requirement
 
     try:
-        lines = metadata.requires("tracekit") or []
+        lines = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
         raise TracekitError("tracekit runs from its sources but is not installed: pip install -e .") from None
     found: list[Package] = []

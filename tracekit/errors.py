@@ -11,6 +11,18 @@ from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: The name on PyPI, where `tracekit` is another project. The import and the command are tracekit.
+DISTRIBUTION = "tracekit-hpc"
+
+
+def pip_line(extra: str) -> str:
+    """Return the command that installs an extra.
+
+    >>> pip_line("rl")
+    "pip install 'tracekit-hpc[rl]'"
+    """
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
+
 
 class TracekitError(Exception):
     """Something a person can mend: bad data, a failed run. The message says what, where, and what to do next."""
@@ -63,7 +75,7 @@ class MissingExtra(TracekitError):
     exit_code = 3
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"this needs the package {package}, which is not installed: pip install 'tracekit[{extra}]'")
+        super().__init__(f"this needs the package {package}, which is not installed: {pip_line(extra)}")
 
 
 def loads(what: str) -> Callable[[F], F]:

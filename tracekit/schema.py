@@ -69,7 +69,9 @@ def conform(jobs: pd.DataFrame) -> pd.DataFrame:
     changed: dict[str, Any] = {}
     for name in jobs.columns:
         column = BY_NAME.get(name)
-        if column is not None and not _in_shape(jobs[name], column.kind):
+        if column is None and _holds_str(jobs[name].dtype):
+            changed[name] = _plain_texts(jobs[name])
+        elif column is not None and not _in_shape(jobs[name], column.kind):
             changed[name] = _coerce(jobs[name], column)
     if changed:
         jobs = jobs.assign(**changed)
@@ -96,6 +98,20 @@ def _check_columns(jobs: pd.DataFrame) -> None:
         raise SchemaError(f"columns that tracekit does not know must start with x_: {', '.join(strange)}")
 
 
+def _holds_str(dtype: Any) -> bool:
+    """Return whether texts are held in pandas 3's own type ``str`` (missing = NaN), alone or as categories."""
+    inner = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
+    return isinstance(inner, pd.StringDtype) and str(inner) == "str"
+
+
+def _plain_texts(values: pd.Series) -> pd.Series:
+    """Return texts as Python objects, so that a trace has the same types under pandas 2 and 3."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        names: Any = values.cat.categories.astype(object)  # the stubs want a Sequence, which would lose the type
+        return values.cat.rename_categories(names)
+    return values.astype(object)
+
+
 def _in_shape(values: pd.Series, kind: Kind) -> bool:
     dtype = values.dtype
     if kind == "id":
@@ -108,7 +124,7 @@ def _in_shape(values: pd.Series, kind: Kind) -> bool:
         return False
     categories = dtype.categories
     if kind == "status":
-        return tuple(categories) == STATUSES
+        return categories.dtype == object and tuple(categories) == STATUSES
     return categories.dtype == object and all(isinstance(label, str) for label in categories)
 
 
@@ -201,7 +217,7 @@ def statuses(values: Any) -> pd.Categorical:
     strange = sorted(set(values.unique()) - set(STATUSES), key=str)
     if strange:
         raise SchemaError(f"column status: {strange[0]!r} is none of {', '.join(STATUSES)}")
-    return pd.Categorical(values, categories=list(STATUSES))
+    return pd.Categorical(values, categories=pd.Index(STATUSES, dtype=object))
 
 
 def status_codes(codes: NDArray[np.intp]) -> pd.Categorical:

@@ -84,7 +84,7 @@ def local_times(trace: Trace) -> pd.DatetimeIndex:
 def hour_of_week(trace: Trace) -> NDArray[np.int64]:
     """Return each job's local hour of the week, 0 = Monday midnight … 167; only where there is a calendar."""
     stamps = local_times(trace)
-    return (stamps.dayofweek * 24 + stamps.hour).to_numpy().astype(np.int64)
+    return (stamps.day_of_week * 24 + stamps.hour).to_numpy().astype(np.int64)
 
 
 def kinds(trace: Trace) -> NDArray[np.int64]:

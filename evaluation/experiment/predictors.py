@@ -32,7 +32,7 @@ def interval(rho: float, n: int, level: float = 0.95) -> tuple[float, float]:
     """Return Bonett & Wright's interval of ρ (Psychometrika 65, 2000); NaN for too few points, or for ρ = ±1.
 
     >>> [round(end, 2) for end in interval(0.9, 10)]
-    [0.54, 0.98]
+    [0.53, 0.98]
     """
     if n < MIN_FOR_INTERVAL or not abs(rho) < 1 - 1e-9:  # a perfect order has no spread to take an interval from
         return float("nan"), float("nan")

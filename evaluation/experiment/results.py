@@ -45,7 +45,7 @@ def table_of(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     frame = pd.DataFrame(list(rows), columns=list(COLUMNS))
     for name, kind in COLUMNS.items():
         if kind == "string":
-            frame[name] = frame[name].fillna("")
+            frame[name] = frame[name].astype("string").fillna("")
     frame = frame.astype(COLUMNS)
     frame["kind"] = pd.Categorical(frame["kind"], KINDS)
     frame = frame.sort_values(list(_SORTED), kind="stable", na_position="first").reset_index(drop=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+import tracekit
 from evaluation.score import Scores
 from evaluation.share import Answer, decide
 from tracekit.errors import TracekitError
@@ -27,7 +28,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "costs": ("model", "step", "seconds"),
 }
 VERDICTS = ("equivalent", "better", "worse", "undecided", "failed")
-_PACKAGES = ("tracekit", "numpy", "pandas", "scipy", "scikit-learn", "numba", "matplotlib", "seaborn", "torch", "sdv")
+_PACKAGES = ("numpy", "pandas", "scipy", "scikit-learn", "numba", "matplotlib", "seaborn", "torch", "sdv")
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Content:
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that make numbers or pictures, as far as installed."""
-    found = {"Python": platform.python_version()}
+    found = {"Python": platform.python_version(), "tracekit": tracekit.__version__}
     for package in _PACKAGES:
         try:
             found[package] = metadata.version(package)

@@ -93,3 +93,18 @@ def test_numbers_as_pandas_reads_them() -> None:
     assert read[:3].tolist() == [2.0, 2.0, 3.5]
     assert np.isnan(read[3])
     assert as_pandas_reads(np.array([np.nan])).shape == (1,)
+
+
+def test_numbers_that_pandas_2_read_inexactly() -> None:
+    """Pairs of what was written and what pandas 2.3.3 made of it."""
+    pairs = np.array(
+        [
+            (1.9999999999999998, 2.0),
+            (5.118216247002567e-11, 5.1182162470025665e-11),
+            (0.07785803681279121, 0.0778580368127912),
+            (239494738947509.72, 239494738947509.7),
+            (5.999954554972668e-301, 5.9999545549726675e-301),
+            (-0.5, -0.5),
+        ]
+    )
+    np.testing.assert_array_equal(as_pandas_reads(pairs[:, 0]), pairs[:, 1])

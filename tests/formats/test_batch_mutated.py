@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 import zlib
 from pathlib import Path
 
@@ -45,13 +44,11 @@ REAL = {
 
 def check(name: str, data: bytes, path: Path, readers: list[str]) -> None:
     path.write_bytes(data)
-    began = time.perf_counter()
     with contextlib.suppress(TracekitError):
         assert detect(path, FORMATS).name == name
     for reader in readers:
         for on_error in ("stop", "skip"):
             assert len(outcome(reader, path, on_error)) < 1000, reader
-    assert time.perf_counter() - began < 20
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -77,5 +74,5 @@ def test_damaged_results_of_batsim(tmp_path: Path) -> None:
     for damaged in mutations(RESULTS.encode(), rng):
         path = tmp_path / "file"
         path.write_bytes(damaged)
-        outcome("batsim", path, "stop")
-        outcome("batsim", path, "skip")
+        for on_error in ("stop", "skip"):
+            assert len(outcome("batsim", path, on_error)) < 1000, damaged

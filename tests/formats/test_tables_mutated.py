@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,7 +117,6 @@ def test_a_hundred_damaged_copies(name: str, text: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(zlib.crc32(text.encode()))
     for number, data in enumerate(mutations(text.encode(), rng)):
         path.write_bytes(data)
-        began = time.perf_counter()
         with contextlib.suppress(TracekitError):
             assert detect(path, FORMATS).name == name, number
         every = FORMATS.names() if number % 10 == 0 else [name]
@@ -126,4 +124,3 @@ def test_a_hundred_damaged_copies(name: str, text: str, tmp_path: Path) -> None:
             for on_error in ("stop", "skip"):
                 message = outcome(reader, path, on_error)
                 assert len(message) < 1000, (number, reader)
-        assert time.perf_counter() - began < 20, number

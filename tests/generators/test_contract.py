@@ -26,7 +26,7 @@ def need(name: str) -> None:
     if name in LEARNED:
         for package in NEEDS.get(name, ("torch", "sdv")):
             if find_spec(package) is None:
-                pytest.skip(f"{name} needs {package}: pip install 'tracekit[synth]'")
+                pytest.skip(f"{name} needs {package}: pip install 'tracekit-hpc[synth]'")
 
 
 pytestmark = pytest.mark.usefixtures("tiny_budgets")

@@ -459,7 +459,7 @@ def test_a_missing_extra_is_named(real: Trace, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr("generators.learned.importlib.util.find_spec", lambda name: None)
     code, _, err = run("synth", tmp_path / "real.swf", "-o", tmp_path / "x.swf", "--model", "diffusion")
     assert code == 3
-    assert "pip install 'tracekit[synth]'" in err
+    assert "pip install 'tracekit-hpc[synth]'" in err
 
 
 def test_a_file_of_weights_is_never_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
-import time
+import sys
 
 import numpy as np
 import pytest
@@ -445,11 +445,28 @@ def test_expected_run_time_and_gap_agree_with_draws():
     assert lublin_fit.mean_gap(kind) == pytest.approx(gaps.mean(), rel=0.03)
 
 
-def test_a_million_jobs_take_seconds():
-    start = time.perf_counter()
-    made = Lublin.published(256).sample(1_000_000, seed=0)
-    assert len(made) == 1_000_000
-    assert time.perf_counter() - start < 20  # one to two seconds on an idle machine
+def test_sampling_runs_no_python_per_job():
+    """Lines of Python that are run are the same for ten times the jobs, up to the rounds of rejected draws."""
+
+    def lines(jobs: int) -> int:
+        count = 0
+
+        def trace(frame, event, argument):
+            nonlocal count
+            count += 1
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            assert len(model.sample(jobs, seed=0)) == jobs
+        finally:
+            sys.settrace(before)
+        return count
+
+    model = Lublin.published(256)
+    lines(100)  # imports
+    assert lines(100_000) < 2 * lines(10_000)
 
 
 def test_fitting_many_jobs():

@@ -88,6 +88,7 @@ def test_a_killed_training_resumes_to_the_same_bytes(trained, tmp_path, after) -
 
 
 def test_resuming_something_else_is_refused(trained, tmp_path) -> None:
+    before = bytes_of(trained.folder)
     trained.save(tmp_path / "finished")  # an agent without the checkpoint of its training
     with pytest.raises(OutputError, match="--force"):
         train(busy(), PickJob(), TINY, out=tmp_path / "finished", seed=7, resume=True)
@@ -97,7 +98,8 @@ def test_resuming_something_else_is_refused(trained, tmp_path) -> None:
         train(busy(), PickJob(), TINY, out=trained.folder, seed=9, init="imitate:sjf", resume=True)
     with pytest.raises(UsageError, match="begun with trace"):
         train(busy(seed=2), PickJob(), TINY, out=trained.folder, seed=7, init="imitate:sjf", resume=True)
-    assert bytes_of(trained.folder)  # still there
+    assert before
+    assert bytes_of(trained.folder) == before
 
 
 @pytest.mark.parametrize("rate", [50.0, 1e30])

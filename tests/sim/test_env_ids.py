@@ -89,5 +89,5 @@ def test_a_missing_extra_is_told_with_its_pip_line(tmp_path):
             "except MissingExtra as error: print(error)",
             cwd=tmp_path,
         )
-        assert f"pip install 'tracekit[{extra}]'" in told[0]
+        assert f"pip install 'tracekit-hpc[{extra}]'" in told[0]
         assert blocked.replace("_", "-") in told[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracekit.cli.app import Json, app, console, print_json, table
+from tracekit.errors import pip_line
 
 
 @app.command()
@@ -61,7 +62,7 @@ def _print(facts: dict[str, Any]) -> None:
             name,
             "yes" if extra["installed"] else "no",
             uses,
-            "" if extra["installed"] else f"pip install 'tracekit[{name}]' (lacks {lacking})",
+            "" if extra["installed"] else f"{pip_line(name)} (lacks {lacking})",
         )
     out.print(rows, soft_wrap=False)
     places = table("folder", "path", "free", "", right=("free",))

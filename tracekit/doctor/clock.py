@@ -253,7 +253,8 @@ def sessions_by_day(trace: Trace) -> tuple[Floats, NDArray[np.bool_]]:
     minutes = np.asarray(stamps.minute) // 5
     what = users if len(np.unique(users)) > 1 else minutes
     day = stamps.normalize()
-    table = pd.DataFrame({"day": day, "hour": np.asarray(stamps.hour), "what": what})[np.asarray(stamps.dayofweek) < 5]
+    table = pd.DataFrame({"day": day, "hour": np.asarray(stamps.hour), "what": what})
+    table = table[np.asarray(stamps.day_of_week) < 5]
     counts = table.drop_duplicates().groupby(["day", "hour"]).size().unstack(fill_value=0).reindex(columns=range(24))
     noon = [moment.to_pydatetime().replace(hour=12) for moment in counts.index]
     summer = np.array([bool(moment.astimezone(zone).dst()) for moment in noon], dtype=bool)

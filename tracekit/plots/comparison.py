@@ -64,7 +64,7 @@ def slowdowns(comparison: Comparison) -> Figure:
         _log(axis)
     axis.set_xlabel("mean bounded slowdown of a window (line: median, diamond: mean, box: middle half, dots: windows)")
     light_grid(axis)
-    best = table.loc[table["mean_bsld"].idxmin()]
+    best = table.iloc[int(np.nanargmin(table["mean_bsld"]))]
     between = f" (95 %: {best['low']:,.4g} … {best['high']:,.4g})" if np.isfinite(best["low"]) else ""
     headline(
         figure,

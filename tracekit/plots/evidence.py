@@ -111,7 +111,7 @@ def user_over_time(trace: Trace, *, user: str, start: float, end: float) -> Figu
     _mark(axis, [(start, end)], float(edges[0]), unit)
     submit = trace.column("submit_time")
     inside = (submit >= start) & (submit <= end)
-    share = (mine & inside).sum() / max(inside.sum(), 1)
+    share = (mine & inside).sum() / max(int(inside.sum()), 1)
     headline(figure, f"User {user} has {share:.0%} of the jobs in the marked stretch", len(trace))
     return figure
 

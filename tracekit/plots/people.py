@@ -103,7 +103,7 @@ def repeats(trace: Trace) -> Figure:
     )
     left.legend(frameon=False, fontsize=8, loc="lower right")
     lengths = _run_lengths(who, kind)
-    at_least = np.unique(np.geomspace(1, max(lengths.max(), 2), 40).astype(np.int64))
+    at_least = np.unique(np.geomspace(1, max(int(lengths.max()), 2), 40).astype(np.int64))
     share = np.array([lengths[lengths >= k].sum() for k in at_least]) / lengths.sum()
     right.step(at_least, share, where="post", color=ORANGE, linewidth=1.8)
     right.set(xscale="log", xlabel="equal jobs of one user in a row, at least", ylabel="share of jobs", ylim=(0, 1.02))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +81,7 @@ def extract_jobs(trace: Trace, switches: Switches) -> Table:
     procs = trace.sizes(resource, switches.procs_from)
     if len(trace) and not (procs > 0).any():
         raise TracekitError(f"no job of the trace has {WORDS[resource]}; choose another unit with --resource")
-    run, limit = trace.column("run_time"), trace.column("req_time")
+    run, limit = writable(trace.column("run_time")), writable(trace.column("req_time"))
     keep: NDArray[np.intp] | slice = slice(None)
     dropped = 0
     if switches.compat == "rlscheduler":
@@ -93,12 +94,12 @@ def extract_jobs(trace: Trace, switches: Switches) -> Table:
     user = trace.column("user")
     made = Table(
         position=np.arange(len(trace)),
-        job_id=trace.column("job_id"),
-        submit=trace.column("submit_time"),
+        job_id=writable(trace.column("job_id")),
+        submit=writable(trace.column("submit_time")),
         run=run,
         limit=limit,
         procs=procs,
-        wait=trace.column("wait_time"),
+        wait=writable(trace.column("wait_time")),
         user=user,
         queue=factor_of[trace.column("queue")] if labels else np.zeros(len(trace)),
         users=int(user.max(initial=-1)) + 1,
@@ -107,9 +108,14 @@ def extract_jobs(trace: Trace, switches: Switches) -> Table:
         dropped=dropped,
         trace=trace,
         previous=np.nan_to_num(trace.column("prev_job"), nan=-1.0).astype(np.int64) if switches.dependencies else None,
-        think=trace.column("think_time") if switches.dependencies else None,
+        think=writable(trace.column("think_time")) if switches.dependencies else None,
     )
     return made.take(keep)
+
+
+def writable(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the array, or a copy if it is read-only, as pandas 3's are: numba compiles read-only arrays separately."""
+    return np.require(values, requirements="W")
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tracekit.errors import SchemaError, TracekitError, UnknownName, UsageError, reading
 from tracekit.machine import Unit
 from tracekit.registry import imported
-from tracekit.sim.jobs import Prepared, Table, extract_jobs, prepare, whole_units
+from tracekit.sim.jobs import Prepared, Table, extract_jobs, prepare, whole_units, writable
 from tracekit.sim.setup import Setup
 from tracekit.sim.simulate import SimResult
 from tracekit.sim.switches import Switches, backfill_for, combined
@@ -160,8 +160,10 @@ class Snapshot:
             table = extract_jobs(trace, chosen)
             rows, known = _places(frame["job_id"].to_numpy(dtype=np.int64), table.job_id)
         frame, table = frame[known], table.take(rows[known])
-        start, end, size = (frame[name].to_numpy(dtype=np.float64) for name in ("start_time", "end_time", "procs"))
-        submit = frame["submit_time"].to_numpy(dtype=np.float64) if "submit_time" in frame else table.submit
+        start, end, size = (
+            writable(frame[name].to_numpy(dtype=np.float64)) for name in ("start_time", "end_time", "procs")
+        )
+        submit = writable(frame["submit_time"].to_numpy(dtype=np.float64)) if "submit_time" in frame else table.submit
         made = dataclasses.replace(table, submit=submit, run=end - start, procs=size, wait=start - submit)
         where = frame["hosts"].to_list() if "hosts" in frame else None
         found = _at(time, made, start, chosen, where)

@@ -8,6 +8,7 @@ import platform
 
 import numpy as np
 
+import tracekit
 from tracekit.sim.jobs import Table
 
 
@@ -21,8 +22,8 @@ def fingerprint(jobs: Table) -> str:
 
 def versions() -> dict[str, str]:
     """Return the versions that a result depends on."""
-    found = {"python": platform.python_version()}
-    for name in ("tracekit", "numpy", "numba", "torch"):
+    found = {"python": platform.python_version(), "tracekit": tracekit.__version__}
+    for name in ("numpy", "numba", "torch"):
         found[name] = importlib.metadata.version(name)
     return found
 
