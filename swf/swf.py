@@ -38,7 +38,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swf import header
-from swf._written import is_plain_number, minus_ones
+from swf._written import minus_ones
 from swf.base import Blocks, Unsteady, head_lines, is_number, whole_lines
 from tracekit import limits
 from tracekit.errors import FormatError
@@ -358,8 +358,10 @@ def _label_field(trace: Trace, name: str, numbered: list[str]) -> NDArray[Any]:
     if name not in trace.jobs.columns:
         return codes
     labels = list(trace.jobs[name].cat.categories)
-    if all(is_plain_number(label) and label != "-1" for label in labels):
-        return _as_written(np.array([*map(float, labels), -1.0])[codes])
+    if all(map(is_number, labels)) and "-1" not in labels:
+        numbers = np.array([*map(float, labels)])
+        if list(number_labels(numbers)) == labels:  # as the file will be read back
+            return _as_written(np.append(numbers, -1.0)[codes])
     numbered.append(name)
     return np.array([*range(1, len(labels) + 1), -1])[codes]
 

@@ -26,7 +26,7 @@ LEARNING = ("tracekit/sim/tasks/gym.py", "tracekit/sim/agents/", "generators/")
 #: The order inside tracekit, lowest first: a module imports its own layer and lower ones only. An entry stands for a
 #: module, or for a package and all that is in it; where two entries fit, the longer one counts.
 LAYERS = (
-    ("errors", "limits", "terminal", "notebook"),
+    ("errors", "limits", "terminal", "notebook", "_guard"),
     ("registry", "schema", "files", "catalog", "readings"),
     ("machine", "download", "folders", "compiled"),
     ("trace",),
