@@ -54,7 +54,7 @@ def test_a_report_of_two_traces(run, files, tmp_path: Path) -> None:
     ("arguments", "code", "message"),
     [
         (["real.swf", "-o", "x.html"], 2, "is one trace"),
-        ([".", "-o", "x.html"], 2, "is no experiment's folder"),
+        ([".", "-o", "x.html"], 2, "folder RUN"),
         (["real.swf", "made.swf"], 2, ""),
         (["real.swf", "made.swf", "-o", "x.html", "--preset", "postre"], 2, "did you mean poster"),
         (["real.swf", "gone.swf", "-o", "x.html"], 1, "no such file"),

@@ -144,7 +144,7 @@ def test_damage_has_the_line_of_the_whole_file(on_error: str, tmp_path: Path) ->
     done = to_parquet(path, target, part_bytes=400, on_error="skip")
     assert done is not None
     assert done[0] == 298
-    assert done[2] == ["skipped 2 damaged lines (first: line 201, 3 fields where the header has 6)"]
+    assert done[2] == ["skipped 2 damaged lines (first: line 201, 3 fields, the header has 6)"]
 
 
 def test_text_that_is_no_utf8(tmp_path: Path) -> None:
