@@ -150,9 +150,9 @@ def test_a_part_of_another_file_is_found_out_by_the_checksum(address: str, tmp_p
 @pytest.mark.parametrize(
     ("kind", "known", "words"),
     [
-        ("other", {"sha256": SHA}, "SHA-256 is not the known one"),
-        ("other", {"sha256": SHA, "size": len(CONTENT)}, "12 bytes came where there should be 700,000|tried"),
-        ("short", {"sha256": SHA}, "SHA-256 is not the known one"),
+        ("other", {"sha256": SHA}, "SHA-256"),
+        ("other", {"sha256": SHA, "size": len(CONTENT)}, "700,000|tried"),
+        ("short", {"sha256": SHA}, "SHA-256"),
         ("longnorange", {}, "ended after 700,000 of 705,000 bytes"),
         ("always", {}, "tried 5 times"),
         ("missing", {}, "answers 404"),
@@ -167,7 +167,7 @@ def test_what_is_not_the_file_is_refused(
 
 
 def test_a_compressed_file_that_is_cut_short_is_refused_without_a_checksum(address: str, tmp_path: Path) -> None:
-    with pytest.raises(DownloadError, match="damaged or cut short"):
+    with pytest.raises(DownloadError, match="compressed data"):
         download.download(f"{address}/short.gz", tmp_path / "short.gz", pause=0.0)
     assert not list(tmp_path.iterdir())
     download.download(f"{address}/good.gz", tmp_path / "good.gz", pause=0.0)
@@ -287,4 +287,4 @@ def test_fetch_on_the_command_line(run: Run, monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(catalog, "find", lambda name: wrong)
     code, _, error = run("fetch", "KTH", "-o", tmp_path)
     assert code == 1
-    assert "nothing was kept" in error
+    assert "discarded" in error

@@ -199,7 +199,7 @@ def test_commands(tmp_path: Path, run: Run) -> None:
         (["split", "IN", "-o", "DIR"], 2, "--by"),
         (["split", "IN", "-o", "DIR", "--by", "wek"], 2, "did you mean week"),
         (["split", "IN", "-o", "DIR", "--at", "yesterday"], 2, "yesterday"),
-        (["split", "IN", "-o", "IN", "--by", "2"], 1, "cannot be made"),
+        (["split", "IN", "-o", "IN", "--by", "2"], 1, "is a file"),
         (["split", "IN", "-o", "DIR", "--by", "2", "--to", "philly"], 2, "not written"),
         (["shake", "IN", "-o", "DIR", "--seconds", "-3"], 2, "seconds"),
     ],

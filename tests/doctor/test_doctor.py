@@ -353,7 +353,7 @@ def test_the_command_reports_draws_and_writes_a_recipe(tmp_path: Path, run: Run,
     assert len(tracekit.read(tmp_path / "clean.swf")) < len(tracekit.read(path))
     assert run("doctor", path, "-o", tmp_path / "out")[0] == 1  # nothing is overwritten
     code, text, _ = run("doctor", path, "--recipe", tmp_path / "r.toml")
-    assert (code, "flurry" in text, "not looked for" in text) == (0, True, True)
+    assert (code, "flurry" in text, "not checked" in text) == (0, True, True)
     assert cleaning.read_recipe(tmp_path / "r.toml")
     assert run("doctor", tmp_path / "absent.swf")[0] == 1
 

@@ -397,8 +397,8 @@ def test_synth_on_the_command_line(weekly: Trace, tmp_path: Path, run: Run) -> N
         (["--model", "resampel"], 2, "did you mean resample"),
         ([], 1, "too few jobs to learn from"),  # the default model has been taken
         (["--model", "resample", "--jobs", "5", "--span", "3d"], 2, "not both"),
-        (["--model", "resample", "--span", "soon"], 2, "not a time such as 30d"),
-        (["--model", "resample", "--only", "queue"], 2, "not a condition"),
+        (["--model", "resample", "--span", "soon"], 2, "--span soon"),
+        (["--model", "resample", "--only", "queue"], 2, "--only queue"),
         (["--model", "resample", "--budget", "huge"], 2, "unknown budget"),
         (["--model", "resample", "--encoding", "row"], 2, "did you mean raw"),
         (["--model", "resample", "--load", "much"], 2, "--load"),

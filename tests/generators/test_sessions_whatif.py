@@ -198,11 +198,11 @@ def test_wishes_that_make_no_sense_are_refused(sample: library.Fitted) -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--share", "queue:0.3"], "not a share such as"),
-        (["--share", "queue=3:x"], "not a share such as"),
+        (["--share", "queue:0.3"], "--share queue"),
+        (["--share", "queue=3:x"], "--share queue"),
         (["--more", "gpus"], "--more gpus"),
         (["--model", "lublin", "--users", "5"], "--users"),
-        (["--model", "lublin", "--skeleton", "modelled"], "belongs to the model sessions"),
+        (["--model", "lublin", "--skeleton", "modelled"], "--skeleton"),
         (["--skeleton", "modeled"], "did you mean modelled"),
         (["--users", "0"], "--users"),
     ],

@@ -129,7 +129,7 @@ def test_switches_machines_and_own_policies(toy):
         ({"windows": [(0, 50)]}, UsageError, "length of random windows"),
         ({"windows": [(190, 50)], "jobs": None}, UsageError, "does not lie within"),
         ({"bound": -1}, UsageError, "bound"),
-        ({"trace": "toy.swf"}, UsageError, "a Trace is needed"),
+        ({"trace": "toy.swf"}, UsageError, "expected a Trace"),
     ],
 )
 def test_mistakes(toy, arguments, error, words):
