@@ -97,7 +97,7 @@ def _columns() -> Iterator[str]:
     yield f"A status is one of {_code(STATUSES)}.\n"
     yield from ("## Checks", "", "What `tracekit validate` counts.", "")
     found = [(f"`{c.name}`", c.meaning, f"`{c.fix}`", "yes" if c.harmless else "") for c in CHECKS]
-    yield from table(("check", "it finds jobs where", "mended by", "can be scheduled all the same"), found)
+    yield from table(("check", "it finds jobs where", "fixed by", "can be scheduled anyway"), found)
     yield from ("## Rules", "", "What `tracekit clean --rules` applies, in the order given.", "")
     yield from table(("rule", "what it does"), [(f"`{rule.name}`", rule.meaning) for rule in RULES.values()])
 

@@ -81,7 +81,7 @@ class Columns:
         bad = np.zeros(len(self.table), dtype=bool)
         for name, wrong in self.wrong:
             for row in np.flatnonzero(wrong & ~bad).tolist():
-                damage.add(int(self.lines[row]), f"'{shown(self.table[name].iloc[row])}' is not valid in column {name}")
+                damage.add(int(self.lines[row]), f"'{shown(self.table[name].iloc[row])}' in {name} is not valid")
             bad |= wrong
         return bad
 

@@ -103,7 +103,7 @@ def _container_limits() -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder that tracekit writes to without being told."""
+    """A folder that tracekit writes to on its own."""
 
     use: str
     path: Path
@@ -143,15 +143,15 @@ def describe() -> dict[str, Any]:
     from tracekit import __version__
 
     found = packages()
-    room = memory()
+    total_and_free = memory()
     return {
         "tracekit": __version__,
         "python": platform.python_version(),
         "executable": sys.executable,
         "platform": platform.platform(),
         "cores": cores(),
-        "memory_bytes": room[0] if room else None,
-        "available_bytes": room[1] if room else None,
+        "memory_bytes": total_and_free[0] if total_and_free else None,
+        "available_bytes": total_and_free[1] if total_and_free else None,
         "packages": {one.name: one.found for one in found if not one.extra},
         "missing": [f"{one.name}{one.wanted}" for one in found if not one.extra and not one.fine],
         "extras": {

@@ -32,8 +32,8 @@ def test_the_two_odd_hours_of_a_year(kind: str) -> None:
     assert seconds[:4].tolist() == [utc(text) for text in expected]
     assert np.isnan(seconds[4])
     assert remarks == [
-        "1 times of day that the clock showed twice, read as the first of the two",
-        "1 times of day that the clock never showed, read one hour later",
+        "1 local times that occurred twice, read as the first",
+        "1 local times that the clock skipped, read one hour later",
     ]
     assert seconds_of(values, None)[1] == []
 

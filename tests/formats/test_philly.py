@@ -66,9 +66,7 @@ def test_nulls_and_nones_and_zones(tmp_path: Path) -> None:
     assert table["user"].isna().tolist() == [False, False, True, False, False, False]
     assert table["status"].tolist()[0] == "cancelled"
     assert table["submit_time"].iloc[5] == pd.Timestamp("2017-11-05 08:30:00", tz="UTC").timestamp()
-    assert trace.history == (
-        "submitted_time: 1 times of day that the clock showed twice, read as the first of the two",
-    )
+    assert trace.history == ("submitted_time: 1 local times that occurred twice, read as the first",)
 
 
 def test_the_machine_list_beside_it(tmp_path: Path) -> None:

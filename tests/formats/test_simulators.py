@@ -125,7 +125,7 @@ def test_slurmsim_notations(tmp_path: Path) -> None:
     assert jobs["gpu_type"].iloc[0] == "a100"
     assert jobs["req_mem"].iloc[1] == 102400
     assert jobs["app"].tolist() == ["a", "b"]
-    assert trace.history == ("left out 1 events that submit no job",)
+    assert trace.history == ("left out 1 events that do not submit a job",)
     path.write_text(path.read_text() + "-dt 8 -e submit_batch_job | -sim-walltime soon -n 1\n")
     with pytest.raises(FormatError, match="line 5: 'soon' in sim-walltime"):
         tracekit.read(path)

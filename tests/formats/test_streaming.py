@@ -116,8 +116,8 @@ def test_odd_hours_of_all_parts_are_counted(tmp_path: Path) -> None:
     path.write_text("\n".join(lines) + "\n")
     trace = same(path, tmp_path, part_bytes=300, timezone="Europe/Berlin")
     assert trace.history == (
-        "column submit: 59 times of day that the clock showed twice, read as the first of the two",
-        "column start: 59 times of day that the clock never showed, read one hour later",
+        "column submit: 59 local times that occurred twice, read as the first",
+        "column start: 59 local times that the clock skipped, read one hour later",
     )
 
 

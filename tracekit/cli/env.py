@@ -44,12 +44,12 @@ def _learned() -> list[str]:
 
 def _print(facts: dict[str, Any]) -> None:
     out = console()
-    room = facts["memory_bytes"]
+    total = facts["memory_bytes"]
     lines = {
         "tracekit": f"{facts['tracekit']}, Python {facts['python']} ({facts['executable']})",
         "machine": facts["platform"],
         "cores": f"{facts['cores']} available to this process",
-        "memory": f"{_gb(room)}, {_gb(facts['available_bytes'])} of it free" if room else "unknown",
+        "memory": f"{_gb(total)}, {_gb(facts['available_bytes'])} of it free" if total else "unknown",
         "packages": ", ".join(f"{name} {version or 'MISSING'}" for name, version in facts["packages"].items()),
     }
     for name, value in lines.items():

@@ -182,7 +182,7 @@ def _print_findings(file: str, data: dict[str, Any]) -> None:
         if row["count"]:
             first = ", ".join(map(str, row["first_rows"])) + (" …" if row["count"] > len(row["first_rows"]) else "")
             out.print(f"     rows: {first} ({row['count']:,} in all)")
-        for word, key in (("mended by", "fix"), ("advice", "advice"), ("picture", "picture")):
+        for word, key in (("fixed by", "fix"), ("advice", "advice"), ("picture", "picture")):
             if row[key]:
                 out.print(f"     {word}: {row[key]}")
     notes = len(data["findings"]) - data["alarms"]

@@ -315,8 +315,8 @@ def evaluate(
         values = {found.name: result.score, **result.baselines}
         save(scores(values, label=result.objective, agent=found.name), plot, force=force)
     if json:
-        told = result.to_dict()
-        print_json({"agent": agent, "trace": trace, **told, "notes": [*warnings, *told.get("notes", [])]})
+        summary = result.to_dict()
+        print_json({"agent": agent, "trace": trace, **summary, "notes": [*warnings, *summary.get("notes", [])]})
         return
     _print(result, trace)
     for note in (remark, *result.notes):
@@ -325,17 +325,17 @@ def evaluate(
 
 
 def _print(result: Evaluation, trace: str) -> None:
-    told = result.to_dict()
+    summary = result.to_dict()
     titles = ["policy", "mean", "agent − policy", "95 % interval", "p", "effect", "agent better"]
-    drawn = f", mean of {told['samples']} draws" if told["samples"] > 1 else ""
+    drawn = f", mean of {summary['samples']} draws" if summary["samples"] > 1 else ""
     made = table(
         *titles,
         title=f"{trace}: {result.objective}, {len(result.windows)} windows of {result.windows[0][1]:,} jobs{drawn}",
         right=titles[1:],
     )
-    interval = f"{told['low']:,.4g} … {told['high']:,.4g}"
-    made.add_row(result.agent, f"{told['mean']:,.4g}", "", interval, "", "", "")
-    for name, row in sorted(told["baselines"].items(), key=lambda item: item[1]["mean"]):
+    interval = f"{summary['low']:,.4g} … {summary['high']:,.4g}"
+    made.add_row(result.agent, f"{summary['mean']:,.4g}", "", interval, "", "", "")
+    for name, row in sorted(summary["baselines"].items(), key=lambda item: item[1]["mean"]):
         made.add_row(
             name,
             f"{row['mean']:,.4g}",

@@ -173,7 +173,7 @@ def _write_parts(parts: Any, jobs: int, out: str, fitted: Fitted, seed: int, *, 
 
     progress = silent if Settings.quiet else StderrProgress("writing")
 
-    def told() -> Any:
+    def chunks() -> Any:
         done = 0
         for part in parts:
             yield part
@@ -182,7 +182,7 @@ def _write_parts(parts: Any, jobs: int, out: str, fitted: Fitted, seed: int, *, 
 
     place = Path(out).resolve()
     with writing(out, force=force) as file, TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as folder:
-        written, history = Parquet().write_chunks(told(), file, folder=Path(folder))
+        written, history = Parquet().write_chunks(chunks(), file, folder=Path(folder))
     say(f"{out}: {written:,} jobs, written in parts")
     if json:
         notes = {"notes": fitted.notes, "history": history}

@@ -293,7 +293,7 @@ def validate(
     else:
         out = console()
         if problems:
-            rows = table("problem", "rows", "first rows", "mended by", right=("rows",))
+            rows = table("problem", "rows", "first rows", "fixed by", right=("rows",))
             for problem in problems:
                 first = ", ".join(map(str, problem.first_rows[:3])) + (" …" if problem.count > 3 else "")
                 rows.add_row(problem.rule, f"{problem.count:,}", first, problem.fix)
