@@ -297,4 +297,4 @@ def encoding_from_dict(plain: dict[str, Any]) -> Encoding:
         parts = [PARTS[part.pop("part")].from_dict(part) for part in map(dict, plain["parts"])]
         return DefaultEncoding(tuple(parts), machine)
     except (KeyError, TypeError, ValueError) as error:
-        raise FormatError("encoding.json", f"is no saved encoding: {error!r}") from None
+        raise FormatError("encoding.json", f"is not a saved encoding: {error!r}") from None

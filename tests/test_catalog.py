@@ -155,7 +155,7 @@ def test_a_part_of_another_file_is_found_out_by_the_checksum(address: str, tmp_p
         ("short", {"sha256": SHA}, "SHA-256"),
         ("longnorange", {}, "ended after 700,000 of 705,000 bytes"),
         ("always", {}, "tried 5 times"),
-        ("missing", {}, "answers 404"),
+        ("missing", {}, "404"),
     ],
 )
 def test_what_is_not_the_file_is_refused(

@@ -190,7 +190,7 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("simulate jobs.swf --policy agent:nobody", 1, "packaged agents: default"),
     ("simulate jobs.swf --jobs 20", 2, "--window 0:20"),
     ("sweep jobs.swf -o new --jobs 20", 2, "add --windows K"),
-    ("simulate jobs.swf --windows 1000000000 --jobs 10", 2, "60 jobs hold only 51 of 10 jobs"),
+    ("simulate jobs.swf --windows 1000000000 --jobs 10", 2, "51 windows of 10 jobs"),
     ("simulate jobs.swf --windows 0", 2, "at least 1"),
     ("check-schedule jobs.swf jobs.swf", 1, "'tracekit simulate --out DIR' writes such files"),
     ("evaluate jobs.swf folder", 1, "no such agent"),

@@ -216,7 +216,7 @@ def statuses(values: Any) -> pd.Categorical:
     values = values.where(values.notna(), "unknown")
     strange = sorted(set(values.unique()) - set(STATUSES), key=str)
     if strange:
-        raise SchemaError(f"column status: {strange[0]!r} is none of {', '.join(STATUSES)}")
+        raise SchemaError(f"column status: {strange[0]!r} is not a status; expected one of {', '.join(STATUSES)}")
     return pd.Categorical(values, categories=pd.Index(STATUSES, dtype=object))
 
 

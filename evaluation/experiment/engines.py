@@ -47,7 +47,7 @@ class Where:
         if self.engine not in ENGINES:
             raise UnknownName("engine", self.engine, ENGINES)
         if self.address is not None and self.engine != "ray":
-            raise UsageError("--address is for --engine ray")
+            raise UsageError("--address is only supported by --engine ray")
 
     def open(self, store: Store) -> Engine:
         """Return the engine, ready to take tasks of a store."""

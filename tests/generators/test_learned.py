@@ -293,7 +293,7 @@ def test_bad_requests(weekly: Trace) -> None:
         library.synth(weekly, "difusion", 5)
     with pytest.raises(UsageError, match="seed must be a whole number from 0"):
         library.synth(weekly, "resample", 5, seed=-1)
-    with pytest.raises(UsageError, match="no option"):
+    with pytest.raises(UsageError, match="option"):
         library.synth(weekly, "resample", 5, colour="red")
     with pytest.raises(UnknownName, match="budget"):
         Echo(budget="huge")  # type: ignore[arg-type]
@@ -327,7 +327,7 @@ def test_a_damaged_model_is_refused(real: Trace, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="cannot be read as a saved model"):
         library.load(tmp_path / "kept")
     (tmp_path / "kept" / "encoding.json").write_text("{}")
-    with pytest.raises(FormatError, match="no saved encoding"):
+    with pytest.raises(FormatError, match="saved encoding"):
         library.load(tmp_path / "kept")
 
 

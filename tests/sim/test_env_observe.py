@@ -298,7 +298,7 @@ def test_unsorted_traces_and_jobs_that_are_too_large():
     assert batch.source.rejected == {"larger than the machine": 2}
     (starts,) = imitate(batch, [(0, 4)], "sjf")
     assert starts.tolist() == [0, 50, 55]
-    with pytest.raises(TracekitError, match=r"holds no job .*larger than the machine: 1"):
+    with pytest.raises(TracekitError, match=r"larger than the machine: 1"):
         batch.reset([0], [(4, 1)])
     with pytest.raises(UsageError, match="does not lie within"):
         batch.reset([0], [(3, 9)])

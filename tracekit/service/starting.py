@@ -45,9 +45,7 @@ class Starting:
     def answer(self, request: Any) -> dict[str, Any]:
         """Answer, or refuse with 503 while the code is being compiled."""
         if not self._ready.wait(self._patience):
-            raise Refused(
-                503, "starting: the code is being compiled, which takes up to a minute; ask again in a moment"
-            )
+            raise Refused(503, "starting: the code is being compiled, which takes up to a minute; retry in a moment")
         if self._failure:
             raise Refused(500, f"the service could not start: {self._failure}")
         return self._decider.answer(request)

@@ -145,7 +145,7 @@ def objective(text: str) -> Objective:
         try:
             weight = float(number) if colon else 1.0
         except ValueError:
-            raise UsageError(f"objective '{text}': '{number}' is no weight; write bsld:0.7,wait:0.3") from None
+            raise UsageError(f"objective '{text}': '{number}' is not a valid weight; write bsld:0.7,wait:0.3") from None
         if not math.isfinite(weight):
             raise UsageError(f"objective '{text}': a weight must be a finite number")
         terms.append((name, weight))
