@@ -96,7 +96,7 @@ DAMAGE: dict[str, tuple[str, bytes, str]] = {
     "csv with a word for a number": ("a.csv", (OURS + "3,late,5,6\n").encode(), "late"),
     "csv without sizes": ("a.csv", b"job_id,submit_time,run_time\n1,2,3\n", ""),
     "csv with a doubled column": ("a.csv", b"submit_time,run_time,run_time,req_procs\n1,2,3,4\n", "twice"),
-    "csv with a status nobody knows": ("a.csv", b"submit_time,run_time,req_procs,status\n1,2,3,meh\n", "meh"),
+    "csv with an unknown status": ("a.csv", b"submit_time,run_time,req_procs,status\n1,2,3,meh\n", "meh"),
     "gpw with a short row": ("a.csv", (GPW + "1,2\n").encode(), "2 fields"),
     "gpw with a word for a number": ("a.csv", (GPW + "1,1,0,many,1,0,10,60,Pass\n").encode(), "many"),
     "gpw with only a header": ("a.csv", GPW.splitlines(keepends=True)[0].encode(), "no jobs"),
@@ -154,6 +154,6 @@ def test_no_permission(
             raise PermissionError(13, "Permission denied", str(self))
         return real_open(self, *args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Path, "open", refuse)  # the tests may run as root, whom no mode keeps out
+    monkeypatch.setattr(Path, "open", refuse)  # the tests may run as root, which ignores file modes
     assert main(["info", str(toy_swf)]) == 1
     assert "permission" in capsys.readouterr().err

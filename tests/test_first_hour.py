@@ -90,7 +90,7 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-#: What somebody types, how it ends, and what the one line must say.
+#: A command line, its exit code, and what the error line must contain.
 MISTAKES: list[tuple[str, int, str]] = [
     # the command itself
     ("inf jobs.swf", 2, "did you mean 'info'"),

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("tiny_budgets")
 
 
 class Echo(TableModel):
-    """A model that needs nothing installed: it draws each row anew from the fitted ones."""
+    """A model that needs nothing installed: it resamples rows from the fitted ones."""
 
     name = "echo"
     how = "rows drawn again"
@@ -361,9 +361,9 @@ def test_synth_on_the_command_line(weekly: Trace, tmp_path: Path, run: Run) -> N
         tmp_path / "kept",
     )
     assert code == 0, err
-    told = json.loads(out)
-    assert told["jobs"] == 300
-    assert told["offered_load"] == pytest.approx(told["real_load"], rel=0.02)
+    summary = json.loads(out)
+    assert summary["jobs"] == 300
+    assert summary["offered_load"] == pytest.approx(summary["real_load"], rel=0.02)
     code, _, err = run(
         "synth", "--from-model", tmp_path / "kept", "-o", tmp_path / "again.swf", "--jobs", 300, "--seed", 1
     )

@@ -180,7 +180,7 @@ def test_times_are_dates_where_there_is_a_calendar(tmp_path):
 
 
 def test_an_outage(tmp_path):
-    """All four are away over [10, 50), as announced: at 6 the ten seconds of job 2 do not fit any more, for nobody."""
+    """All four are away over [10, 50), as announced: at 6 the ten seconds of job 2 do not fit any more, for any job."""
     trace = trace_of((0, 5, 5, 4), (6, 10, 10, 4), procs=4)
     schedule, path = written(trace, tmp_path, "fcfs", "easy", outage="10:50:4")
     found = explain_file(schedule, tracekit.read(path), 2)

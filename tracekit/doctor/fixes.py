@@ -112,8 +112,8 @@ def mend_jumps(trace: Trace) -> Changed:
         moved[jump.rows] = True
     if not moved.any():
         return trace, 0
-    mended = trace.assign({"submit_time": submit})
-    return mended.take(mended.order()), int(moved.sum())
+    fixed = trace.assign({"submit_time": submit})
+    return fixed.take(fixed.order()), int(moved.sum())
 
 
 def shift_submits(trace: Trace, text: str) -> Changed:

@@ -19,7 +19,7 @@ class Preparable(Protocol):
         """Compile or load what the first answer needs; may take a minute."""
 
     def about(self) -> dict[str, Any]:
-        """Return who answers."""
+        """Return the description of the agent."""
 
     def answer(self, request: Any) -> dict[str, Any]:
         """Return the jobs of a request in order."""
@@ -39,7 +39,7 @@ class Starting:
         return self._ready.is_set() and not self._failure
 
     def about(self) -> dict[str, Any]:
-        """Return who answers; needs no compiled code."""
+        """Return the description of the agent; needs no compiled code."""
         return self._decider.about()
 
     def answer(self, request: Any) -> dict[str, Any]:

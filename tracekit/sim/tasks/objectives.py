@@ -119,7 +119,7 @@ class Objective:
 
     @property
     def additive(self) -> bool:
-        """Whether the cost is a mean over jobs, so that it can be told job by job."""
+        """Whether the cost is a mean over jobs, so that it can be computed job by job."""
         return all(name in ADDITIVE for name, _ in self.terms)
 
     def weights(self) -> Floats:
