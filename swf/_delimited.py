@@ -53,7 +53,7 @@ def read_delimited(
         raise FormatError(path, "contains binary data, expected a text table")
     lines = head_lines(head, limit=1)
     if not lines:
-        raise FormatError(path, "its first line is too long for a table" if head else "the file is empty", line=1)
+        raise FormatError(path, "the first line is too long for a table" if head else "the file is empty", line=1)
     width = 1 + lines[0].count("," if names else delimiter_of(lines[0]))
     limits.check("fields", width, path, f"{width:,} columns", line=1)
     damaged: list[tuple[int, str]] = []

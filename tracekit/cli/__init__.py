@@ -112,7 +112,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _flags_first(arguments: list[str]) -> list[str]:
-    """Let -q, -v and --limit be given anywhere, although they belong to the program and not to its commands."""
+    """Accept -q, -v and --limit anywhere, although they are options of the program and not of its commands."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     ours = {"-q", "--quiet", "-v", "--verbose"}
     first: list[str] = []

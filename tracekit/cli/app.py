@@ -91,7 +91,9 @@ def print_json(data: Any) -> None:
 def json_text(data: Any) -> str:
     """Return data as JSON; NaN and infinity, which JSON cannot hold, become null."""
     text = json.dumps(_plain(data), indent=2, ensure_ascii=False) + "\n"
-    return escaped_json(text.encode("utf-8", "replace").decode())  # JSON cannot hold the bytes of undecodable file names
+    return escaped_json(
+        text.encode("utf-8", "replace").decode()
+    )  # JSON cannot hold the bytes of undecodable file names
 
 
 def _plain(data: Any) -> Any:
