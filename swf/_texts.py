@@ -22,12 +22,14 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def check_text(source: str | bytes, content: Any, path: Path) -> None:
-    """Refuse values of a JSON text that hold halves of characters (lone surrogates), which no file can hold."""
+    """Raise FormatError for values of a JSON text with lone surrogates, which no file can hold."""
     if _HALF.search(source if isinstance(source, str) else source.decode("latin-1")):
         try:
             json.dumps(content, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise FormatError(path, "holds text that is not valid Unicode (a lone surrogate such as \\ud800)") from None
+            raise FormatError(
+                path, "contains text that is not valid Unicode (a lone surrogate such as \\ud800)"
+            ) from None
 
 
 def table_of(rows: Sequence[dict[str, Any]], path: Path) -> pd.DataFrame:

@@ -60,7 +60,7 @@ def whole_lines(source: IO[bytes], size: int, path: Path) -> Iterator[bytes]:
 
 
 def check_lines(text: bytes, path: Path, *, first: int = 1) -> None:
-    """Refuse a text with a line beyond the limit ``line``; ``first`` is the number of its first line."""
+    """Raise FormatError for a line beyond the limit ``line``; ``first`` is the number of its first line."""
     longest = limits.limit("line")
     at = 0
     while len(text) - at > longest:

@@ -117,7 +117,7 @@ def foreign_columns(head: bytes, path: Path) -> frozenset[str]:
         return frozenset()
     try:
         schema = pa.parquet.read_schema(path)
-    except Exception:  # whoever reads it says what is wrong
+    except Exception:  # reading the file reports what is wrong
         return frozenset()
     return frozenset() if _KEY in (schema.metadata or {}) else frozenset(schema.names)
 

@@ -121,7 +121,7 @@ def _check_task(task: dict[str, Any], features: tuple[str, ...], place: Path) ->
     except UsageError as error:
         raise FormatError(place / FACTS, f"task: {error}") from None
     if shown != features:
-        raise FormatError(place / FACTS, "its features are not those that its task shows")
+        raise FormatError(place / FACTS, "the features do not match those of the task")
 
 
 def find_folder(folder: str | Path) -> Path:
