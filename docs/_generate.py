@@ -49,7 +49,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str
 
 
 def _plain(text: str) -> str:
-    """Return text in which <column> is no HTML tag; what stands between backquotes is plain already."""
+    """Return text in which <column> is not an HTML tag; text between backquotes is plain already."""
     parts = text.split("`")
     return "`".join(re.sub(r"<(?=[a-zA-Z/])", "&lt;", part) if n % 2 == 0 else part for n, part in enumerate(parts))
 
@@ -77,11 +77,11 @@ def _formats() -> Iterator[str]:
         for one in known
     ]
     yield from table(("format", "what it is", "written", "in parts", "folders", "endings", "options"), rows)
-    told: set[str] = set()
+    seen: set[str] = set()
     for one in known:
         yield from (f"## {one.name}", "", one.title + ".", "")
-        if one.__module__ not in told:
-            told.add(one.__module__)
+        if one.__module__ not in seen:
+            seen.add(one.__module__)
             yield from _prose(sys.modules[one.__module__].__doc__)
 
 
@@ -97,7 +97,7 @@ def _columns() -> Iterator[str]:
     yield f"A status is one of {_code(STATUSES)}.\n"
     yield from ("## Checks", "", "What `tracekit validate` counts.", "")
     found = [(f"`{c.name}`", c.meaning, f"`{c.fix}`", "yes" if c.harmless else "") for c in CHECKS]
-    yield from table(("check", "it finds jobs where", "mended by", "can be scheduled all the same"), found)
+    yield from table(("check", "it finds jobs where", "fixed by", "can be scheduled anyway"), found)
     yield from ("## Rules", "", "What `tracekit clean --rules` applies, in the order given.", "")
     yield from table(("rule", "what it does"), [(f"`{rule.name}`", rule.meaning) for rule in RULES.values()])
 
@@ -126,7 +126,7 @@ def _switches() -> Iterator[str]:
         rows.append((f"`{one.name}`", f"`{default!r}`" if default != "{}" else "`{}`", comments.get(one.name, "")))
     yield from table(("switch", "default", "meaning"), rows)
     yield f"Backfilling: {_code(BACKFILLS)}. Estimates: {_code(ESTIMATES)}. Compatibility: {_code(COMPATIBILITIES)}.\n"
-    yield "How they differ from what published simulators do is told under [semantics](../semantics.md).\n"
+    yield "How they differ from what published simulators do is described under [semantics](../semantics.md).\n"
     options = [(f"`{name}`", f"{value:g}") for name, value in MULTIFACTOR_DEFAULTS.items()]
     yield from ("## Options of multifactor", "", *table(("option", "default"), options))
 

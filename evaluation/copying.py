@@ -1,4 +1,4 @@
-"""Privacy of jobs without a hold-out: attacks that find the real trace, a little changed, in the synthetic one."""
+"""Privacy of jobs without a hold-out: attacks that find the slightly changed real trace in the synthetic one."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TOLERANCE = 0.05  # of the run time, or one second
 
 
 class InStep:
-    """privacy.in_step: share of jobs with the size and run time (within 5 %) of the real job in the same place.
+    """privacy.in_step: share of jobs with the size and run time (within 5 %) of the real job at the same position.
 
-    Both traces are taken in submit order, so shuffled rows and shifted dates hide nothing. The control is the same
+    Both traces are taken in submit order, so shuffled rows and shifted dates have no effect. The control is the same
     share after shuffling the real jobs.
     """
 
@@ -30,7 +30,7 @@ class InStep:
     name: ClassVar[str] = "in_step"
 
     def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
-        """Compare job after job, as far as the shorter trace goes."""
+        """Compare job by job, up to the length of the shorter trace."""
         count = min(len(real), len(synth))
         (size, run), (other, time) = (
             (v.size[:count], v.numbers.get("run_time", np.empty(0))[:count]) for v in (real, synth)
@@ -61,10 +61,10 @@ class SameNumbers:
     name: ClassVar[str] = "same_numbers"
 
     def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
-        """Look every synthetic job up among the real ones, and every real job among those of other weeks."""
+        """Search for every synthetic job among the real ones, and for every real job among those of other weeks."""
         numbers = shared_numbers(real, synth)
         if not numbers:
-            return {"privacy.same_numbers": absent("no column of numbers is shared by both traces")}
+            return {"privacy.same_numbers": absent("the two traces have no numeric column in common")}
         labels = [name for name in shared_labels(real, synth) if name not in PEOPLE]
         ours, theirs = row_keys([real, synth], numbers, labels)
         value = float(np.isin(theirs, ours).mean())

@@ -1,4 +1,4 @@
-"""Detection: can gradient boosting tell synthetic from real jobs? AUC 0.5 = no, 1 = always (Lopez-Paz & Oquab 2017).
+"""Detection: can gradient boosting separate synthetic and real jobs? AUC 0.5 = no, 1 = always (Lopez-Paz & Oquab 2017).
 
 Two traps are closed. A job that occurs in both traces would be learnt with one name and tested under the other, which
 pushes the AUC of plain copies far below 0.5: equal rows therefore share one fold. Windows that overlap a fold's edge

@@ -1,7 +1,7 @@
-"""The attacks on privacy: what each one reaches, what it reaches on fresh real jobs, and when that is an alarm.
+"""The attacks on privacy: the result of each, its result on fresh real jobs (the control), and when it is an alarm.
 
 This is the one place where a privacy score becomes an alarm, for `share`, for the report and for verdicts. The limits
-are a convention of this program, documented in docs/sharing.md. They are no guarantee, and not differential privacy.
+are a convention of this program, documented in docs/sharing.md. They are not a guarantee, and not differential privacy.
 A further attack is a metric of family privacy (`evaluation.base.METRICS`) and one entry of `ATTACKS`.
 """
 
@@ -20,40 +20,40 @@ NEARER = 0.1  # share of jobs nearer to a fitted than to a hold-out job, above t
 UNCONTROLLED = 0.05  # share of linked users that is an alarm where there is no control
 
 OTHER_MODEL = (
-    "generate the trace with a model that does not copy jobs (tracekit models lists them), a higher --privacy or fewer "
-    "training steps; resample and user-resample are not for publishing"
+    "use a model that does not copy jobs (see tracekit models), a higher --privacy or fewer "
+    "training steps; resample and user-resample are not suited for publication"
 )
 MODELLED = (
-    "generate the trace with --model sessions --skeleton modelled --privacy 5, or another model that does not repeat "
-    "users' submit times; new labels, rounding and other scales of time do not help"
+    "use --model sessions --skeleton modelled --privacy 5, or another model that does not repeat "
+    "users' submit times; new labels, rounded or scaled times do not help"
 )
-RELABEL = "replace the labels: tracekit anonymize with a key of its own"
+RELABEL = "replace the labels: tracekit anonymize with a new key"
 
 
 def normal(score: Score) -> float:
-    """Return what fresh real jobs reach; 0 where it is unknown."""
+    """Return the result on fresh real jobs; 0 if unknown."""
     return score.real if np.isfinite(score.real) else 0.0
 
 
 @dataclass(frozen=True)
 class Spec:
-    """One attack: whom it finds, from where on it is an alarm, and how its outcome is put into words."""
+    """One attack: what it finds, its alarm limit, and the text of its outcome."""
 
     target: Target
     limit: float  # of what `excess` returns
-    excess: Callable[[Score], float]  # how far a score is from harmless; above the limit is an alarm
+    excess: Callable[[Score], float]  # how far a score is from harmless; an alarm if above the limit
     text: str  # of {value} and {real}
     advice: str = OTHER_MODEL
 
 
 def _over(score: Score) -> float:
-    """Return how much larger a share is than its control; 0 where their intervals overlap."""
+    """Return how much larger a share is than its control; 0 if their intervals overlap."""
     low, high = score.detail.get("low", score.value), score.detail.get("control_high", normal(score))
     return score.value - normal(score) if low > (high if np.isfinite(high) else normal(score)) else 0.0
 
 
 def _linked(score: Score) -> float:
-    """Return how much larger the share of linked users is than its control; 0 where chance explains it."""
+    """Return how much larger the share of linked users is than its control; 0 if chance explains it."""
     usual = score.detail.get("expected", np.nan)
     usual = usual if np.isfinite(usual) else UNCONTROLLED
     return score.value - normal(score) if score.detail.get("low", score.value) > usual else 0.0
@@ -64,20 +64,20 @@ def _times(score: Score) -> float:
 
 
 def _surplus(score: Score) -> float:
-    """Return the share of jobs above the control, of those that the control leaves."""
+    """Return the share of jobs above the control, relative to the rest."""
     return (score.value - normal(score)) / max(1 - normal(score), 1e-9)
 
 
 def _certain(score: Score) -> float:
-    """Return the lower end of the AUC's interval, less what fresh real jobs reach above guessing."""
+    """Return the lower end of the AUC's interval, minus what fresh real jobs reach above guessing."""
     value = score.low if np.isfinite(score.low) else score.value
     return value - max(score.real - 0.5, 0.0) if np.isfinite(score.real) else value
 
 
 def _nearness(score: Score) -> float:
-    """Return how near to real jobs the synthetic ones are; none where they are as near to the hold-out.
+    """Return how near to real jobs the synthetic ones are; 0 if they are as near to the hold-out.
 
-    Jobs of a model that generates only common jobs are near to all real jobs alike, which gives no job away.
+    Jobs of a model that generates only common jobs are near to all real jobs, which reveals no job.
     """
     usual = score.detail.get("nearer_control", 0.5)
     surplus = score.detail.get("nearer_low", 1.0) - (max(usual, 0.5) if np.isfinite(usual) else 0.5)
@@ -133,14 +133,14 @@ ATTACKS: dict[str, Spec] = {
         "job",
         0.53,
         _certain,
-        "real jobs that the model was fitted on can be told from others with AUC {value:.3f} (0.5 is guessing; "
+        "jobs that the model was fitted on can be distinguished from others with AUC {value:.3f} (0.5 is guessing; "
         "by fresh real jobs: {real:.3f})",
     ),
     "privacy.in_step": Spec(
         "job",
         0.1,
         _over,
-        "{value:.1%} of the synthetic jobs have the size and nearly the run time of the real job in the same place "
+        "{value:.1%} of the synthetic jobs have the size and nearly the run time of the real job at the same position "
         "(by chance: {real:.1%})",
     ),
     "privacy.same_numbers": Spec(
@@ -154,7 +154,7 @@ ATTACKS: dict[str, Spec] = {
 
 @dataclass(frozen=True)
 class Attack:
-    """What an attack reached. NaN = not computed; ``text`` is the outcome, or the reason why there is none."""
+    """The result of an attack. NaN = not computed; ``text`` is the outcome, or the reason why there is none."""
 
     key: str
     target: Target
@@ -175,7 +175,7 @@ class Attack:
 
     @classmethod
     def of(cls, key: str, score: Score) -> Attack:
-        """Judge one score."""
+        """Evaluate one score."""
         spec = ATTACKS[key]
         known = bool(np.isfinite(score.value))
         alarm = known and spec.excess(score) > spec.limit
@@ -195,7 +195,7 @@ class Attack:
 
 
 def attacks(scores: Mapping[str, Score]) -> list[Attack]:
-    """Return the outcome of every attack that was tried, in the order of `ATTACKS`."""
+    """Return the outcome of every attack that was run, in the order of `ATTACKS`."""
     return [Attack.of(key, scores[key]) for key in ATTACKS if key in scores]
 
 
@@ -208,5 +208,5 @@ def alarms(scores: Mapping[str, Score]) -> list[str]:
 
 
 def complete(scores: Mapping[str, Score]) -> bool:
-    """Return whether the attacks that need a hold-out were tried, too."""
+    """Return whether the attacks that need a hold-out were run, too."""
     return "privacy.exact_copies" in scores and bool(np.isfinite(scores["privacy.exact_copies"].value))

@@ -1,10 +1,10 @@
 """Privacy of users: attacks that find a synthetic user in the real trace by the gaps between its submits.
 
 A few consecutive gaps between one user's jobs are nearly a fingerprint. The attacker takes the gaps of each synthetic
-user and looks for them in the lists of all real users; a sequence that only one real user has names that user. Labels
-are not compared, so new labels protect nobody. The control is the same attack on real users from weeks that the
-attacker does not have: the hold-out where there is one, else each week of the real trace against all the others.
-Gaps of start times (submit + wait) are tried beside those of submit times where waits are known.
+user and looks for them in the lists of all real users; a sequence that only one real user has identifies that user.
+Labels are not compared, so new labels do not protect users. The control is the same attack on real users from weeks
+that the attacker does not have: the hold-out where there is one, else each week of the real trace against all the
+others. Gaps of start times (submit + wait) are used as well as those of submit times if waits are known.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Keys = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 
 FEWEST_CONTROL = 20  # users of the hold-out with a sequence, below which weeks of the real trace are the control
-MOST_EXPOSURE = 4.0  # at most so many times as many chances of an accidental match as the control had
+MOST_EXPOSURE = 4.0  # limit on chances of an accidental match, as a multiple of the control's
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Exact:
 
 @dataclass(frozen=True)
 class Ratios:
-    """Sequences whose ratios of neighbouring gaps are alike: scaled, rounded or jittered times change them little.
+    """Sequences with similar ratios of neighbouring gaps: scaled, rounded or jittered times change them little.
 
-    Cells of ``width`` in the logarithm of the ratio, twice: the second time moved by half a cell, as ratios near the
+    Cells of ``width`` in the logarithm of the ratio, twice: the second time shifted by half a cell, as ratios near the
     edge of one cell are in the middle of another.
     """
 
@@ -84,7 +84,7 @@ class Sequences:
 
     @classmethod
     def joined(cls, parts: Iterable[Sequences]) -> Sequences:
-        """Put the sequences of several parts together."""
+        """Concatenate the sequences of several parts."""
         every = list(parts)
         key, user, block = (np.concatenate([getattr(p, name) for p in every]) for name in ("key", "user", "block"))
         return cls(key, user, block)
@@ -165,7 +165,7 @@ class Control:
     def of(cls, real: list[Sequences], holdout: list[Sequences], clocks: int) -> Control:
         """Take the hold-out, or the weeks of the real trace where the hold-out has too few users.
 
-        ``clocks``: how many clocks the synthetic trace has; the control is sought by no more than those.
+        ``clocks``: how many clocks the synthetic trace has; the control uses no more than those.
         """
         aside = Sequences.joined(holdout[:clocks]) if holdout else None
         if aside is not None and len(aside.users()) >= FEWEST_CONTROL:
@@ -185,7 +185,7 @@ def _inside(part: Sequences) -> Sequences:
 
 
 class _ByGaps:
-    """What the attacks by gaps share; they need users, and no hold-out."""
+    """Common code of the attacks by gaps; they need users, but no hold-out."""
 
     family: ClassVar[str] = "privacy"
     resampled: ClassVar[bool] = False
@@ -194,7 +194,7 @@ class _ByGaps:
     recipes: ClassVar[Recipes]
 
     def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
-        """Look every synthetic user up among the real ones, and every user of the control."""
+        """Search for every synthetic user, and every user of the control, among the real ones."""
         key = f"privacy.{self.name}"
         for view, side in ((real, "real"), (synth, "synthetic")):
             if not view.has("user"):
@@ -204,7 +204,7 @@ class _ByGaps:
         users = len(sought.users())
         if not users or not len(ours[0].key):
             side = "real" if users else "synthetic"
-            return {key: absent(f"no user of the {side} trace has enough jobs in a row with long enough gaps")}
+            return {key: absent(f"no user of the {side} trace has enough consecutive jobs with long enough gaps")}
         aside = setting.holdout
         fresh = Sequences.by_clock(aside, self.recipes) if aside is not None and aside.has("user") else []
         control = Control.of(ours, fresh, len(theirs))
@@ -232,7 +232,7 @@ class _ByGaps:
 
 
 class SubmitGaps(_ByGaps):
-    """privacy.submit_gaps: share of synthetic users with three consecutive submit gaps that one real user alone has.
+    """privacy.submit_gaps: share of synthetic users with three consecutive submit gaps that only one real user has.
 
     Each gap is above 5 s; gaps are equal to the millisecond.
     """

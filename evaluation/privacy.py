@@ -1,6 +1,6 @@
-"""Privacy: whether the synthetic trace gives away jobs or users of the trace that its model was fitted on.
+"""Privacy: whether the synthetic trace reveals jobs or users of the trace that its model was fitted on.
 
-All of it needs a hold-out: real jobs that the model was not fitted on show what is normal between strangers. Take the
+All of it needs a hold-out: real jobs that the model was not fitted on show what is normal for unrelated jobs. Take the
 hold-out from interleaved weeks; a later period has drifted, which makes every model look safer. Nearest neighbours come
 from scipy's k-d tree, on numbers only (logged and scaled by the real trace); exact copies also compare the labels.
 """
@@ -43,7 +43,7 @@ def share_intervals(value: float, trials: int, control: float, control_trials: i
 
 
 class _Privacy:
-    """What the privacy metrics share: they need a hold-out, and are null with a reason without one."""
+    """Common code of the privacy metrics: they need a hold-out, and are null with a reason without one."""
 
     family: ClassVar[str] = "privacy"
     resampled: ClassVar[bool] = False
@@ -56,7 +56,7 @@ class _Privacy:
             return dict.fromkeys(self.keys, absent(NO_HOLDOUT, self.better))
         names = [name for name in shared_numbers(real, synth) if setting.holdout.has(name)]
         if not names:
-            return dict.fromkeys(self.keys, absent("no column of numbers is shared by all three traces", self.better))
+            return dict.fromkeys(self.keys, absent("the three traces have no numeric column in common", self.better))
         return self.compare(real, synth, setting.holdout, names, setting, rng)
 
     def compare(
@@ -76,7 +76,7 @@ class Copies(_Privacy):
     def compare(
         self, real: View, synth: View, holdout: View, names: list[str], setting: Setting, rng: np.random.Generator
     ) -> dict[str, Score]:
-        """Look every synthetic and every hold-out job up among the real ones."""
+        """Search for every synthetic and every hold-out job among the real ones."""
         labels = [name for name in shared_labels(real, synth) if holdout.has(name)]
         ours, theirs, fresh = row_keys([real, synth, holdout], names, labels)
         note = f"over {', '.join(names + labels)}; real = the hold-out's share"
@@ -141,7 +141,7 @@ class DistanceToClosest(_Privacy):
 def _nearer(synth: Floats, ours: Floats, fresh: Floats, rng: np.random.Generator) -> dict[str, float]:
     """Return the share of synthetic jobs that are nearer to a fitted job than to a hold-out job, with its interval.
 
-    Half is what a model without memory reaches: its jobs may be typical, and so near to all real jobs alike. Equal
+    Half is what a model without memory reaches: its jobs may be typical, and so near to all real jobs. Equal
     distances count half; both sides have the same number of jobs.
     """
     rows = min(len(ours), len(fresh))
@@ -167,7 +167,7 @@ class Membership(_Privacy):
     def compare(
         self, real: View, synth: View, holdout: View, names: list[str], setting: Setting, rng: np.random.Generator
     ) -> dict[str, Score]:
-        """Attack the same number of members and strangers."""
+        """Attack the same number of fitted and other jobs."""
         ours, theirs, fresh = standardised(real, [real, synth, holdout], names)
         members, others = _Group(ours, weeks(real, real.submit)), _Group(fresh, weeks(holdout, holdout.submit))
         value, low, high, rows = _told_apart(theirs, members, others, setting, rng)
@@ -202,7 +202,7 @@ class _Group:
 def _told_apart(
     shown: Floats, members: _Group, others: _Group, setting: Setting, rng: np.random.Generator
 ) -> tuple[float, float, float, int]:
-    """Return the AUC of telling members from others by their distance to what is shown, its interval, and the rows.
+    """Return the AUC of separating fitted from other jobs by their distance to ``shown``, its interval, and the rows.
 
     The 95 % interval comes from drawing whole weeks of both sides with replacement.
     """
@@ -249,7 +249,7 @@ def weekly_patterns(view: View, users: NDArray[np.int64]) -> Floats:
 class UserLinkage(_Privacy):
     """privacy.user_linkage: share of users whose synthetic weekly pattern is closest to their own real one.
 
-    Pattern: shares of jobs by hour of the week; closeness: Hellinger. The hold-out's share is shown beside it: people
+    Pattern: shares of jobs by hour of the week; closeness: Hellinger. The hold-out's share is the control: people
     keep their habits, so they can be linked that often from weeks that no model has seen. Chance is one over the users.
     """
 

@@ -1,8 +1,8 @@
-"""May this synthetic trace be published? A plain answer for the people who run a site, with the reasons.
+"""May this synthetic trace be published? An answer with reasons for the administrators of a site.
 
-Two things give a site away: jobs or users of the real trace that the synthetic one repeats (found by the attacks of
-`evaluation.exposure`, each beside its control), and names in the file. `decide` is the one decision, for
-``tracekit share`` and for the report. It is advice, documented in docs/sharing.md, and no guarantee.
+Two things can identify a site: jobs or users of the real trace that the synthetic one repeats (found by the attacks of
+`evaluation.exposure`, each with its control), and names in the file. `decide` is the one decision, for
+``tracekit share`` and for the report. It is advice, documented in docs/sharing.md, not a guarantee.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ ANSWERS = ("yes", "not without changes", "no")
 _PEOPLE = ("user", "group", "project", "app")
 _PATH = re.compile(r"(?:^|[\s'\"(=:])(/[\w.+-]+(?:/[\w.+-]+)+|~/[\w./+-]+|[A-Za-z]:\\[\w.\\+-]+)")
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
-#: Header lines that only say what the file is like; anything else is somebody's words.
+#: Header lines that only describe the file; any other line is free text.
 _TECHNICAL = re.compile(
     r"^[;\s]*(Version|MaxJobs|MaxRecords|Preemption|UnixStartTime|TimeZone(String)?|StartTime|EndTime|MaxNodes|MaxProcs|"
     r"MaxRuntime|MaxMemory|AllowOveruse|MaxQueues|Queues?|MaxPartitions|Partitions?)\s*:|^[;\s]*$"
-    r"|^[;\s]*Note:\s*tracekit:"  # steps of our own, which are looked at as history
+    r"|^[;\s]*Note:\s*tracekit:"  # our own steps, which are checked as history
 )
 
 
 @dataclass(frozen=True)
 class Reason:
-    """One thing that was looked at, and what it means for publishing."""
+    """One check, and its result for publication."""
 
     check: str
     verdict: Verdict
@@ -64,8 +64,8 @@ class Answer:
     reasons: list[Reason]
     attacks: list[Attack]
     caveat: str = (
-        "This is advice, no guarantee: it looks for copies, for users that can be recognised and for names, by known "
-        "attacks. It is not differential privacy, and your site's rules come first."
+        "This is advice, not a guarantee: it checks for copies, for recognisable users and for names, by known "
+        "attacks. It is not differential privacy, and your site's rules take precedence."
     )
 
     @property
@@ -75,7 +75,7 @@ class Answer:
 
     @property
     def advice(self) -> list[str]:
-        """Return what to do about it, most pressing first; empty if nothing is left to do."""
+        """Return what to do, most urgent first; empty if nothing has to be done."""
         return list(dict.fromkeys(reason.mend for reason in self.reasons if reason.mend))
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,9 +117,9 @@ def decide(real: Trace, synth: Trace, scores: Mapping[str, Score]) -> Answer:
 
 
 def _attacked(found: list[Attack], scores: Mapping[str, Score]) -> Iterator[Reason]:
-    """Turn every attack into a reason; those that lacked a hold-out into one."""
+    """Turn every attack into a reason; those that lacked a hold-out share one reason."""
     if not found:
-        yield Reason("privacy", "unknown", "no attack was tried", mend="run tracekit share on the two traces")
+        yield Reason("privacy", "unknown", "no attack was run", mend="run tracekit share on the two traces")
         return
     lacking = [attack for attack in found if scores[attack.key].note == NO_HOLDOUT]
     if lacking:
@@ -127,8 +127,8 @@ def _attacked(found: list[Attack], scores: Mapping[str, Score]) -> Iterator[Reas
         yield Reason(
             "privacy",
             "unknown",
-            f"without a hold-out these attacks have no control and were not tried: {names}",
-            mend="keep some weeks away from the model and give them with --holdout",
+            f"without a hold-out these attacks have no control and were not run: {names}",
+            mend="leave some weeks out of the fit and give them with --holdout",
         )
     for attack in found:
         if attack not in lacking:
@@ -146,45 +146,45 @@ def _reason(attack: Attack) -> Reason:
 
 
 def _names(trace: Trace, column: str) -> dict[str, int]:
-    """Return the labels and how many jobs each has; labels without jobs count: some formats keep them."""
+    """Return the labels and how many jobs each has; labels without jobs are included: some formats keep them."""
     if column not in trace.jobs.columns:
         return {}
     return {str(name): int(count) for name, count in trace.jobs[column].value_counts().items()}
 
 
 def _labels(real: Trace, synth: Trace) -> Iterator[Reason]:
-    """Look for labels of people that stand in both traces."""
+    """Check for labels of people that occur in both traces."""
     for column in _PEOPLE:
         ours, theirs = _names(real, column), _names(synth, column)
         common = sorted(set(ours) & set(theirs), key=lambda name: -theirs[name])
         if not common:
             continue
-        mend = "tracekit anonymize, with a key that you throw away"
+        mend = "tracekit anonymize, with a key that you delete afterwards"
         words = [name for name in common if not name.isdecimal()]
-        given = 2 * max(len(ours), len(theirs))  # numbers given afresh count the labels, and are hardly larger
+        given = 2 * max(len(ours), len(theirs))  # new numbers count the labels, and are hardly larger
         large = [name for name in common if name.isdecimal() and int(name) > given]
         if not words and large:
             text = (
-                f"{len(large):,} {column} numbers, such as {', '.join(large[:3])}, are the real trace's own: numbers "
-                "given afresh would be small"
+                f"{len(large):,} {column} numbers, such as {', '.join(large[:3])}, are those of the real trace: new "
+                "numbers would be small"
             )
             yield Reason(f"labels.{column}", "change", text, float(len(large)), 0.0, mend)
         elif words:
-            text = f"{len(words):,} real {column} names stand in the synthetic trace: {', '.join(words[:5])}"
+            text = f"{len(words):,} real {column} names occur in the synthetic trace: {', '.join(words[:5])}"
             yield Reason(f"labels.{column}", "change", text, float(len(words)), 0.0, mend)
         elif len(common) >= 10 and _same_people(ours, theirs, common):
             text = (
-                f"{len(common):,} {column} numbers mean the same {column}s in both traces: the busy ones are busy in "
-                "both, so who knows one real number knows the rest"
+                f"{len(common):,} {column} numbers are the same {column}s in both: the active ones are the same in "
+                "both traces, so one known number reveals the others"
             )
             yield Reason(f"labels.{column}", "change", text, float(len(common)), 0.0, mend)
         else:
-            text = f"{len(common):,} {column} numbers occur in both, as small numbers must; they mean nothing"
+            text = f"{len(common):,} {column} numbers occur in both traces, as is expected of small numbers"
             yield Reason(f"labels.{column}", "ok", text)
 
 
 def _same_people(ours: dict[str, int], theirs: dict[str, int], common: list[str]) -> bool:
-    """Tell whether labels have the same ranks in both traces, which numbers given afresh have not."""
+    """Return whether labels have the same ranks in both traces, which new numbers do not have."""
     from scipy.stats import spearmanr
 
     mine, other = ([counts[name] for name in common] for counts in (ours, theirs))
@@ -195,7 +195,7 @@ def _same_people(ours: dict[str, int], theirs: dict[str, int], common: list[str]
 
 
 def _words(real: Trace, synth: Trace) -> Iterator[Reason]:
-    """Look for names, addresses and paths in what travels with the jobs: header, notes, history, extra columns."""
+    """Check for names, addresses and paths in the header, notes, history and extra columns."""
     machine = synth.machine
     lines = {
         "header": [line for line in machine.header or () if not _TECHNICAL.match(line)],
@@ -207,13 +207,13 @@ def _words(real: Trace, synth: Trace) -> Iterator[Reason]:
     for place, texts in lines.items():
         leaks = sorted({leak for text in texts for leak in _leaks(text, people)})
         if leaks:
-            text = f"the {place} of the synthetic trace names {', '.join(leaks[:5])}"
+            text = f"the {place} of the synthetic trace contains {', '.join(leaks[:5])}"
             yield Reason(f"words.{place}", "change", text, float(len(leaks)), 0.0, _STRIP)
     copied = sorted(
         {line.strip("; \t") for line in lines["header"]} & {line.strip("; \t") for line in real.machine.header or ()}
     )
     if any(len(line) > 3 for line in copied):
-        text = f"{len(copied):,} header lines are the real trace's own words, such as '{copied[-1][:60]}'"
+        text = f"{len(copied):,} header lines are copied from the real trace, such as '{copied[-1][:60]}'"
         yield Reason("words.header", "change", text, float(len(copied)), 0.0, _STRIP)
     yield from _extras(real, synth)
 
@@ -222,7 +222,7 @@ _STRIP = "tracekit anonymize removes header lines, notes and history"
 
 
 def _leaks(text: str, people: set[str]) -> Iterator[str]:
-    """Yield paths, mail addresses and names of people that a text holds."""
+    """Yield the paths, mail addresses and names of people in a text."""
     for match in _PATH.finditer(text):
         yield f"the path {match[1]}"
     for match in _MAIL.finditer(text):
@@ -232,7 +232,7 @@ def _leaks(text: str, people: set[str]) -> Iterator[str]:
 
 
 def _extras(real: Trace, synth: Trace) -> Iterator[Reason]:
-    """Look at extra columns: text in them may be names of jobs, of files, of nodes."""
+    """Check extra columns: their texts may be names of jobs, files or nodes."""
     for column in synth.jobs.columns:
         if column in BY_NAME or column == "x_status":
             continue
@@ -242,7 +242,7 @@ def _extras(real: Trace, synth: Trace) -> Iterator[Reason]:
             continue
         ours = set(real.jobs[column].dropna().astype(str).unique()) if column in real.jobs.columns else set()
         common = sorted(words & ours)
-        text = f"the extra column {column} holds text" + (
+        text = f"the extra column {column} contains text" + (
             f", also found in the real trace: {common[0]}" if common else ""
         )
         yield Reason(

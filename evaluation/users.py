@@ -129,8 +129,8 @@ class Sessions:
         }
         if not len(a_think) or not len(b_think):
             side = "synthetic" if len(a_think) else "real"
-            nobody = absent(f"{side} trace: no user submits after a job could have ended")
-            return scores | {"sessions.think_time": nobody, "sessions.log_think_w1": nobody}
+            missing = absent(f"{side} trace: no user submits after a job could have ended")
+            return scores | {"sessions.think_time": missing, "sessions.log_think_w1": missing}
         scores["sessions.think_time"] = Score(ks(a_think, b_think), detail=_means(a_think, b_think))
         scores["sessions.log_think_w1"] = Score(w1(log_seconds(a_think), log_seconds(b_think)))
         return scores

@@ -87,5 +87,5 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
     values = read_json(path)
     if not isinstance(values, dict) or values.get("model") != name:
         found = values.get("model") if isinstance(values, dict) else None
-        raise FormatError(path, f"holds model {found!r}, not {name!r}")
+        raise FormatError(path, f"contains model {found!r}, not {name!r}")
     return values

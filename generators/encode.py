@@ -1,15 +1,15 @@
 """A trace as a table that models can learn, and back with validity by construction. One encoding for all models.
 
-Plain tables make every model fail: rows run longer than their limits, ask for sizes and limits that nobody ever asked
-for, and have no day and no week. Here a trace is taken apart (`generators.parts`) into standard-normal numbers and
-small codes; *any* table of that shape decodes to a trace whose rows are possible on the real machine, so a poor model
-gives a poor distribution, but never an impossible job.
+Plain tables make every model fail: jobs run longer than their limits, request sizes and limits that never occur, and
+have no daily or weekly cycle. Here a trace is taken apart (`generators.parts`) into standard-normal numbers and small
+codes; *any* table of that shape decodes to a trace whose rows are possible on the real machine, so a poor model gives a
+poor distribution, but never an impossible job.
 
 ``decode(encode(trace))`` gives the trace back: times to their own resolution (the coarsest of 1, 0.1, 0.01, 0.001 s
 that fits the column; full precision otherwise), sizes, limits and labels exactly. Not kept, by design: job ids (fresh,
-from 1), waits and links between jobs (nobody has scheduled the made jobs), columns of the source's own (``x_…``),
-limits of zero (they become unknown), overruns of a limit where fewer than one job in a thousand has one (they end at
-the limit), and which rare label of a pool it was.
+from 1), waits and links between jobs (the synthetic jobs have not been scheduled), columns of the source's own
+(``x_…``), limits of zero (they become unknown), overruns of a limit where fewer than one job in a thousand has one
+(they end at the limit), and which rare label of a pool it was.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class DefaultEncoding:
 
     @classmethod
     def fit(cls, trace: Trace) -> DefaultEncoding:
-        """Find out what the trace has: dependencies, levels, scales, labels, its week."""
+        """Collect what the trace has: dependencies, levels, scales, labels, its week."""
         parts: list[Part] = []
         labels = [name for name in LABELS if trace.has(name)]
         kept: list[str] = []
@@ -134,7 +134,7 @@ class DefaultEncoding:
 
     @property
     def slots(self) -> list[Slot]:
-        """Return the learnable columns: who, how much, how long, how it ended, when."""
+        """Return the learnable columns: user, size, times, status, arrival."""
         return [slot for part in self.parts for slot in part.slots]
 
     @property
@@ -144,7 +144,7 @@ class DefaultEncoding:
 
     @property
     def dependencies(self) -> list[str]:
-        """Say which columns are not learnt because others, or nothing at all, determine them."""
+        """Return which columns are not learnt because they are constant or determined by others."""
         found = []
         for part in self.parts:
             if isinstance(part, Sizes):
@@ -297,4 +297,4 @@ def encoding_from_dict(plain: dict[str, Any]) -> Encoding:
         parts = [PARTS[part.pop("part")].from_dict(part) for part in map(dict, plain["parts"])]
         return DefaultEncoding(tuple(parts), machine)
     except (KeyError, TypeError, ValueError) as error:
-        raise FormatError("encoding.json", f"is no saved encoding: {error!r}") from None
+        raise FormatError("encoding.json", f"is not a saved encoding: {error!r}") from None

@@ -194,7 +194,7 @@ class TableModel:
             if tried > MAX_TRIES * n_rows and tried > 100_000:
                 raise TracekitError(
                     f"{self.name}: only {count} of {tried:,} synthetic jobs have {_said(only)}; {n_rows} are needed. "
-                    "Ask for fewer jobs or a more common value, or fit the model to such jobs only"
+                    "Request fewer jobs or a more common value, or fit the model to such jobs only"
                 )
             share = max(count, 1) / tried if tried else 1.0
             batch = int(min(max(1.3 * (n_rows - count) / share, 500), 100_000)) if tried else n_rows

@@ -153,7 +153,7 @@ def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, s
     shaping = {name: options.pop(name) for name in SHAPING if name in options}
     unknown = set(options) - {"budget", "encoding", "skeleton", "privacy", "progress"}
     if unknown:
-        raise UsageError(f"synth has no option {', '.join(sorted(unknown))}")
+        raise UsageError(f"synth() does not support the option {', '.join(sorted(unknown))}")
     if n_jobs is None and shaping.get("span") is None:
         n_jobs = len(trace)
     return make(fit(trace, model, seed=seed, **options), n_jobs, seed=seed, **shaping)
@@ -381,6 +381,6 @@ def _rejected(model: Generator, n_jobs: int, seed: int, only: Mapping[str, str])
             said = " and ".join(f"{name}={value}" for name, value in only.items())
             raise TracekitError(
                 f"{model.name}: only {kept} of {tried:,} synthetic jobs have {said}; {wanted} are needed. "
-                "Ask for fewer jobs or a more common value, or fit the model to such jobs only"
+                "Request fewer jobs or a more common value, or fit the model to such jobs only"
             )
         tried = int(min(max(1.3 * tried * wanted / max(kept, 1), 2 * tried), max(MAX_TRIES * wanted, 100_000)))

@@ -1,4 +1,4 @@
-"""Every trace format, one file per real source, all normalised to one `tracekit.Trace`.
+"""Trace formats, one file per source, all normalised to `tracekit.Trace`.
 
 Part of tracekit-hpc.
 """

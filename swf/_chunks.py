@@ -20,14 +20,14 @@ from tracekit.trace import Trace
 def traces(
     source: Blocks, on_error: str, text: Collection[str], make: Callable[[pd.DataFrame, Path], tuple[Trace, Any]]
 ) -> Iterator[Trace]:
-    """Yield what ``make`` makes of each part; its second result, the machine and the columns must stay the same."""
+    """Yield ``make`` of each part; its second result, the machine and the columns must not change between parts."""
     known = None
     for frame, remarks, part in Parts(source, on_error, text):
         with part.placed():
             trace, rule = make(frame, part.file)
         shape = (rule, trace.machine, tuple(trace.jobs.columns))
         if known not in (None, shape):
-            raise Unsteady("the parts do not agree on ids, columns or what is scheduled")
+            raise Unsteady("the parts of the file differ in job ids, columns or the scheduled unit")
         known = shape
         steps = [*remarks, *(part.moved(step) for step in trace.history)]
         yield Trace(trace.jobs, trace.machine, tuple(steps))
@@ -67,7 +67,7 @@ class Parts:
                 line += lines
 
     def _find_types(self) -> dict[str, Any]:
-        """Read everything once and return the narrowest types that hold every part."""
+        """Read the file once and return the narrowest types that fit every part."""
         import pyarrow as pa
 
         found: dict[str, Any] = {}
@@ -91,23 +91,23 @@ class Part:
         self.path, self.file, self.offset = path, file, offset
 
     def moved(self, remark: str) -> str:
-        """Return a remark with the line numbers of the whole file."""
+        """Return a note with the line numbers of the whole file."""
         return re.sub(r"\bline (\d+)", lambda match: f"line {int(match[1]) + self.offset}", remark)
 
     @contextmanager
     def placed(self) -> Iterator[None]:
-        """Let errors name the whole file and its line."""
+        """Make errors name the whole file and its line."""
         try:
             yield
         except FormatError as error:
-            if error.problem.startswith("holds no jobs"):  # every line of this part was left out
+            if error.problem.startswith("contains no jobs"):  # every line of this part was left out
                 raise Unsteady(error.problem) from None
             line = None if error.line is None else error.line + self.offset
             raise FormatError(self.path, error.problem, line=line, hint=error.hint) from None
 
 
 def wider(one: Any, other: Any) -> Any:
-    """Return the type that a file's column gets when its parts look like ``one`` and ``other``."""
+    """Return the type of a column whose parts have the types ``one`` and ``other``."""
     import pyarrow as pa
 
     if one == other or pa.types.is_null(other):
@@ -118,7 +118,7 @@ def wider(one: Any, other: Any) -> Any:
     if kinds == {pa.int64(), pa.float64()}:
         return pa.float64()
     if pa.bool_() in kinds and kinds != {pa.bool_(), pa.string()}:
-        raise Unsteady("a column of 0 and 1 in one part and of words in another")
+        raise Unsteady("a column holds 0 and 1 in one part of the file and words in another")
     if kinds <= {pa.date32(), pa.timestamp("s"), pa.timestamp("ns")}:
         return pa.timestamp("ns") if pa.timestamp("ns") in kinds else pa.timestamp("s")
     return pa.string()

@@ -1,4 +1,4 @@
-"""What readers of several sources share: words for how a job ended, files beside a file, and what a writer loses."""
+"""Code shared by several readers: job states, files in the same folder, and what a writer loses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tracekit.machine import HostGroup, Unit
 from tracekit.schema import STATUSES, counts, is_whole, status_codes, to_numeric
 from tracekit.trace import Trace
 
-#: Slurm's words for how a job ended, as GPU clusters publish them.
+#: Slurm's job states, as published by GPU clusters.
 SLURM_WORDS = {
     "COMPLETED": "completed",
     "FAILED": "failed",
@@ -36,15 +36,15 @@ WORD_OF_STATUS = {
 
 
 def require(path: Path, frame: pd.DataFrame, names: Iterable[str], format: str) -> None:
-    """Refuse a table that lacks columns of its format."""
+    """Raise FormatError if a table lacks columns of its format."""
     names = list(names)
     absent = [name for name in names if name not in frame.columns]
     if absent:
-        raise FormatError(path, f"no column {', '.join(absent)}; {format} needs {', '.join(names)}")
+        raise FormatError(path, f"missing column {', '.join(absent)}; format {format} needs {', '.join(names)}")
 
 
 def statuses_of(values: pd.Series, words: Mapping[str, str]) -> pd.Categorical:
-    """Translate a source's own words (any upper or lower case) into our statuses; other words are unknown."""
+    """Translate a source's states (in any case) into our statuses; other words are unknown."""
     codes, names = pd.factorize(values)
     table = {word.casefold(): STATUSES.index(status) for word, status in words.items()}
     unknown = STATUSES.index("unknown")
@@ -54,7 +54,7 @@ def statuses_of(values: pd.Series, words: Mapping[str, str]) -> pd.Categorical:
 
 
 def status_words(trace: Trace, words: Mapping[str, str], own: Mapping[str, str]) -> NDArray[Any]:
-    """Return a source's words for our statuses; ``x_status`` where it is one of its ``own`` words and still holds."""
+    """Return a source's states for our statuses; ``x_status`` where it is one of its ``own`` and still agrees."""
     if "status" not in trace.jobs.columns:
         return np.full(len(trace), words["unknown"], dtype=object)
     status = trace.jobs["status"].astype(str)
@@ -66,7 +66,7 @@ def status_words(trace: Trace, words: Mapping[str, str], own: Mapping[str, str])
 
 
 def settled(trace: Trace) -> Trace:
-    """Finish a log of Helios' kind: waits and run times of x_queue and x_duration, statuses, what is scheduled."""
+    """Complete a log in Helios' layout: waits and run times from x_queue and x_duration, statuses, scheduled unit."""
     changed = _stamps_first(trace, "run_time", "x_duration") | _stamps_first(trace, "wait_time", "x_queue")
     changed["status"] = statuses_of(trace.jobs["x_status"], SLURM_WORDS)
     agreed = [name for name in ("x_duration", "x_queue") if name not in changed]
@@ -74,7 +74,7 @@ def settled(trace: Trace) -> Trace:
 
 
 def _stamps_first(trace: Trace, column: str, source: str) -> dict[str, Any]:
-    """Return ``column`` (from stamps) with gaps filled from ``source``, which is kept only where it disagrees."""
+    """Return ``column`` (from timestamps) with gaps filled from ``source``, which is kept only if it disagrees."""
     ours = trace.column(column)
     given = to_numeric(trace.jobs[source]).to_numpy(dtype=np.float64, na_value=np.nan)
     known = ~np.isnan(ours) & ~np.isnan(given)
@@ -113,7 +113,7 @@ def beside(path: Path, names: Iterable[str]) -> Path | None:
 
 
 def host_groups(hosts: pd.DataFrame) -> tuple[HostGroup, ...]:
-    """Group a list of hosts (gpu_type, gpus, cores, memory in KB) into alike ones."""
+    """Group a list of hosts (gpu_type, gpus, cores, memory in KB) by equal hardware."""
     kinds = hosts["gpu_type"].astype(object)
     names = ["gpu_type", "gpus", "cores", "memory"]
     alike: Any = hosts.assign(gpu_type=kinds.where(kinds.notna(), "")).groupby(names).size()
@@ -124,7 +124,7 @@ def host_groups(hosts: pd.DataFrame) -> tuple[HostGroup, ...]:
 
 
 def plain(values: NDArray[np.float64], unknown: Any = "") -> NDArray[Any]:
-    """Return numbers as a file should show them: whole ones without a point, unknown as given."""
+    """Return numbers as text: whole ones without a decimal point, unknown as given."""
     known = np.isfinite(values)
     if is_whole(values[known]):
         texts = pd.Series(np.where(known, values, 0.0).astype(np.int64)).astype(object).to_numpy()
@@ -144,12 +144,12 @@ def text_labels(trace: Trace, name: str, unknown: str = "") -> NDArray[Any]:
 def lost(
     trace: Trace, held: Collection[str], *, machine: str = "the machine", calendar: bool = True, dated: bool = False
 ) -> list[str]:
-    """List what a table of ``held`` columns cannot keep; ``dated`` tables have dates and nothing else."""
+    """List what a table of the columns ``held`` loses; a ``dated`` table holds dates only."""
     phrases = [f"column {name}" for name in trace.jobs.columns if name not in held and trace.jobs[name].notna().any()]
     if machine:
         phrases.append(machine)
     if not calendar and trace.machine.epoch is not None:
         phrases.append("the calendar")
     if calendar and trace.machine.epoch is None and dated:
-        phrases.append("that the trace has no calendar (its times are written as if it began in 1970)")
+        phrases.append("that the trace has no calendar (times are written as if it began in 1970)")
     return [*phrases, *(["the history"] if trace.history else [])]

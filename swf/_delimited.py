@@ -1,4 +1,4 @@
-"""Delimited text, read strictly: no row is filled up, every damaged one has a line number."""
+"""Delimited text, read strictly: short rows are not padded, and every damaged row is reported with its line number."""
 
 from __future__ import annotations
 
@@ -39,53 +39,53 @@ def read_delimited(
     only: Collection[str] = (),
     types: Mapping[str, Any] | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Read a delimited file; a row with too few or too many fields is damaged, never filled up.
+    """Read a delimited file; a row with too few or too many fields is damaged and is not padded.
 
-    ``names`` are those of a comma-separated file without a header row. Columns in ``text`` are labels, whatever they
-    look like, ``only`` picks columns, and ``types`` gives Arrow types that are otherwise found. Returns the table,
-    whose index counts lines from 1 (blank ones left out), and, with ``on_error="skip"``, remarks on the rows that were
-    left out.
+    ``names`` are the columns of a comma-separated file without a header row. Columns in ``text`` are read as labels
+    whatever they contain, ``only`` selects columns, and ``types`` gives Arrow types that are otherwise inferred.
+    Returns the table, whose index counts lines from 1 (without blank lines), and, with ``on_error="skip"``, notes on
+    the rows that were left out.
     """
     import pyarrow as pa
 
     head = head_of(path)
     if b"\0" in head:
-        raise FormatError(path, "binary data, not a table")
+        raise FormatError(path, "contains binary data, expected a text table")
     lines = head_lines(head, limit=1)
     if not lines:
-        raise FormatError(path, "its first line is too long for a table" if head else "the file is empty", line=1)
+        raise FormatError(path, "the first line is too long for a table" if head else "the file is empty", line=1)
     width = 1 + lines[0].count("," if names else delimiter_of(lines[0]))
     limits.check("fields", width, path, f"{width:,} columns", line=1)
     damaged: list[tuple[int, str]] = []
 
     def note(row: Any) -> str:
-        where = "where there should be" if names else "where the header has"
-        damaged.append((row.number or 0, f"{row.actual_columns} fields {where} {row.expected_columns}"))
+        where = "expected" if names else "the header has"
+        damaged.append((row.number or 0, f"{row.actual_columns} fields, {where} {row.expected_columns}"))
         return "skip"
 
     def attempt(encoding: str, handler: Callable[[Any], str] | None = None) -> Any:
         damaged.clear()
         delimiter = "," if names else delimiter_of(lines[0])
         found = parsed(path, encoding, delimiter, names, text, only, handler, types)
-        found.column_names  # noqa: B018  (raises where a name is no UTF-8)
+        found.column_names  # noqa: B018  (raises if a name is not UTF-8)
         return found
 
     try:
         try:
             found = attempt("utf8")
-        except (pa.ArrowInvalid, UnicodeDecodeError):  # some row is damaged, or the text is no UTF-8
+        except (pa.ArrowInvalid, UnicodeDecodeError):  # a row is damaged, or the text is not UTF-8
             found = attempt("utf8" if _is_utf8(path) else "latin1", note)
-        if any(pa.types.is_binary(kind) for kind in found.schema.types):  # text that is no UTF-8 comes as bytes
+        if any(pa.types.is_binary(kind) for kind in found.schema.types):  # text that is not UTF-8 is returned as bytes
             found = attempt("latin1", note)
     except pa.ArrowKeyError as error:
-        raise FormatError(path, f"not the table it should be: {shown(error, 80)}") from None
+        raise FormatError(path, f"the table does not have the expected layout: {shown(error, 80)}") from None
     except pa.ArrowInvalid as error:
-        raise FormatError(path, f"not a readable table: {shown(error, 120)}") from None
+        raise FormatError(path, f"the table cannot be read: {shown(error, 120)}") from None
     if damaged and on_error != "skip":
         line, problem = damaged[0]
         raise FormatError(path, problem, line=line_of(path, line), hint="convert --on-error skip leaves such lines out")
     if not found.num_rows:
-        raise FormatError(path, "holds no jobs" if names else "holds no jobs, only a header")
+        raise FormatError(path, "contains no jobs" if names else "contains no jobs, only a header")
     remarks = [skipped(len(damaged), f"line {line_of(path, damaged[0][0])}, {damaged[0][1]}")] if damaged else []
     frame: pd.DataFrame = found.to_pandas()
     first = 1 if names else 2
@@ -135,18 +135,18 @@ def _is_utf8(path: Path) -> bool:
 
 
 def skipped(count: int, first: str) -> str:
-    """Say how many lines were left out, and which was the first."""
+    """Return a note with the number of lines left out, and the first of them."""
     return f"skipped {count} damaged line{'s' * (count > 1)}" + (f" (first: {first})" if first else "")
 
 
 def shown(value: Any, limit: int = 40) -> str:
-    """Return a value of a file for a message: short, in one line, and without what a terminal could not show."""
+    """Return a value for a message: short, on one line, printable characters only."""
     text = "".join(c if c.isprintable() else "?" for c in " ".join(str(value).split()))
     return f"'{text[:limit]}{'…' * (len(text) > limit)}'"
 
 
 def line_of(path: Path, counted: int) -> int | None:
-    """Return the line whose number is ``counted`` when blank lines are left out; None if there is no such line."""
+    """Return the line number of the ``counted``-th line that is not blank; None if there is no such line."""
     seen = 0
     with opened(path) as source:
         for number, line in enumerate(source, 1):

@@ -1,6 +1,6 @@
 """How batch systems write durations, memory, counts and dates; each is parsed once per distinct text.
 
-Every parser of one text returns NaN for words that mean "unknown" and raises ValueError for nonsense.
+Every parser of one text returns NaN for words that mean "unknown" and raises ValueError for text it cannot parse.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tracekit.errors import FormatError
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-#: Words that stand where nothing is known.
+#: Words that mean "unknown".
 UNKNOWN = frozenset(
     {"", "-", "unknown", "none", "none assigned", "n/a", "na", "nan", "null", "(null)", "unlimited", "infinite"}
     | {"partition_limit", "invalid", "not_set", "n/s"}
@@ -86,7 +86,7 @@ def number(text: str) -> float:
 
 
 def distinct(values: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the code of each row (−1 = missing) and the distinct values that the codes stand for."""
+    """Return the code of each row (−1 = missing) and the distinct values behind the codes."""
     values = values.array if isinstance(values, pd.Series) else values
     if isinstance(values, pd.Categorical):
         return values.codes, values.categories.to_numpy(dtype=object)
@@ -95,7 +95,7 @@ def distinct(values: Any) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def on_unique(values: Any, parse: Callable[[str], float]) -> tuple[Numbers, Mask]:
-    """Parse every distinct text once; return the numbers, and which rows hold nonsense (NaN there)."""
+    """Parse every distinct text once; return the numbers, and which rows are invalid (NaN there)."""
     codes, texts = distinct(values)
     table = np.full(len(texts) + 1, np.nan)
     wrong = np.zeros(len(texts) + 1, dtype=bool)
@@ -108,10 +108,10 @@ def on_unique(values: Any, parse: Callable[[str], float]) -> tuple[Numbers, Mask
 
 
 def stamps(values: Any, timezone: str | None) -> tuple[Numbers, Mask, list[str]]:
-    """Return Unix seconds of ISO dates (or of Unix seconds), which rows hold nonsense, and remarks on odd hours.
+    """Return Unix seconds of ISO dates (or of Unix seconds), which rows are invalid, and notes on ambiguous hours.
 
-    Dates without an offset are on the clock of ``timezone`` (default UTC). An hour that a clock shows twice in autumn
-    is taken as its first pass; one that it skips in spring is read one hour later.
+    Dates without an offset are on the clock of ``timezone`` (default UTC). An hour that occurs twice in autumn
+    is read as the first; one that is skipped in spring is read one hour later.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -132,27 +132,27 @@ def stamps(values: Any, timezone: str | None) -> tuple[Numbers, Mask, list[str]]
     later: Any = pd.Timedelta(hours=1)
     try:
         local = dates.tz_localize(zone, ambiguous=first, nonexistent=later)
-    except ValueError:  # a gap of more than an hour, such as the day that Samoa left out
+    except ValueError:  # a gap of more than an hour, such as the day that Samoa skipped in 2011
         later = "shift_forward"
         local = dates.tz_localize(zone, ambiguous=first, nonexistent=later)
     seconds[:-1][rest] = _unix(local)
     wrong = np.append(~unknown & ~np.isfinite(seconds[:-1]), False)
     clean: Any = dates.notna()
     odd = {
-        "showed twice, read as the first of the two": dates.tz_localize(zone, ambiguous="NaT", nonexistent=later),
-        "never showed, read one hour later": dates.tz_localize(zone, ambiguous=first, nonexistent="NaT"),
+        "occurred twice, read as the first": dates.tz_localize(zone, ambiguous="NaT", nonexistent=later),
+        "the clock skipped, read one hour later": dates.tz_localize(zone, ambiguous=first, nonexistent="NaT"),
     }
     remarks = []
     for what, strict in odd.items():
         mask = np.zeros(len(texts) + 1, dtype=bool)
         mask[:-1][rest] = np.asarray(strict.isna()) & clean
         if mask.any():
-            remarks.append(f"{int(mask[codes].sum())} times of day that the clock {what}")
+            remarks.append(f"{int(mask[codes].sum())} local times that {what}")
     return seconds[codes], wrong[codes], remarks
 
 
 def _dates(texts: Any) -> pd.DatetimeIndex:
-    """Read ISO dates without an offset: all at once where they are well formed, otherwise with NaT for the others."""
+    """Read ISO dates without an offset, all at once if all are well formed, otherwise with NaT for the others."""
     import pyarrow as pa
 
     try:
@@ -167,20 +167,20 @@ def _unix(dates: pd.DatetimeIndex) -> Numbers:
 
 
 class Damage:
-    """Rows that cannot be read: the first one stops the reading, unless they are to be skipped and counted."""
+    """Rows that cannot be read: the first one raises FormatError, unless such rows are skipped and counted."""
 
     def __init__(self, path: Path, on_error: str) -> None:
         self.path, self.skip = path, on_error == "skip"
         self.found: list[tuple[int, str]] = []  # (line, what is wrong)
 
     def add(self, line: int, problem: str) -> None:
-        """Note a damaged line, or stop."""
+        """Record a damaged line, or raise FormatError."""
         if not self.skip:
             raise FormatError(self.path, problem, line=line, hint="convert --on-error skip leaves such lines out")
         self.found.append((line, problem))
 
     def remarks(self) -> list[str]:
-        """Say for the history how many lines were left out."""
+        """Return the number of lines left out, for the history."""
         if not self.found:
             return []
         first = "; ".join(f"line {line}: {problem}" for line, problem in sorted(self.found)[:3])
@@ -188,7 +188,7 @@ class Damage:
 
 
 def shown(text: object) -> str:
-    """Return a value as a message can show it: printable and short."""
+    """Return a value for a message: printable and short."""
     printable = "".join(c if c.isprintable() else "?" for c in str(text))
     return printable if len(printable) <= 40 else printable[:40] + "…"
 

@@ -1,4 +1,4 @@
-"""The tables of Alibaba's cluster-trace-gpu-v2020: telling them apart, and adding tasks up to jobs."""
+"""The tables of Alibaba's cluster-trace-gpu-v2020: how to recognise each, and how tasks are summed into jobs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _FLOATS = {
 
 
 def kind_of(head: bytes) -> str | None:
-    """Tell which of the tables a file begins like: most of its rows, after a header row that some people add."""
+    """Return which of the tables a file is, by most of its first rows; some copies have a header row added."""
     lines = [line.strip() for line in head_lines(head, limit=50) if line.strip()]
     for kind, names in TABLES.items():
         rows = lines[1:] if lines and lines[0] == ",".join(names) else lines
@@ -70,19 +70,19 @@ def kind_of(head: bytes) -> str | None:
 
 
 def places(path: Path, kind: str | None) -> dict[str, Path]:
-    """Return where the tables are: the one given, the others beside it (or in the folder) under the owners' names."""
+    """Return the paths of the tables: the one given, and the others in the same folder under their published names."""
     found = {table: _common.beside(path, [f"pai_{table}_table.csv"]) for table in TABLES}
     if path.is_file():
         if kind is None:
-            raise FormatError(path, "not the job, task or instance table of Alibaba PAI")
+            raise FormatError(path, "this is not the job, task or instance table of Alibaba PAI")
         found[kind] = path
     if found["task"] is None:
-        raise FormatError(path, "the sizes of jobs stand in pai_task_table.csv, which is not there")
+        raise FormatError(path, "pai_task_table.csv, which holds the job sizes, is missing from the folder")
     return {table: place for table, place in found.items() if place is not None}
 
 
 def jobs(found: dict[str, Path], on_error: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return one row per job under our names, and remarks."""
+    """Return one row per job with our column names, and notes."""
     tasks, remarks = _read(found["task"], "task", on_error)
     names = tasks["job_name"].cat
     if "job" in found:
@@ -92,7 +92,7 @@ def jobs(found: dict[str, Path], on_error: str) -> tuple[pd.DataFrame, list[str]
         rows = _first(theirs.codes.to_numpy(), np.arange(len(table)), len(theirs.categories))
         row_of_name = np.append(rows, -1)[theirs.categories.get_indexer(names.categories)]
     else:
-        remarks.append("no job table: users are unknown, and jobs count as submitted when their first task starts")
+        remarks.append("no job table: users are unknown, and a job's submit time is the start of its first task")
         table = pd.DataFrame({"job_name": pd.Categorical(names.categories, names.categories)})
         row_of_name = np.arange(len(table))
     owner = np.append(row_of_name, -1)[names.codes.to_numpy()]
@@ -107,9 +107,9 @@ def jobs(found: dict[str, Path], on_error: str) -> tuple[pd.DataFrame, list[str]
 
 
 def _first(owner: NDArray[Any], values: NDArray[Any], n: int) -> NDArray[np.int64]:
-    """Return for each of ``n`` owners the first of its values; −1 where it has none. An owner below 0 is nobody."""
+    """Return the first value of each of ``n`` owners; −1 for an owner without values. Owners below 0 are ignored."""
     found = np.full(n + 1, -1, dtype=np.int64)
-    found[owner[::-1]] = values[::-1]  # an earlier value overwrites a later one; nobody is the last place
+    found[owner[::-1]] = values[::-1]  # earlier values overwrite later ones; owners below 0 go to the end
     return found[:n]
 
 
@@ -173,7 +173,7 @@ def _added_up(table: pd.DataFrame, tasks: pd.DataFrame, owner: NDArray[Any]) -> 
 
 
 def _machines(place: Path, names: pd.Series, on_error: str) -> NDArray[np.float64]:
-    """Return on how many different machines the instances of each job ran; NaN where there is none."""
+    """Return the number of different machines that ran the instances of each job; NaN for jobs without instances."""
     table = TABLES["instance"]
     frame, _ = _table.read_delimited(
         place, on_error=on_error, names=table, text=("job_name", "machine"), only=("job_name", "machine")
@@ -185,7 +185,7 @@ def _machines(place: Path, names: pd.Series, on_error: str) -> NDArray[np.float6
 
 def machine(path: Path) -> Machine:
     """Return the cluster as pai_machine_spec.csv beside the tables lists it."""
-    known = Machine(name="Alibaba PAI", unit="gpus", notes=("dates are made up; hours and weekdays hold in UTC+8",))
+    known = Machine(name="Alibaba PAI", unit="gpus", notes=("dates are fictitious; hours and weekdays hold in UTC+8",))
     place = _common.beside(path, ["pai_machine_spec.csv"])
     if place is None:
         return known

@@ -46,7 +46,7 @@ def exec_vnode(text: str) -> Counts:
     found: Counts = {"procs": 0.0, "nodes": 0.0}
     for place in filter(None, re.split(r"[()+\s]+", text)):
         host, *parts = place.split(":")
-        hosts.add(re.sub(r"\[\d+\]$", "", host))  # one host may be cut into several virtual nodes
+        hosts.add(re.sub(r"\[\d+\]$", "", host))  # one host may be split into several virtual nodes
         for key, value in (part.partition("=")[::2] for part in parts):
             if key == "ncpus":
                 found["procs"] += float(value)

@@ -17,7 +17,7 @@ from tracekit import limits
 from tracekit.errors import FormatError
 from tracekit.files import text_of
 
-#: The fields that Open XDMoD asks for, in its order.
+#: The fields that Open XDMoD requests, in its order.
 _XDMOD = """jobid jobidraw cluster partition qos account group gid user uid submit eligible start end elapsed exitcode
 state nnodes ncpus reqcpus reqmem reqtres alloctres timelimit nodelist jobname"""
 XDMOD = _XDMOD.split()
@@ -27,7 +27,7 @@ Lines = NDArray[np.int64]  # shape (rows,): the file's line of each row
 
 
 def header_of(line: str) -> list[str] | None:
-    """Return the names in a header row in lower case, or None where the line is no header."""
+    """Return the names in a header row in lower case, or None if the line is not a header."""
     names = [name.strip().lower() for name in line.rstrip("\r").split("|")]
     known = _slurm_jobs.USED | set(XDMOD)
     named = {"jobid", "jobidraw"} & set(names)
@@ -35,7 +35,7 @@ def header_of(line: str) -> list[str] | None:
 
 
 def makes_sense(row: list[str], names: list[str]) -> bool:
-    """Tell whether the fields that can be told apart hold what they should."""
+    """Return whether the fields with a recognisable content hold it."""
     cells = dict(zip(names, row, strict=False))
     job = cells.get("jobid", cells.get("jobidraw", ""))
     if not job[:1].isdigit() or ("state" in cells and not _slurm.is_state(cells["state"])):
@@ -57,8 +57,8 @@ def columns_of(data: bytes, damage: Damage) -> list[str]:
         raise FormatError(damage.path, "the file is empty")
     names = header_of(text_of(first).rstrip("\n"))
     if names is None and first.count(b"|") < len(XDMOD) - 1:
-        problem = f"no header row with JobID and other fields of sacct, and not the {len(XDMOD)} fields of XDMoD"
-        raise FormatError(damage.path, problem, line=1, hint="was it made with sacct -P?")
+        problem = f"neither a header row with sacct fields such as JobID nor the {len(XDMOD)} fields of Open XDMoD"
+        raise FormatError(damage.path, problem, line=1, hint="use sacct -P; see 'tracekit sacct-command'")
     names = XDMOD if names is None else names
     limits.check("fields", len(names), damage.path, f"{len(names):,} columns", line=1)
     if len(set(names)) < len(names):
@@ -71,7 +71,7 @@ def split_rows(
 ) -> tuple[pd.DataFrame, Lines]:
     """Return a table of categories, header rows left out, and the line of each row. ``data`` ends with a newline.
 
-    ``only`` picks columns, where the others are not needed.
+    ``only`` selects columns, if the others are not needed.
     """
     import pyarrow as pa
     import pyarrow.csv
@@ -97,30 +97,30 @@ def split_rows(
     try:
         found = pa.csv.read_csv(pa.BufferReader(data), read, parse, convert)
     except pa.ArrowInvalid as error:
-        raise FormatError(damage.path, f"not readable as sacct's output: {str(error).splitlines()[0]}") from None
+        raise FormatError(damage.path, f"cannot be read as output of sacct: {str(error).splitlines()[0]}") from None
     table: pd.DataFrame = found.unify_dictionaries().to_pandas()
     rows = np.ones(len(table) + len(odd), dtype=bool)
     rows[[at for at, _ in odd]] = False
     lines = numbers if numbers is not None else np.arange(len(rows), dtype=np.int64) + first_line
     if odd:
-        table, good = _with_mended(table, rows, odd, names, lines, damage)
+        table, good = _with_repaired(table, rows, odd, names, lines, damage)
         lines = lines[good]
     key = "jobid" if "jobid" in table else "jobidraw"
-    heads = _where(table[key], lambda id_: id_.strip().lower() == key)  # again where files were put together
+    heads = _where(table[key], lambda id_: id_.strip().lower() == key)  # repeated where files were concatenated
     if heads.any():
         table, lines = table[~heads].reset_index(drop=True), lines[~heads]
     return table, lines
 
 
 def _where(values: pd.Series, test: Callable[[str], bool]) -> NDArray[np.bool_]:
-    """Ask a question of each distinct text."""
+    """Apply a predicate to each distinct text."""
     codes, texts = distinct(values)
     answers = np.array([*(test(str(text)) for text in texts.tolist()), False], dtype=bool)
     found: NDArray[np.bool_] = answers[codes]
     return found
 
 
-def _with_mended(
+def _with_repaired(
     table: pd.DataFrame,
     rows: NDArray[np.bool_],
     odd: list[tuple[int, str]],
@@ -128,27 +128,27 @@ def _with_mended(
     lines: Lines,
     damage: Damage,
 ) -> tuple[pd.DataFrame, NDArray[Any]]:
-    """Put rows that were too long back in their places, where they can be read; report the others."""
-    mended = {}
+    """Put repaired rows that were too long back in their places; report those that cannot be repaired."""
+    repaired = {}
     for at, text in odd:
         if not text.strip():
             continue
         cells = text.rstrip("\r").split("|")
-        row = _mended(cells, names)
+        row = _repaired(cells, names)
         if row is None:
-            damage.add(int(lines[at]), f"{len(cells)} fields where there should be {len(names)}")
+            damage.add(int(lines[at]), f"{len(cells)} fields, expected {len(names)}")
         else:
-            mended[at] = dict(zip(names, row, strict=True))
-    if mended:
+            repaired[at] = dict(zip(names, row, strict=True))
+    if repaired:
         table = table.astype(object).set_axis(np.flatnonzero(rows), axis=0)
-        extra = pd.DataFrame.from_dict(mended, orient="index", dtype=object)[list(table.columns)]
+        extra = pd.DataFrame.from_dict(repaired, orient="index", dtype=object)[list(table.columns)]
         table = pd.concat([table, extra]).sort_index()
         return table.reset_index(drop=True), table.index.to_numpy(dtype=np.int64)
     return table, np.flatnonzero(rows)
 
 
-def _mended(row: list[str], names: list[str]) -> list[str] | None:
-    """Join the fields of a row that is too long because a free text holds the separator."""
+def _repaired(row: list[str], names: list[str]) -> list[str] | None:
+    """Join the fields of a row that is too long because a free text contains the separator."""
     extra = len(row) - len(names)
     if extra <= 0:
         return None
@@ -162,7 +162,7 @@ def _mended(row: list[str], names: list[str]) -> list[str] | None:
 
 
 def ids_are_plain(table: pd.DataFrame) -> bool:
-    """Tell whether the jobs have numbers: JobIDRaw is there, or JobID holds nothing but numbers and steps."""
+    """Return whether the jobs have numbers: JobIDRaw exists, or JobID holds only numbers and steps."""
     if "jobidraw" in table:
         return True
     return bool(_where(table["jobid"], lambda text: text.partition(".")[0].strip().isdecimal()).all())
@@ -186,7 +186,7 @@ def fold_steps(table: pd.DataFrame, lines: Lines, damage: Damage) -> tuple[pd.Da
     if "maxrss" in table:
         rss, wrong = on_unique(table["maxrss"], memory)
         for row in np.flatnonzero(wrong):
-            damage.add(int(lines[row]), f"'{shown(table['maxrss'].iloc[row])}' in column maxrss is nonsense")
+            damage.add(int(lines[row]), f"'{shown(table['maxrss'].iloc[row])}' in column maxrss is not a memory size")
         tasks = on_unique(table["ntasks"], number)[0] if "ntasks" in table else np.ones(len(table))
         mine = ~orphan & ~np.isnan(rss)
         largest, total = np.full(len(jobs), np.nan), np.full(len(jobs), np.nan)
@@ -219,6 +219,6 @@ def tables(source: Blocks, damage: Damage, only: Sequence[str] = ()) -> Iterator
 
 
 def _begins_job(text: bytes, at: int) -> bool:
-    """Tell whether a line is a job's own, not a step's and not blank."""
+    """Return whether a line is of a job, not of a step and not blank."""
     cells = text.split(b"|", at + 1)
     return len(cells) > at and bool(cells[at].strip()) and b"." not in cells[at]

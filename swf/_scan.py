@@ -22,7 +22,7 @@ _HERE = Path(__file__).resolve().parent
 
 @partial(compiled, sources=_HERE, inline="always")
 def _ends_word(c: int) -> bool:
-    """Tell whether a byte is a blank or a line end; control characters are part of a (damaged) word."""
+    """Return whether a byte is a blank or a line end; control characters are part of a (damaged) word."""
     return c == 32 or 9 <= c <= 13
 
 
@@ -64,7 +64,7 @@ def scan(
                 break
             if kind == BLANK:
                 kind = DATA
-            if width >= columns:  # not ours to read: remember where the extra fields begin, count them
+            if width >= columns:  # beyond the columns we read: record where the extra fields begin, count them
                 if tail < 0:
                     tail = np.int64(at)
                 while not _ends_word(text[at]):

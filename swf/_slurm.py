@@ -1,4 +1,4 @@
-"""What Slurm's own words mean: states, resource strings, memory per node or per CPU."""
+"""Slurm's notation: states, resource strings, memory per node or per CPU."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ SHORT_STATES = {
     "R": "RUNNING",
     "S": "SUSPENDED",
 }
-_TRES_NUMBERS = {"1": "cpu", "2": "mem", "4": "node"}  # as the database writes them
+_TRES_NUMBERS = {"1": "cpu", "2": "mem", "4": "node"}  # spelling of the database
 _PER_CPU = 2.0**31  # the bit that marks memory per CPU, in MB, which some versions print as part of the number
 
 
 def state_word(text: str) -> str:
-    """Return the state without its remark: ``CANCELLED by 1001`` → CANCELLED.
+    """Return the state without its suffix: ``CANCELLED by 1001`` → CANCELLED.
 
     >>> state_word("CANCELLED by 1001"), state_word("oom")
     ('CANCELLED', 'OUT_OF_MEMORY')
@@ -62,7 +62,7 @@ def state_word(text: str) -> str:
 
 
 def is_state(text: str) -> bool:
-    """Tell whether a text is a state that Slurm writes."""
+    """Return whether a text is a state that Slurm writes."""
     word = state_word(text)
     return word in STATUS_OF_STATE or word in OPEN_STATES
 
@@ -81,14 +81,14 @@ class Tres:
         self.wrong = np.array([parts is None for parts in self.parsed] + [False])[self.codes]
 
     def numbers(self, name: str) -> Numbers:
-        """Return cpu, node, gpu or mem (KB) of each row, NaN where it is not named; no GPU named is none."""
+        """Return cpu, node, gpu or mem (KB) of each row, NaN where it is not given; GPUs that are not given are 0."""
         unnamed = 0.0 if name == "gpu" else np.nan
         table = [float(parts.get(name, unnamed)) if parts else np.nan for parts in self.parsed]
         found: Numbers = np.array([*table, np.nan])[self.codes]
         return found
 
     def labels(self, name: str) -> NDArray[Any]:
-        """Return a text of each row, such as gpu_type, None where it is not named."""
+        """Return a text of each row, such as gpu_type, None where it is not given."""
         table = [(parts or {}).get(name) for parts in self.parsed]
         found: NDArray[Any] = np.array([*table, None], dtype=object)[self.codes]
         return found

@@ -17,7 +17,7 @@ from tracekit.machine import Machine
 from tracekit.schema import STATUSES, counts, status_codes
 from tracekit.trace import Trace
 
-#: Columns that are used up by the translation; any other is kept as x_<name>.
+#: Columns that the translation uses; any other is kept as x_<name>.
 _USED = """jobid jobidraw submit start end elapsed elapsedraw timelimit timelimitraw reqcpus ncpus alloccpus reqnodes
 nnodes allocnodes reqtres alloctres reqgres allocgres reqmem state user group account partition jobname totalcpu maxrss
 ntasks cluster used_kb job_id"""
@@ -37,7 +37,7 @@ def to_trace(
     elapsed = reader.first(("elapsedraw", duration), ("elapsed", duration))
     limit = reader.first(("timelimitraw", _minutes), ("timelimit", _minutes))
     asked, given = reader.tres("reqtres", "reqgres"), reader.tres("alloctres", "allocgres")
-    if asked["gpu"] is not None and given["gpu"] is not None:  # a request that names no GPU although it got some
+    if asked["gpu"] is not None and given["gpu"] is not None:  # a request without GPUs for a job that got some
         asked["gpu"] = np.where((asked["gpu"] == 0) & (given["gpu"] > 0), np.nan, asked["gpu"])
     sizes: dict[str, Numbers | None] = {
         "req_procs": reader.first(("reqcpus", number), default=asked["cpu"]),
@@ -52,8 +52,8 @@ def to_trace(
     if submit is None or run is None or not has_size:
         needed = {"Submit": submit is not None, "Elapsed": run is not None, "ReqCPUS or AllocTRES": has_size}
         names = ", ".join(name for name, there in needed.items() if not there)
-        hint = "'tracekit sacct-command' prints a command that gives them all"
-        raise FormatError(damage.path, f"no column {names}; it has: {', '.join(table.columns[:12])}", hint=hint)
+        hint = "'tracekit sacct-command' prints a command that exports all needed columns"
+        raise FormatError(damage.path, f"missing column {names}; it has: {', '.join(table.columns[:12])}", hint=hint)
     jobs: dict[str, Any] = {"job_id": table["job_id"].to_numpy(), "submit_time": submit}
     procs = _first_known(sizes["alloc_procs"], sizes["req_procs"], len(table))
     codes, states = distinct(table["state"]) if "state" in table else (np.full(len(table), -1), np.array([]))
@@ -84,7 +84,7 @@ def to_trace(
     frame = pd.DataFrame(jobs)
     frame = frame[~bad].reset_index(drop=True) if bad.any() else frame
     if not len(frame):
-        raise FormatError(damage.path, "no line of the file can be read")
+        raise FormatError(damage.path, "none of its lines could be read")
     machine = Machine(name=cluster, epoch=0.0, timezone=timezone)
     try:
         return Trace(frame, machine, (*reader.remarks, *damage.remarks()))
@@ -144,7 +144,7 @@ class _Columns(Columns):
     """Columns of texts, resource strings among them."""
 
     def tres(self, name: str, older: str) -> dict[str, Any]:
-        """Return what a column of resource strings says; None for what none of its rows names."""
+        """Return the resources in a column of resource strings; None for resources that no row contains."""
         made = [(column, Tres(self.table[column])) for column in (name, older) if column in self.table]
         found: dict[str, Any] = dict.fromkeys(("cpu", "node", "gpu", "mem", "gpu_type"))
         for column, tres in made:

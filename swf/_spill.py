@@ -36,7 +36,7 @@ class Spill:
         self.labels: dict[str, set[str]] = {}
         self.types: dict[str, set[str]] = {}
         self.columns: list[str] = []
-        self.history: dict[str, tuple[str, int | None]] = {}  # what is alike -> text with # for its count
+        self.history: dict[str, tuple[str, int | None]] = {}  # key of equal steps -> text with # for the count
         self.machine = Machine()
 
     def add(self, trace: Trace) -> None:
@@ -72,7 +72,7 @@ class Spill:
         ]
 
     def _note(self, step: str) -> None:
-        """Add a step to the history; one that counts something adds to its like in earlier chunks."""
+        """Add a step to the history; counts are added to those of the same step in earlier chunks."""
         match = _COUNTED.fullmatch(step)
         if match is None:
             self.history.setdefault(step, (step, None))
@@ -108,7 +108,7 @@ class Spill:
                 writer.close()
 
     def _dtype(self, name: str, kinds: set[str]) -> Any:
-        """Return the type that the column would have had, had the file been read whole."""
+        """Return the type that the column would have if the file were read whole."""
         if name == "status":
             return pd.CategoricalDtype(pd.Index(STATUSES, dtype=object))
         if kinds == {"category"}:
@@ -120,7 +120,7 @@ class Spill:
             return object
         if kinds <= {"Int64", "float64"} or kinds <= {"int64", "float64"}:
             return np.dtype("float64")
-        raise Unsteady(f"column {name} is {' here and '.join(sorted(kinds))} there")
+        raise Unsteady(f"column {name} has different types in different parts of the file: {', '.join(sorted(kinds))}")
 
 
 def _lines(count: int) -> str:
@@ -132,7 +132,7 @@ def _plain(kind: str) -> Any:
 
 
 def _field(field: Any, dtype: Any) -> Any:
-    """Return the field of the whole file: a chunk of nothing but missing texts is a column of texts all the same."""
+    """Return the field of the whole file: a chunk that holds only missing texts is still a column of texts."""
     import pyarrow as pa
 
     if pa.types.is_null(field.type) and dtype is object:
@@ -143,7 +143,7 @@ def _field(field: Any, dtype: Any) -> Any:
 
 
 def _cast(frame: pd.DataFrame, order: Sequence[str], made: dict[str, Any]) -> pd.DataFrame:
-    """Bring one chunk into the columns and types of the whole."""
+    """Convert one chunk to the columns and types of the whole file."""
     columns: dict[str, Any] = {}
     for name in order:
         dtype = made[name]

@@ -21,26 +21,26 @@ from tracekit.trace import Trace
 
 __all__ = ["header_cells", "numeric", "parse_map", "read_delimited", "to_trace"]
 
-#: Columns that a map may name besides ours; wait and run time are computed from them.
+#: Columns that a map may contain besides ours; wait and run time are computed from them.
 STAMPS = ("start_time", "end_time")
 
 
 def _line(path: Path, frame: pd.DataFrame, row: int) -> int | None:
-    """Return the line of the file that a row of a table from `read_delimited` stands on."""
+    """Return the line of the file that a row of a table from `read_delimited` comes from."""
     return line_of(path, int(frame.index[row])) if frame.index.name == "line" else None
 
 
 def numeric(
     frame: pd.DataFrame, path: Path, names: Sequence[str], *, on_error: str = "stop"
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Make columns float64; a row with a text that is no number is an error by line, or left out and counted."""
+    """Convert columns to float64; a row with a text that is not a number is an error, or left out and counted."""
     bad = np.zeros(len(frame), dtype=bool)
     made = {}
     for name in names:
         made[name], wrong, _, _ = _numbers(frame[name], None, dates=False)
         if wrong.any() and on_error != "skip":
             row = int(np.flatnonzero(wrong)[0])
-            problem = f"{shown(frame[name].iloc[row])} in column {name} is no number"
+            problem = f"{shown(frame[name].iloc[row])} in column {name} is not a number"
             hint = "convert --on-error skip leaves such lines out"
             raise FormatError(path, problem, line=_line(path, frame, row), hint=hint)
         bad |= wrong
@@ -52,7 +52,7 @@ def numeric(
 
 
 def is_numeric(values: pd.Series) -> bool:
-    """Tell whether a column came out of the file as numbers."""
+    """Return whether a column was read as numbers."""
     return bool(pd.api.types.is_numeric_dtype(values.dtype))
 
 
@@ -66,21 +66,21 @@ def parse_map(text: str) -> dict[str, str]:
     for pair in text.split(","):
         ours, equals, theirs = (part.strip() for part in pair.partition("="))
         if not (ours and equals and theirs):
-            raise UsageError(f"--map wants our=theirs pairs such as run_time=Duration,user=owner; cannot read '{pair}'")
+            raise UsageError(f"--map needs pairs OURS=THEIRS such as run_time=Duration,user=owner; got '{pair}'")
         mapping[ours] = theirs
     check_map(mapping)
     return mapping
 
 
 def check_map(mapping: Mapping[str, str]) -> None:
-    """Refuse names on our side that no column has."""
+    """Raise UnknownName for names on our side that are not columns of a Trace."""
     for ours in mapping:
         if ours not in BY_NAME and ours not in STAMPS and not ours.startswith("x_"):
             raise UnknownName("column", ours, [*BY_NAME, *STAMPS])
     theirs = list(mapping.values())
     twice = next((name for name in theirs if theirs.count(name) > 1), None)
     if twice:
-        raise UsageError(f"the column map uses '{twice}' twice; one of their columns can be only one of ours")
+        raise UsageError(f"the column map uses '{twice}' twice; a source column can be mapped only once")
 
 
 def to_trace(
@@ -97,7 +97,7 @@ def to_trace(
     """Turn any table into a Trace: columns by our names or by ``mapping``, the rest kept with the prefix ``x_``.
 
     Times may be numbers of seconds or dates; dates become seconds since 1970 with the zone ``timezone`` (default UTC).
-    ``start_time`` and ``end_time`` give wait_time and run_time where those are not there themselves. ``dates=False``
+    ``start_time`` and ``end_time`` give wait_time and run_time where those are missing. ``dates=False``
     takes numbers only.
     """
     mapping, remarks = dict(mapping or {}), list(remarks or [])
@@ -113,15 +113,15 @@ def to_trace(
     for name in frame.columns:
         ours = str(name)
         if ours in STAMPS or (ours in BY_NAME and BY_NAME[ours].kind not in ("label", "status")):
-            datable = dates and ours in ("submit_time", *STAMPS)  # a duration is no date
+            datable = dates and ours in ("submit_time", *STAMPS)  # a duration is not a date
             numbers, wrong, is_date, notes = _numbers(frame[name], timezone, dates=datable)
             remarks += [f"column {mapping.get(ours, ours)}: {note}" for note in notes]
             if wrong.any() and on_error != "skip":
                 row = int(np.flatnonzero(wrong)[0])
                 raise FormatError(
                     path,
-                    f"{shown(frame[name].iloc[row])} in column {mapping.get(ours, ours)} is no number"
-                    + " and no date" * datable,
+                    f"{shown(frame[name].iloc[row])} in column {mapping.get(ours, ours)} is not a number"
+                    + " or a date" * datable,
                     line=_line(path, frame, row),
                     hint="convert --on-error skip leaves such lines out",
                 )
@@ -154,7 +154,7 @@ def to_trace(
 
 
 def _free_name(theirs: str, taken: Mapping[str, Any]) -> str:
-    """Return the name under which a column of theirs is kept: x_, letters and digits, and a number if need be."""
+    """Return the name under which a source column is kept: x_, letters and digits, and a number if needed."""
     base = theirs if theirs.startswith("x_") else "x_" + re.sub(r"\W+", "_", theirs.strip())
     return next(name for k in itertools.count(1) if (name := base if k == 1 else f"{base}_{k}") not in taken)
 
@@ -162,7 +162,7 @@ def _free_name(theirs: str, taken: Mapping[str, Any]) -> str:
 def _numbers(
     values: pd.Series, timezone: str | None, *, dates: bool = True
 ) -> tuple[NDArray[Any], NDArray[np.bool_], bool, list[str]]:
-    """Return seconds or plain numbers, which rows are neither, whether the column held dates, and remarks on those."""
+    """Return seconds or plain numbers, which rows are neither, whether the column held dates, and notes on them."""
     if isinstance(values.dtype, pd.CategoricalDtype):
         values = values.astype(object)
     if pd.api.types.is_numeric_dtype(values.dtype):
@@ -183,7 +183,7 @@ def _numbers(
 
 
 def _from_stamps(jobs: dict[str, Any]) -> None:
-    """Compute wait and run time from start and end, where they are not given themselves."""
+    """Compute wait and run time from start and end, where they are not given."""
     start, end = jobs.pop("start_time", None), jobs.pop("end_time", None)
     if start is not None and "submit_time" in jobs:
         jobs["wait_time"] = _filled(jobs.get("wait_time"), elapsed(jobs["submit_time"], start))
@@ -202,4 +202,4 @@ def _check_enough(jobs: dict[str, Any], path: Path, frame: pd.DataFrame) -> None
     if missing:
         has = ", ".join(str(name) for name in frame.columns[:12]) + (" …" if frame.shape[1] > 12 else "")
         wanted = ",".join(f"{name}=THEIRS" for name in missing)
-        raise FormatError(path, f"no column for {', '.join(missing)}; it has: {has}", hint=f"name them: --map {wanted}")
+        raise FormatError(path, f"no column for {', '.join(missing)}; it has: {has}", hint=f"map them: --map {wanted}")

@@ -8,7 +8,7 @@
 | cores | req_procs | |
 | owner | user | label |
 
-Say here what is lost, what is not verified, and where the format is described.
+State here what is lost, what is not verified, and where the format is described.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Template:
     options: ClassVar[frozenset[str]] = frozenset({"on_error"})
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """Look for what no other format has; here a header row with all of their names."""
+        """Accept what no other format has; here a header row with all of their names."""
         return set(COLUMNS.values()) <= set(_table.header_cells(head))
 
     def read(self, path: Path, /, *, on_error: str = "stop") -> Trace:
-        """Translate once: their names and their idea of unknown become ours, everything else stays as it is."""
+        """Translate names and the marker for unknown; leave everything else as it is."""
         frame, remarks = _table.read_delimited(path, on_error=on_error)
         _common.require(path, frame, COLUMNS.values(), self.name)
         trace = _table.to_trace(frame, path, mapping=COLUMNS, on_error=on_error, remarks=remarks)

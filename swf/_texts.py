@@ -1,4 +1,4 @@
-"""A table of texts read column by column, with the rows that hold nonsense remembered for the report."""
+"""A table of texts read column by column; invalid rows are collected for the report."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def check_text(source: str | bytes, content: Any, path: Path) -> None:
-    """Refuse values of a JSON text that hold halves of characters (lone surrogates), which no file can hold."""
+    """Raise FormatError for values of a JSON text with lone surrogates, which no file can hold."""
     if _HALF.search(source if isinstance(source, str) else source.decode("latin-1")):
         try:
             json.dumps(content, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise FormatError(path, "holds text that is not valid Unicode (a lone surrogate such as \\ud800)") from None
+            raise FormatError(
+                path, "contains text that is not valid Unicode (a lone surrogate such as \\ud800)"
+            ) from None
 
 
 def table_of(rows: Sequence[dict[str, Any]], path: Path) -> pd.DataFrame:
@@ -46,12 +48,12 @@ class Columns:
         self.remarks: list[str] = []
 
     def note(self, name: str, wrong: Mask) -> None:
-        """Remember which rows of a column hold nonsense."""
+        """Record which rows of a column are invalid."""
         if wrong.any():
             self.wrong.append((name, wrong))
 
     def stamps(self, name: str, timezone: str | None) -> Numbers | None:
-        """Return Unix seconds, or None where the column is not there."""
+        """Return Unix seconds, or None if the column is missing."""
         if name not in self.table:
             return None
         values, wrong, remarks = stamps(self.table[name], timezone)
@@ -60,7 +62,7 @@ class Columns:
         return values
 
     def first(self, *choices: tuple[str, Callable[[str], float]], default: Numbers | None = None) -> Numbers | None:
-        """Return the first column that is known in each row, then ``default``; None where there is none of them."""
+        """Return the first column that is known in each row, then ``default``; None if all columns are missing."""
         found: Numbers | None = None
         for name, parse in choices:
             if name in self.table:
@@ -72,16 +74,16 @@ class Columns:
         return np.where(np.isnan(found), default, found)
 
     def numbers(self, *choices: tuple[str, Callable[[str], float]]) -> Numbers:
-        """Do what `first` does; all unknown where there is none of the columns."""
+        """Return what `first` returns, but all unknown if all columns are missing."""
         found = self.first(*choices)
         return np.full(len(self.table), np.nan) if found is None else found
 
     def bad(self, damage: Damage) -> Mask:
-        """Report every row that held nonsense, and return which."""
+        """Report every invalid row, and return which rows are invalid."""
         bad = np.zeros(len(self.table), dtype=bool)
         for name, wrong in self.wrong:
             for row in np.flatnonzero(wrong & ~bad).tolist():
-                damage.add(int(self.lines[row]), f"'{shown(self.table[name].iloc[row])}' in {name} is nonsense")
+                damage.add(int(self.lines[row]), f"'{shown(self.table[name].iloc[row])}' in {name} is not valid")
             bad |= wrong
         return bad
 
@@ -95,13 +97,13 @@ def known(*choices: Numbers) -> Numbers:
 
 
 def without_unknown(jobs: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the columns of which nothing is known, except those that every trace has."""
+    """Drop columns that are unknown in every row, except those that every trace has."""
     needed = ("submit_time", "run_time", "req_procs")
     return {name: values for name, values in jobs.items() if name in needed or not bool(np.all(pd.isna(values)))}
 
 
 def number_jobs(jobs: dict[str, Any], numbers: Sequence[int], parts: Sequence[str]) -> None:
-    """Give the jobs their own numbers where no job is a part of another, else count from 1 and keep x_jobid.
+    """Keep the jobs' own numbers unless some are array tasks; otherwise count from 1 and keep x_jobid.
 
     ``parts`` is what follows the number of a task of an array (``[3]``, ``.3``), or empty.
     """
@@ -117,7 +119,7 @@ def made_trace(jobs: dict[str, Any], columns: Columns, damage: Damage, machine: 
     bad = columns.bad(damage)
     frame = pd.DataFrame(without_unknown(jobs))[~bad]
     if not len(frame):
-        raise FormatError(damage.path, "no record of the file can be read")
+        raise FormatError(damage.path, "none of its records could be read")
     try:
         return Trace(frame, machine, (*damage.remarks(), *columns.remarks))
     except SchemaError as error:

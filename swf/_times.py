@@ -1,4 +1,4 @@
-"""Dates as people and files write them, turned into seconds since 1970."""
+"""Dates in the notations of people and files, converted to seconds since 1970."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from tracekit.readings import read_date
 
-#: How a date says that it knows its own zone.
+#: A time zone or offset at the end of a date.
 _OFFSET = r"(?:[Zz]|[+-]\d\d:?\d\d)\s*$"
 
 
 def instant(when: str | float, timezone: str | None = None) -> float:
-    """Return Unix seconds for a date such as 2023-01-01, or for a number of seconds; 01/02/1999 is refused.
+    """Return Unix seconds for a date such as 2023-01-01, or for a number of seconds; 01/02/1999 is rejected.
 
     >>> instant("1970-01-02"), instant(5)
     (86400.0, 5.0)
@@ -29,9 +29,9 @@ def instant(when: str | float, timezone: str | None = None) -> float:
 
 
 def seconds_of(values: pd.Series, timezone: str | None) -> tuple[NDArray[np.float64], list[str]]:
-    """Return Unix seconds (NaN = unknown or no date), and remarks on hours that the clock showed twice or never.
+    """Return Unix seconds (NaN = unknown or not a date), and notes on hours that occurred twice or never.
 
-    Dates with an offset of their own keep it; the others are read on the clock of ``timezone`` (None = UTC).
+    Dates with an offset keep it; the others are read as local time of ``timezone`` (None = UTC).
 
     >>> seconds_of(pd.Series(["1970-01-01 00:00:01", "1970-01-01 01:00:02+01:00", "soon"]), None)
     (array([ 1.,  2., nan]), [])
@@ -69,11 +69,9 @@ def _localised(stamps: pd.Series, timezone: str | None) -> tuple[NDArray[np.floa
             stamps = stamps.copy()
             stamps[odd] = first.where(~never, later)
             if (~never).any():
-                remarks.append(
-                    f"{int((~never).sum())} times of day that the clock showed twice, read as the first of the two"
-                )
+                remarks.append(f"{int((~never).sum())} local times that occurred twice, read as the first")
             if never.any():
-                remarks.append(f"{int(never.sum())} times of day that the clock never showed, read one hour later")
+                remarks.append(f"{int(never.sum())} local times that the clock skipped, read one hour later")
     whole = stamps.dt.tz_convert("UTC").dt.tz_localize(None)
     unit = np.datetime_data(whole.dtype)[0]
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
@@ -89,7 +87,7 @@ def stamp_texts(seconds: NDArray[np.float64], timezone: str) -> NDArray[Any]:
     >>> stamp_texts(np.array([0.0, np.nan]), "Asia/Shanghai").tolist()
     ['1970-01-01 08:00:00', '']
     """
-    known = np.abs(seconds) < 2.5e11  # up to the year 9999; a NaN is smaller than nothing
+    known = np.abs(seconds) < 2.5e11  # up to the year 9999; comparisons with NaN are false
     micros = np.where(known, np.round(np.where(known, seconds, 0.0) * 1e6), 0.0).astype("int64")
     local = pd.Series(micros.view("datetime64[us]")).dt.tz_localize("UTC").dt.tz_convert(timezone).dt.tz_localize(None)
     pattern = "%Y-%m-%d %H:%M:%S" + (".%f" if (micros % 1_000_000).any() else "")
@@ -99,7 +97,7 @@ def stamp_texts(seconds: NDArray[np.float64], timezone: str) -> NDArray[Any]:
 
 
 def elapsed(begin: NDArray[np.float64], end: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the seconds between two times, to the microsecond: Unix seconds as floats are no finer.
+    """Return the seconds between two times, to the microsecond: Unix seconds as float64 are not finer.
 
     >>> float(elapsed(np.float64(1652111621.288), np.float64(1652111622.875)))
     1.587

@@ -1,4 +1,4 @@
-"""What no text format can hold, made harmless before it is written: control characters in labels, infinite numbers."""
+"""Replaces what text formats cannot hold before it is written: control characters in labels, infinite numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def writable(trace: Trace, *, text: bool) -> tuple[Trace, list[str]]:
     r"""Return a trace that can be written, and what had to be changed, one short phrase each.
 
     Characters that would break a line, or that have no bytes, are written as escapes such as ``\x0d``; infinite
-    numbers become unknown. ``text=False`` is for files that hold any number and any character but half ones.
+    numbers become unknown. ``text=False`` is for files that hold any number and any character except lone surrogates.
     """
     unsafe = _UNSAFE if text else _HALF
     changed: dict[str, Any] = {}
@@ -63,8 +63,8 @@ def _infinite(trace: Trace) -> Iterator[tuple[str, Any]]:
 
 
 def _escaped_values(values: pd.Series, unsafe: re.Pattern[str]) -> pd.Series | None:
-    """Return the values with escapes, or None where nothing has to be escaped."""
-    # pandas takes all halves of surrogate pairs for one text, so its unique() would miss some
+    """Return the values with escapes, or None if nothing has to be escaped."""
+    # pandas treats all lone surrogates as one text, so its unique() would miss some
     found = values.cat.categories if isinstance(values.dtype, pd.CategoricalDtype) else {*values.dropna().tolist()}
     bad = {text: escaped(text, unsafe) for text in found if isinstance(text, str) and unsafe.search(text)}
     if not bad:
@@ -106,7 +106,7 @@ def minus_ones(trace: Trace, names: Iterable[str]) -> list[str]:
 
 
 def altered_words(trace: Trace, names: Iterable[str] | None = None) -> list[str]:
-    """Report labels that a delimited table gives back as something else: ``NA`` as unknown, ``007`` as a number."""
+    """Report labels that a delimited table reads back as something else: ``NA`` as unknown, ``007`` as a number."""
     lost = []
     for name, values in _texts(trace):
         if names is None or name in names:
@@ -128,7 +128,7 @@ def _looks_other(word: str, *, label: bool) -> bool:
 
 
 def is_plain_number(label: str) -> bool:
-    """Return whether a label is a number that has no other way of being written.
+    """Return whether a label is a number in its only usual notation.
 
     >>> [is_plain_number(label) for label in ("7", "007", "1.5", "1.0", "-0", "1e5")]
     [True, False, True, False, False, False]
@@ -139,11 +139,11 @@ def is_plain_number(label: str) -> bool:
 def fine_digits(trace: Trace, names: Iterable[str], digits: int = 6) -> list[str]:
     """Report times that are finer than a format keeps them."""
     found = ((name, values[np.isfinite(values)]) for name, values in _known(trace, names))
-    return [f"digits of column {name} behind the {digits}th" for name, v in found if (np.round(v, digits) != v).any()]
+    return [f"decimals of column {name} beyond the {digits}th" for name, v in found if (np.round(v, digits) != v).any()]
 
 
 def not_positive(trace: Trace, names: Iterable[str]) -> list[str]:
-    """Report values of zero and below in formats that have no place for them."""
+    """Report values of zero and below in formats that cannot store them."""
     found = ((name, int((values <= 0).sum())) for name, values in _known(trace, names))
     return [f"{count} values of zero or below in column {name}" for name, count in found if count]
 

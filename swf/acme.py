@@ -9,14 +9,14 @@
 | state | status, x_status | COMPLETED, CANCELLED, FAILED, TIMEOUT; NODE_FAIL is failed; others unknown |
 | submit_time | submit_time | with an offset (+08:00 Seren, +00:00 Kalos) |
 | start_time, end_time | wait_time, run_time | seconds: start − submit, end − start; may be empty |
-| duration, queue | run_time, wait_time | seconds, where a stamp is missing; x_duration, x_queue if they disagree |
+| duration, queue | run_time, wait_time | seconds, where a timestamp is missing; x_duration, x_queue if they disagree |
 | gpu_time | x_gpu_time | GPU-seconds, duration × gpu_num |
 | mem_per_pod_GB, shared_mem_per_pod | x_mem_per_pod_GB, x_shared_mem_per_pod | the number of pods is not given |
 | fail_time, stop_time | x_fail_time, x_stop_time | seconds since 1970 |
 
-In the published rows of Kalos, duration is end − submit although the owners say end − start: run_time follows the
-stamps. Hours of the day are shown on China's clock unless ``--timezone`` says otherwise. GPUs are what is scheduled if
-any job has some. There are no limits in these logs.
+In the published rows of Kalos, duration is end − submit although the owners describe it as end − start: run_time is
+computed from the timestamps. Hours of the day are in China's time zone unless ``--timezone`` is given. GPUs are the
+scheduled unit if any job has some. These logs have no time limits.
 Owners: https://github.com/InternLM/AcmeTrace; Hu et al., NSDI 2024.
 """
 

@@ -5,12 +5,12 @@ of Mira (27 columns).
 
 | their column | our column | unit, remark |
 |---|---|---|
-| COBALT_JOBID, JOBID, JOB_NAME up to the dot | job_id | the first that numbers all jobs; else counted from 1 |
+| COBALT_JOBID, JOBID, JOB_NAME up to the dot | job_id | the first that has a number for all jobs; else counted from 1 |
 | QUEUED_TIMESTAMP | submit_time | seconds since 1970; local time, read as America/Chicago (see below) |
 | START_TIMESTAMP, QUEUED_WAIT_SECONDS | wait_time | seconds; the second where given, else start − queued |
 | END_TIMESTAMP, RUNTIME_SECONDS | run_time | seconds; the second where given, else end − start |
 | WALLTIME_SECONDS | req_time | seconds |
-| NODES_REQUESTED / REQUESTED_NODES, NODES_USED / USED_NODES | req_nodes, alloc_nodes | what is scheduled |
+| NODES_REQUESTED / REQUESTED_NODES, NODES_USED / USED_NODES | req_nodes, alloc_nodes | the scheduled unit |
 | CORES_REQUESTED / REQUESTED_CORES, CORES_USED / USED_CORES | req_procs, alloc_procs | cores |
 | GPUS_REQUESTED | req_gpus | −1 is unknown (PBS years) |
 | EXIT_STATUS / EXIT_CODE | status, x_status | 0 completed, any other failed, empty unknown |
@@ -21,9 +21,9 @@ of Mira (27 columns).
 | MACHINE_NAME | the machine | size of Mira, Cooley, Theta, ThetaGPU, Polaris, Aurora from `swf.presets` |
 | ALLOCATION_AWARD_CATEGORY, CAPABILITY, and all others | x_allocation_award_category, x_capability, x_… | kept |
 
-START_DATE_ID 0 marks a start that never was: wait_time is unknown there. That the stamps are Chicago's clock is an
-assumption, the owners do not say; ``--timezone`` replaces it. Times in the hour that the clock shows twice in November
-are read as the first of the two, and counted in the history. Meanings beyond the names are not established. Lost on
+START_DATE_ID 0 marks a job that never started: its wait_time is unknown. That the timestamps are Chicago time is an
+assumption, the owners do not state it; ``--timezone`` replaces it. Times in the hour that occurs twice in November
+are read as the first of the two, and counted in the history. Meanings beyond the names are not documented. Lost on
 writing: memory, groups, programs, the second of those two hours.
 Owners: https://reports.alcf.anl.gov/data/.
 """
@@ -91,7 +91,7 @@ class ALCF:
     options: ClassVar[frozenset[str]] = frozenset({"on_error", "timezone"})
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """Accept a header row with the three stamps, both durations and some name of the job."""
+        """Accept a header row with the three timestamps, both durations and some name of the job."""
         cells = set(_table.header_cells(head))
         return set(NEEDED) <= cells and not cells.isdisjoint(IDS)
 
@@ -106,7 +106,7 @@ class ALCF:
         def make(frame: pd.DataFrame, path: Path) -> tuple[Trace, str]:
             trace, ids = self._made(frame, path, on_error, timezone, [])
             if not ids:
-                raise Unsteady("jobs without numbers of their own")
+                raise Unsteady("jobs without job numbers")
             return trace, ids
 
         return traces(source, on_error, TEXT, make)
@@ -114,7 +114,7 @@ class ALCF:
     def _made(
         self, frame: pd.DataFrame, path: Path, on_error: str, timezone: str | None, remarks: list[str]
     ) -> tuple[Trace, str]:
-        """Translate a table; also return which of their columns numbers the jobs."""
+        """Translate a table; also return which of their columns is the job number."""
         _common.require(path, frame, NEEDED, self.name)
         mapping = {}
         for ours, theirs in NAMES.items():
@@ -169,12 +169,12 @@ class ALCF:
         twice = _in_the_second_hour(np.concatenate([submit, start, end]))
         lost = _common.lost(trace, named, machine="" if trace.machine.name else "the machine", dated=True)
         lost += altered_words(trace)
-        lost += [f"{beyond} values of column wait_time that lead beyond the calendar"] if beyond else []
+        lost += [f"{beyond} values of column wait_time that are too large for a date"] if beyond else []
         return [*lost, *([f"{twice} times in the second of two equal hours (read back as the first)"] if twice else [])]
 
 
 def _never_started(frame: pd.DataFrame) -> pd.DataFrame:
-    """Forget starts and waits of jobs whose START_DATE_ID is 0."""
+    """Make starts and waits of jobs whose START_DATE_ID is 0 unknown."""
     if "START_DATE_ID" not in frame.columns:
         return frame
     bogus = (to_numeric(frame["START_DATE_ID"]) == 0).to_numpy()
@@ -185,7 +185,7 @@ def _never_started(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _job_ids(frame: pd.DataFrame) -> tuple[Any, str]:
-    """Return the first of their ids that numbers the jobs, and its name; or numbers from 1, and no name."""
+    """Return the first id column with a number for all jobs, and its name; or numbers from 1, and no name."""
     for name in IDS:
         if name not in frame.columns:
             continue
@@ -212,7 +212,7 @@ def _machine(path: Path, frame: pd.DataFrame) -> tuple[Machine, list[str]]:
 
 
 def _settled(trace: Trace) -> Trace:
-    """Set statuses, unknown GPUs, and what is scheduled."""
+    """Set statuses, unknown GPUs, and the scheduled unit."""
     changed: dict[str, Any] = {}
     gpus = trace.column("req_gpus")
     if "req_gpus" in trace.jobs.columns:
@@ -235,7 +235,7 @@ def _exit_codes(trace: Trace) -> Any:
 
 
 def _in_the_second_hour(seconds: Any) -> int:
-    """Count instants that a local stamp cannot tell from those an hour earlier."""
+    """Count instants whose local time is the same as an hour earlier."""
     known = seconds[np.abs(seconds) < 2.5e11]
     local = pd.Series((known * 1e6).astype("int64").view("datetime64[us]")).dt.tz_localize("UTC").dt.tz_convert(ZONE)
     first = local.dt.tz_localize(None).dt.tz_localize(ZONE, ambiguous=np.ones(len(local), bool))

@@ -2,7 +2,7 @@
 
 **alibaba-pai**: tables without a header row. Give the folder, or any of the tables; the others are found beside it
 under the owners' names (``pai_job_table.csv``, ``pai_task_table.csv``, ``pai_instance_table.csv``,
-``pai_machine_spec.csv``, plain or compressed). Sizes stand in the task table, so that one is needed.
+``pai_machine_spec.csv``, plain or compressed). Sizes are in the task table, so that one is needed.
 
 | their column | our column | unit, remark |
 |---|---|---|
@@ -17,10 +17,10 @@ under the owners' names (``pai_job_table.csv``, ``pai_task_table.csv``, ``pai_in
 | task.plan_mem × inst_num | req_mem | GB → KB, summed and divided by the cores |
 | task.gpu_type | gpu_type | of the first task that has one |
 | tasks, inst_num | x_tasks, x_instances | how many |
-| instance.machine | alloc_nodes | how many different machines; only if the instance table is there |
+| instance.machine | alloc_nodes | how many different machines; only if the instance table exists |
 | machine_spec | the machine | nodes, cores, GPUs, groups |
 
-Seconds count from a made-up date, but hours and weekdays hold in UTC+8: the calendar is that of epoch 0 in
+Seconds count from a fictitious date, but hours and weekdays are right in UTC+8: the calendar is that of epoch 0 in
 Asia/Shanghai. Sensor, group tag and machine metric tables are not read.
 Owners: https://github.com/alibaba/clusterdata (cluster-trace-gpu-v2020); Weng et al., NSDI 2022.
 
@@ -32,7 +32,7 @@ Owners: https://github.com/alibaba/clusterdata (cluster-trace-gpu-v2020); Weng e
 | cpu_milli | req_procs | thousandths of a core; may be fractions |
 | num_gpu × gpu_milli / 1000 | req_gpus | a pod with one GPU may use a fraction of it; also x_num_gpu, x_gpu_milli |
 | memory_mib | req_mem | MiB → KB, divided by the cores |
-| gpu_spec | gpu_type | types that would do, such as V100M16 or V100M32, with a bar between them |
+| gpu_spec | gpu_type | acceptable types, such as V100M16 or V100M32, separated by a bar |
 | qos | x_qos | LS, BE, Burstable, Guaranteed |
 | pod_phase | status, x_status | Succeeded completed, Failed failed; Running and Pending unknown |
 | creation_time | submit_time | seconds, no calendar |
@@ -107,7 +107,7 @@ class OpenB:
         _common.require(path, frame, PODS, self.name)
         absent = [name for name in POD_TIMES if name not in frame.columns]
         if absent:
-            raise FormatError(path, f"a list of pods without {', '.join(absent)}: nothing says when they came and went")
+            raise FormatError(path, f"the pod list has no column {', '.join(absent)}: submit and end times are unknown")
         theirs = {"start_time": "scheduled_time", "end_time": "deletion_time", "submit_time": "creation_time"}
         theirs |= {"req_procs": "cpu_milli", "req_mem": "memory_mib", "req_gpus": "num_gpu"}
         more = {"gpu_type": "gpu_spec", "x_status": "pod_phase", "x_name": "name"}
@@ -145,7 +145,7 @@ def _nodes(path: Path) -> Machine:
     if place is None:
         return known
     frame, _ = _table.read_delimited(place, text=("model",))
-    _common.require(place, frame, ("cpu_milli", "memory_mib", "gpu"), "a list of nodes")
+    _common.require(place, frame, ("cpu_milli", "memory_mib", "gpu"), "the node list")
     frame, _ = _table.numeric(frame, place, ["cpu_milli", "memory_mib", "gpu"])
     model = frame["model"].astype(object) if "model" in frame.columns else pd.Series("", frame.index)
     alike = pd.DataFrame(

@@ -1,4 +1,4 @@
-"""What a trace format looks like, and how the right one is found by looking at a file's content."""
+"""The interface of trace formats, and how the format of a file is detected from its content."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Format(Protocol):
     name: ClassVar[str]
     title: ClassVar[str]  # what it is, in one line
     suffixes: ClassVar[tuple[str, ...]]  # endings that choose it when writing
-    options: ClassVar[frozenset[str]]  # what `read` understands besides the path
+    options: ClassVar[frozenset[str]]  # options of `read` besides the path
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """Tell from the first 64 KiB (decompressed) whether the file is of this format; never raises."""
+        """Return whether the first 64 KiB (decompressed) are of this format; never raises."""
         ...
 
     def read(self, path: Path, /, **options: Any) -> Trace:
-        """Read the file; `FormatError` names the file and the line that is wrong."""
+        """Read the file; `FormatError` names the file and the damaged line."""
         ...
 
 
@@ -60,7 +60,7 @@ def whole_lines(source: IO[bytes], size: int, path: Path) -> Iterator[bytes]:
 
 
 def check_lines(text: bytes, path: Path, *, first: int = 1) -> None:
-    """Refuse a text with a line beyond the limit ``line``; ``first`` is the number of its first line."""
+    """Raise FormatError for a line beyond the limit ``line``; ``first`` is the number of its first line."""
     longest = limits.limit("line")
     at = 0
     while len(text) - at > longest:
@@ -99,7 +99,7 @@ class Blocks:
                     self.progress(min(1.0, raw.tell() / total))
 
     def utf8(self, block: bytes) -> bytes:
-        """Return a block as UTF-8; from the first one on that is not, all are taken as Latin-1, in later passes too."""
+        """Return a block as UTF-8; from the first block that is not, all are read as Latin-1, in later passes too."""
         if self.encoding == "utf-8":
             try:
                 block.decode()
@@ -115,12 +115,12 @@ class FolderFormat(Protocol):
     """A format whose traces may be folders of several files."""
 
     def sniff_folder(self, folder: Path) -> bool:
-        """Tell by the names in it whether a folder is of this format; never raises."""
+        """Return whether a folder is of this format, by the names of its files; never raises."""
         ...
 
 
 class Unsteady(Exception):
-    """The parts of a file do not agree on what a column is, so that they cannot be read one by one."""
+    """The parts of a file differ in the types of columns, so the file has to be read whole."""
 
 
 @runtime_checkable
@@ -128,7 +128,7 @@ class StreamingFormat(Protocol):
     """A format that can also be read in chunks, so that the file may be larger than memory."""
 
     def chunks(self, source: Blocks, /, **options: Any) -> Iterator[Trace]:
-        """Yield the jobs in order, a part at a time; put together they are what `read` returns.
+        """Yield the jobs in order, a part at a time; concatenated they equal what `read` returns.
 
         The last part's machine is the file's. `Unsteady` means that only the whole file can be read.
         """
@@ -144,7 +144,7 @@ def head_lines(head: bytes, limit: int = 200) -> list[str]:
     return lines[:limit]
 
 
-#: Archives of several files, which we do not look into: where their mark stands, and the mark.
+#: Archives of several files, which are not opened: the offset of their magic number, and the number.
 _ARCHIVES = {
     "zip": (0, b"PK\x03\x04"),
     "tar": (257, b"ustar"),
@@ -154,7 +154,7 @@ _ARCHIVES = {
 
 
 def detect(path: Path, formats: Registry[type[Format]]) -> Format:
-    """Return the one format that recognises the file's content; none or several is an error that says so."""
+    """Return the one format that recognises the file's content; raise FormatError if none or several do."""
     if path.is_dir():
         return _detect_folder(path, formats)
     head = head_of(path)
@@ -165,13 +165,13 @@ def detect(path: Path, formats: Registry[type[Format]]) -> Format:
         raise FormatError(path, *mistaken[:1], hint=mistaken[1])
     archive = next((name for name, (at, mark) in _ARCHIVES.items() if head[at:].startswith(mark)), None)
     if archive:
-        raise FormatError(path, f"binary data: a {archive} archive", hint="unpack it first")
+        raise FormatError(path, f"this is a {archive} archive, not a trace file", hint="unpack it first")
     claims = [made for made in (formats.get(name)() for name in formats) if made.sniff(head, path)]
     if len(claims) == 1:
         return claims[0]
     if claims:
         names = " and ".join(made.name for made in claims)
-        raise FormatError(path, f"could be {names}", hint=f"say which: --from {claims[0].name}")
+        raise FormatError(path, f"several formats match: {names}", hint=f"choose one, such as --from {claims[0].name}")
     raise FormatError(path, *_unrecognised(head, formats))
 
 
@@ -180,51 +180,51 @@ def _detect_folder(path: Path, formats: Registry[type[Format]]) -> Format:
     claims = [one for one in made if isinstance(one, FolderFormat) and one.sniff_folder(path)]
     if len(claims) == 1:
         return claims[0]
-    raise FormatError(path, "is a directory, not a trace file; no format recognises it as a folder of its own")
+    raise FormatError(path, "is a directory, and no format recognises its files as a trace")
 
 
 def _mistaken(head: bytes) -> tuple[str, str] | None:
-    """Return what a file is, and what to do, where it is one that people hand us by mistake."""
+    """Return a description and a hint for files that are often given by mistake."""
     start = head[:2000].lstrip().lower()
     if start.startswith((b"<!doctype html", b"<html")):
-        return "an HTML page, not a trace", "was an error page or a login page saved in place of the file?"
+        return "this is an HTML page, not a trace", "was an error or login page saved instead of the file?"
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "text in UTF-16", "save it as UTF-8: iconv -f UTF-16 -t UTF-8"
+        return "the text is encoded in UTF-16", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8"
     if head.startswith(b"PK\x03\x04") and b"[Content_Types].xml" in head:
-        return "an office document, such as an Excel workbook", "save it as CSV"
+        return "this is an office document, such as an Excel workbook", "save it as CSV"
     if head.startswith(b"%PDF"):
-        return "a PDF document, not a trace", "the data must be somewhere else"
+        return "this is a PDF document, not a trace", "download the trace itself"
     lines = head_lines(head, 2)
     if lines and lines[0].split()[:1] in (["JobID"], ["JOBID"]) and not set("|,;") & set(lines[0]):
         return (
-            "a table of Slurm's that is made for people to read",
-            "'tracekit sacct-command' prints a command whose output can be read",
+            "this is Slurm output in columns for reading on screen",
+            "'tracekit sacct-command' prints an export command whose output tracekit reads",
         )
     return None
 
 
 def _unrecognised(head: bytes, formats: Registry[type[Format]]) -> tuple[str]:
     if b"\0" in head:
-        return ("binary data that no format recognises",)
+        return ("no format recognises this binary data",)
     first = next((line for line in head_lines(head) if line.strip()), "")
     for separator in ",;\t|":
         cells = [cell.strip().strip('"') for cell in first.split(separator)]
         if len(cells) >= 3 and not any(is_number(cell) for cell in cells):
             columns = ", ".join(cells[:8]) + (" …" if len(cells) > 8 else "")
             return (
-                f"a table whose columns no format recognises ({columns}); read it with "
+                f"no format recognises the columns of this table ({columns}); read it with "
                 "--from csv --map submit_time=THEIRS,run_time=THEIRS,req_procs=THEIRS "
-                "(start_time and end_time do in place of run_time)",
+                "(start_time and end_time can replace run_time)",
             )
         if len(cells) == 18 and all(is_number(cell) for cell in cells):
-            return (f"looks like SWF with '{separator}' between its fields, where SWF has blanks",)
+            return (f"this looks like SWF with '{separator}' between fields; SWF separates fields by blanks",)
         if len(cells) >= 3 and all(is_number(cell) for cell in cells):
-            return ("a table without names of columns; add a first line such as job_id,submit_time,run_time,req_procs",)
+            return ("this table has no column names; add a first line such as job_id,submit_time,run_time,req_procs",)
     return (f"no format recognises it; known formats: {', '.join(formats)} (choose one with --from)",)
 
 
 def is_number(text: str) -> bool:
-    """Tell whether a field of a text file is a number."""
+    """Return whether a field of a text file is a number."""
     try:
         float(text)
     except ValueError:

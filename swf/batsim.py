@@ -2,7 +2,7 @@
 
 | workload JSON | our column | unit, remark |
 |---|---|---|
-| id | job_id | ``w0!1`` counts as 1; numbered from 1, and kept as x_job_id, where that gives no distinct numbers |
+| id | job_id | ``w0!1`` counts as 1; numbered from 1, and kept as x_job_id, where the numbers are not distinct |
 | subtime | submit_time | seconds |
 | walltime | req_time | seconds; −1 or absent is unknown |
 | res | req_procs | |
@@ -103,11 +103,11 @@ class Batsim:
         delays = np.unique(run[fits])
         left = int((~fits).sum())
         held = {"job_id", "submit_time", "req_time", "run_time", "req_procs", "alloc_procs", *LABELS}
-        gone = lost(trace, held, machine="the machine beyond its size", calendar=False)
+        gone = lost(trace, held, machine="all of the machine except its size", calendar=False)
         gone += not_positive(trace, ("req_time",))
         gone += [f"{left} jobs without a run time or a whole size"] if left else []
         if not fits.any():
-            raise TracekitError("no job has a submit time, a run time and a whole size: nothing to write for Batsim")
+            raise TracekitError("nothing to write for Batsim: no job has submit time, run time and a whole size")
         largest = int(size[fits].max())
         workload = {
             "description": f"{trace.machine.name or 'trace'}, written by tracekit; not kept: {'; '.join(gone)}",
@@ -143,7 +143,7 @@ def _workload(data: bytes, path: Path, on_error: str) -> Trace:
         else:
             bad.append(f"job {position}: {problem}")
     if not rows:
-        raise FormatError(path, "holds no jobs")
+        raise FormatError(path, "contains no jobs")
     table = table_of(rows, path)
     kinds = [profiles[str(name)] for name in table["profile"]]
     delay = [_number(kind.get("delay")) if kind.get("type") == "delay" else np.nan for kind in kinds]
@@ -172,16 +172,16 @@ def _workload(data: bytes, path: Path, on_error: str) -> Trace:
 
 
 def _problem(job: Any, profiles: dict[str, Any]) -> str:
-    """Say what is wrong with one job, or nothing."""
+    """Return what is wrong with one job, or an empty text."""
     if not isinstance(job, dict):
-        return "is no object"
+        return "is not an object"
     for key in ("id", "subtime", "res", "profile"):
         if key not in job:
             return f'has no "{key}"'
     if not isinstance(profiles.get(str(job["profile"])), dict):
-        return f"its profile '{shown(job['profile'])}' is not described"
+        return f"its profile '{shown(job['profile'])}' is not in \"profiles\""
     wrong = [key for key in ("subtime", "res") if np.isnan(_number(job[key]))]
-    return f'its "{wrong[0]}" is no number' if wrong else ""
+    return f'its "{wrong[0]}" is not a number' if wrong else ""
 
 
 def _number(value: Any) -> float:
@@ -198,7 +198,7 @@ def _plain(value: Any) -> Any:
 
 
 def _ids(values: pd.Series) -> dict[str, Any]:
-    """Return numbers for the jobs: their own where those are distinct."""
+    """Return job numbers: those of the file if they are distinct."""
     found, _ = on_unique(values.map(str), lambda text: float(int(text.rpartition("!")[2])))
     if np.isnan(found).any() or len(np.unique(found)) < len(found) or (np.abs(found) >= 2.0**53).any():
         return {"job_id": np.arange(1, len(values) + 1), "x_job_id": values.map(str)}
@@ -209,7 +209,7 @@ def _schedule(path: Path, on_error: str) -> Trace:
     frame, remarks = _table.read_delimited(path, on_error=on_error, text=["job_id", "allocated_resources"])
     absent = [name for name in ("job_id", *RESULT.values()) if name not in frame.columns]
     if absent:
-        raise FormatError(path, f"no column {', '.join(absent)}; it is no jobs.csv of Batsim")
+        raise FormatError(path, f"missing column {', '.join(absent)}; this is not a jobs.csv of Batsim")
     numbers = _ids(frame.pop("job_id"))
     trace = _table.to_trace(frame, path, mapping=RESULT, on_error=on_error, remarks=remarks, dates=False)
     kept = trace.jobs.index if len(trace) == len(frame) else None
@@ -228,7 +228,7 @@ def _schedule(path: Path, on_error: str) -> Trace:
 
 
 def _resources(text: str) -> float:
-    """Count ``0-3 7``; nothing is unknown.
+    """Count ``0-3 7``; an empty text is unknown.
 
     >>> _resources("0-3 7")
     5.0

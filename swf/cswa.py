@@ -6,17 +6,17 @@
 | user | user | label |
 | cpu_num, node_num | req_procs, req_nodes | counts |
 | gpu_num | req_gpus | where there is one |
-| submit_time | submit_time | seconds or dates; dates are read as Asia/Shanghai unless ``--timezone`` says otherwise |
+| submit_time | submit_time | seconds or dates; dates are read as Asia/Shanghai unless ``--timezone`` is given |
 | interval | submit_time | seconds since the previous job, where there is no submit_time: the running sum |
 | wait_time, run_time | wait_time, run_time | seconds |
 | wall_time | req_time | seconds |
 | job_status | status, x_status | Pass, Killed, Failed; Slurm's words; SWF's 1, 0, 5; others unknown |
 
-Verified: nothing on a raw file, for we have seen none. Known are the archive's address, that conversions of it to SWF
-exist and are read with the ordinary SWF reader, and the column names above, from a published poster; units and types
-are taken from those names. ``--map`` gives other names (``--from cswa --map req_procs=cores``). A file in SWF is found
-as swf; ``--from cswa`` reads it, too. There is no calendar for numbers unless ``--epoch`` gives the date of second 0.
-−1 is unknown. Lost on writing: the machine, memory, groups, queues, partitions, projects.
+Not verified on a raw file: none was available. Known are the archive's address, that conversions of it to SWF exist and
+are read with the ordinary SWF reader, and the column names above, from a published poster; units and types are inferred
+from those names. ``--map`` gives other names (``--from cswa --map req_procs=cores``). A file in SWF is detected as swf;
+``--from cswa`` reads it, too. There is no calendar for numbers unless ``--epoch`` gives the date of second 0. −1 is
+unknown. Lost on writing: the machine, memory, groups, queues, partitions, projects.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class CSWA:
         on_error: str = "stop",
         timezone: str | None = None,
     ) -> Trace:
-        """Read a table (``map`` adds to or replaces its column names) or, where the text is SWF, that."""
+        """Read a table (``map`` adds to or replaces its column names) or an SWF file."""
         head = head_of(path)
         if map is None and not self.sniff(head, path) and SWF().sniff(head, path):
             return SWF().read(path, on_error=on_error, timezone=timezone)
@@ -83,7 +83,7 @@ class CSWA:
             mapping["submit_time"] = "interval"
         if not (summed or "submit_time" in {*frame.columns, *mapping}):
             names = ", ".join([*OURS.values(), "submit_time or interval", "run_time"])
-            raise FormatError(path, f"neither SWF nor a table with the columns {names}", hint="name others with --map")
+            raise FormatError(path, f"neither SWF nor a table with the columns {names}", hint="other names: use --map")
         trace = _table.to_trace(
             frame,
             path,

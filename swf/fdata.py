@@ -2,7 +2,7 @@
 
 | their column | our column | unit, remark |
 |---|---|---|
-| jid | job_id | numbered from 1, and kept as x_jid, where it is no number |
+| jid | job_id | numbered from 1, and kept as x_jid, where it is not a number |
 | usr, jnam | user, app | hashed |
 | adt | submit_time | timestamp of arrival; Unix seconds |
 | sdt | wait_time | sdt − adt |
@@ -11,11 +11,11 @@
 | cnumr, cnumat | req_procs, alloc_procs | cores |
 | nnumr, nnuma | req_nodes, alloc_nodes | |
 | ec | status, x_status | 0 completed, others failed |
-| mszl, msza, mmszu | x_mszl, x_msza, x_mmszu | memory, kept as it is: no unit was established |
+| mszl, msza, mmszu | x_mszl, x_msza, x_mmszu | memory, kept as it is: the unit is not documented |
 | uctmut, sctmut, econ, avgpcon, pri, freq_req and any other | x_<name> | kept |
 
-Lost: columns that hold lists (embedding). NOT verified beyond the names of the columns: no file of the archive was at
-hand. The stamps are taken as UTC unless they or ``--timezone`` say otherwise (Fugaku's clock is Asia/Tokyo).
+Lost: columns that hold lists (embedding). NOT verified beyond the names of the columns: no file of the archive was
+available. Timestamps are UTC unless they have an offset or ``--timezone`` is given (Fugaku's zone is Asia/Tokyo).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 | gpu_num, cpu_num, node_num | req_gpus, req_procs, req_nodes | counts; the synthetic files hold fractions |
 | interval | submit_time | seconds since the previous job; the running sum |
 | run_time | run_time | seconds |
-| wall_time | req_time | seconds; a column of nothing but 0 means that the source had no limits |
+| wall_time | req_time | seconds; a column that is 0 in every row means that the source had no limits |
 | new_status | status, x_status | Pass completed, Failed failed, Killed cancelled |
 
 The published synthetic files hold fractional counts, negative times and constant rows: they load as they are, and
@@ -97,7 +97,7 @@ class GPW:
                 )
             numbered = "x_job_id" in trace.jobs
             if known not in (None, numbered):
-                raise Unsteady("the parts do not agree on ids")
+                raise Unsteady("the parts of the file differ in job ids")
             known = numbered
             if numbered:
                 trace = trace.assign({"job_id": np.arange(done + 1, done + 1 + len(trace))})
@@ -120,7 +120,7 @@ class GPW:
         """Translate the table; ``before`` is the submit time that its first interval counts from."""
         absent = [name for name in COLUMNS if name not in frame.columns]
         if absent:
-            raise FormatError(path, f"no column {', '.join(absent)}; gpw needs {', '.join(COLUMNS)}")
+            raise FormatError(path, f"missing column {', '.join(absent)}; format gpw needs {', '.join(COLUMNS)}")
         unnamed = [name for name in frame.columns if name in ("", "Unnamed: 0", "index")]  # pandas' own row numbers
         frame = frame.drop(columns=unnamed)
         trace = _table.to_trace(
@@ -144,7 +144,7 @@ class GPW:
         """Write the nine columns; unknown counts, limits and users become 0."""
         submit = trace.column("submit_time")
         if trace.machine.epoch is not None and len(submit):
-            submit = submit - submit[0]  # the first interval of a dated trace is no interval
+            submit = submit - submit[0]  # the first interval counts from the first job, not from the epoch
         status = (
             trace.jobs["status"].astype(str)
             if "status" in trace.jobs.columns

@@ -1,4 +1,4 @@
-"""The comment lines at the top of an SWF file: what they say of the machine, and how they are written back."""
+"""The comment lines at the top of an SWF file: the machine they describe, and how they are written back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from tracekit.machine import Machine
 from tracekit.trace import Trace
 
-#: Keys of SWF 2.2 and those that real files use besides. Anything else before a colon is plain text.
+#: Keys of SWF 2.2 and others that real files use. Anything else before a colon is plain text.
 KEYS = (
     "Version",
     "Computer",
@@ -42,7 +42,7 @@ KEYS = (
 )
 _KEY_LINE = re.compile(rf"^\s*;+\s*({'|'.join(sorted(KEYS, key=len, reverse=True))})\s*:", re.IGNORECASE)
 _SPELLING = {key.lower(): key for key in KEYS}
-_STEP = "tracekit: "  # a note that begins so is a step of the trace's history
+_STEP = "tracekit: "  # a note with this prefix is a step of the trace's history
 
 
 def key_value(line: str) -> tuple[str, str] | None:
@@ -63,7 +63,7 @@ def leading_number(text: str) -> int | None:
 
 
 def parse(lines: Iterable[str]) -> Machine:
-    """Read what the header says of the machine. The first statement of a key wins; nonsense is left out."""
+    """Read the machine from the header. The first value of a key is used; invalid values are ignored."""
     readable = [_readable(line) for line in lines]
     pairs = [pair for pair in map(key_value, readable) if pair]
     first: dict[str, str] = {}
@@ -72,7 +72,7 @@ def parse(lines: Iterable[str]) -> Machine:
     nodes = leading_number(first.get("MaxNodes", ""))
     return Machine(
         name=" at ".join(first[key] for key in ("Computer", "Installation") if first.get(key)),
-        procs=leading_number(first.get("MaxProcs", "")) or nodes,  # a log that counts in nodes gives only those
+        procs=leading_number(first.get("MaxProcs", "")) or nodes,  # a log that counts in nodes gives only nodes
         nodes=nodes,
         epoch=_epoch(first.get("UnixStartTime", "")),
         timezone=_timezone(first),
@@ -84,13 +84,13 @@ def parse(lines: Iterable[str]) -> Machine:
 
 
 def history(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the steps that tracekit noted in the header when it wrote the file."""
+    """Return the history steps that tracekit wrote into the header."""
     pairs = filter(None, (key_value(_readable(line)) for line in lines))
     return tuple(value.removeprefix(_STEP) for key, value in pairs if key == "Note" and value.startswith(_STEP))
 
 
 def render(trace: Trace) -> list[str]:
-    """Return the header lines for a trace: those it came with, corrected where they no longer hold.
+    """Return the header lines for a trace: those it was read with, corrected where they no longer hold.
 
     A line stays verbatim as long as the machine still agrees with it. Counts of jobs, which real files get wrong,
     are corrected only once the trace has been changed.
@@ -99,7 +99,7 @@ def render(trace: Trace) -> list[str]:
     lines = list(machine.header or ())
     said = parse(lines)
     stale = {key for key, value in _facts(machine).items() if value != _facts(said)[key]}
-    if machine.header is None:  # not from SWF: write a whole one
+    if machine.header is None:  # not from SWF: write a complete header
         stale |= {"Version", "Computer", "Conversion", "MaxJobs", "MaxRecords"}
     new_steps = [step for step in trace.history if step not in history(lines)]
     if new_steps:
@@ -110,7 +110,7 @@ def render(trace: Trace) -> list[str]:
 
 
 def _facts(machine: Machine) -> dict[str, Any]:
-    """Return what header lines can be compared by."""
+    """Return the value by which header lines are compared."""
     return {
         "UnixStartTime": machine.epoch,
         "TimeZoneString": machine.timezone,
@@ -140,7 +140,7 @@ def _fresh_lines(trace: Trace, stale: set[str]) -> list[str]:
 
 
 def _readable(line: str) -> str:
-    """Turn bytes that were kept as surrogates into Latin-1 letters, which they most likely are."""
+    """Turn bytes that were kept as surrogates into Latin-1 letters, the most likely encoding."""
     if line.isascii():
         return line
     raw = line.encode("utf-8", "surrogateescape")
@@ -153,7 +153,7 @@ def _epoch(text: str) -> float | None:
 
 
 def _timezone(first: dict[str, str]) -> str | None:
-    """Return an IANA zone; the deprecated offset in seconds counts only where no name is given."""
+    """Return an IANA zone; the deprecated offset in seconds is used only if no name is given."""
     name = first.get("TimeZoneString", "")
     if name and _is_zone(name):
         return name
@@ -174,7 +174,7 @@ def _is_zone(name: str) -> bool:
 
 
 def _labels(values: Iterable[str]) -> dict[str, str]:
-    """Read ``1 batch`` lines into {"1": "batch"}; a label without a name keeps an empty one."""
+    """Read ``1 batch`` lines into {"1": "batch"}; a label without a name gets an empty name."""
     found: dict[str, str] = {}
     for value in values:
         match = re.match(r"(-?\d+)\b\s*(.*)", value)

@@ -7,14 +7,14 @@
 | vc | partition | virtual cluster |
 | gpu_num, cpu_num, node_num | req_gpus, req_procs, req_nodes | counts; gpu_num 0 is a CPU job |
 | state | status, x_status | COMPLETED, CANCELLED, FAILED, TIMEOUT; NODE_FAIL is failed; others unknown |
-| submit_time | submit_time | local time without a zone; read as Asia/Shanghai unless ``--timezone`` says otherwise |
+| submit_time | submit_time | local time without a zone; read as Asia/Shanghai unless ``--timezone`` is given |
 | start_time, end_time | wait_time, run_time | seconds: start − submit, end − start |
-| duration, queue | run_time, wait_time | seconds, where a stamp is missing; x_duration, x_queue if they disagree |
+| duration, queue | run_time, wait_time | seconds, where a timestamp is missing; x_duration, x_queue if they disagree |
 | any other (Lucid's jobname) | x_<name> | kept |
 
-GPUs are what is scheduled if any job has some. ``cluster_gpu_number.csv`` beside the log (date, GPUs of every virtual
-cluster, total) gives the machine's GPUs: the largest daily total. There is no limit in these logs. That the clock is
-China's is an assumption; the owners do not say. Lost on writing: limits, memory, groups, queues, the machine.
+GPUs are the scheduled unit if any job has some. ``cluster_gpu_number.csv`` beside the log (date, GPUs of every virtual
+cluster, total) gives the machine's GPUs: the largest daily total. These logs have no time limits. China's time zone
+is an assumption; the owners do not state it. Lost on writing: limits, memory, groups, queues, the machine.
 Owners: https://github.com/S-Lab-System-Group/HeliosData; Hu et al., SC 2021.
 """
 
@@ -100,7 +100,7 @@ class Helios:
             "node_num": _common.plain(trace.sizes("nodes")),
             "state": _common.status_words(trace, _common.WORD_OF_STATUS, _common.SLURM_WORDS),
             "submit_time": stamp_texts(submit, ZONE),
-            "start_time": stamp_texts(start, ZONE),  # where it is unknown, duration and queue still say what is known
+            "start_time": stamp_texts(start, ZONE),  # if it is unknown, duration and queue still hold what is known
             "end_time": stamp_texts(start + trace.column("run_time"), ZONE),
             "duration": _common.plain(trace.column("run_time")),
             "queue": _common.plain(trace.column("wait_time")),
@@ -123,5 +123,5 @@ def _machine(path: Path) -> Machine:
         return Machine(unit="gpus")
     frame, _ = _table.read_delimited(place)
     if "total" not in frame.columns or not pd.api.types.is_numeric_dtype(frame["total"]):
-        raise FormatError(place, "no column total with numbers of GPUs in it")
+        raise FormatError(place, "needs a column 'total' with numbers of GPUs")
     return Machine(unit="gpus", gpus=max(1, int(frame["total"].max())))

@@ -26,7 +26,7 @@ line (``-long``); or an object of JSON (``-json``, ``-jsonl``). Names in any upp
 
 Values that are expressions, as RequestMemory often is, are unknown. Left out and counted in the history: jobs that have
 not ended (JobStatus 1, 2, 5, 6, 7). Lost: all other attributes. Attributes as in HTCondor's manual, "Job ClassAd
-Attributes"; NOT verified on a real history file: none was at hand.
+Attributes"; NOT verified on a real history file: none was available.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class HTCondor:
     options: ClassVar[frozenset[str]] = frozenset({"on_error", "timezone"})
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """Accept text that gives a ClusterId, a ProcId and a QDate, as lines or as JSON."""
+        """Accept text that contains a ClusterId, a ProcId and a QDate, as lines or as JSON."""
         lines = head_lines(head, limit=5000)
         text = "\n".join(lines)
         if text.lstrip()[:1] in ("[", "{"):
@@ -95,7 +95,7 @@ class HTCondor:
         made = _json_ads(text, damage) if is_json else _ads(text.split("\n"), damage)
         found = list(made)
         if not found:
-            raise FormatError(path, "holds no job of HTCondor (ClusterId, ProcId, QDate)")
+            raise FormatError(path, "contains no HTCondor job (ClusterId, ProcId, QDate)")
         names = list(USED.values())
         rows = [[ad.get(name) for name in names] for _, ad in found]
         table = pd.DataFrame(rows, columns=names, dtype=object)
@@ -125,7 +125,7 @@ def _ads(lines: list[str], damage: Damage) -> Iterator[tuple[int, Ad]]:
 
 
 def _json_ads(text: str, damage: Damage) -> Iterator[tuple[int, Ad]]:
-    """Do what `_ads` does with a list of objects, or with one object a line."""
+    """Yield what `_ads` does for a list of objects, or for one object per line."""
     for line, part in _json_values(text, damage):
         for one in part if isinstance(part, list) else [part]:
             if not isinstance(one, dict):
@@ -147,14 +147,14 @@ def _json_values(text: str, damage: Damage) -> Iterator[tuple[int, Any]]:
         try:
             value, at = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
-            raise FormatError(damage.path, "not JSON that can be read", line=line) from None
+            raise FormatError(damage.path, "invalid JSON", line=line) from None
         check_text(text[start:at], value, damage.path)
         yield line, value
         line += text.count("\n", start, at)
 
 
 def _literal(value: Any) -> str:
-    """Return a value of JSON as a ClassAd writes it; expressions stay the texts that they are."""
+    """Return a JSON value as a ClassAd writes it; expressions remain texts."""
     if isinstance(value, str):
         return (
             value[6:-2] if value.startswith("/Expr(") else '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
@@ -165,13 +165,13 @@ def _literal(value: Any) -> str:
 def _checked(line: int, ad: Ad, damage: Damage) -> Iterator[tuple[int, Ad]]:
     missing = [name for name in ("ClusterId", "QDate") if name not in ad]
     if missing:
-        damage.add(line, f"a ClassAd without {' and '.join(missing)}")
+        damage.add(line, f"the ClassAd has no {' and '.join(missing)}")
     else:
         yield line, ad
 
 
 def _strict(text: str) -> float:
-    """Return a number; ``undefined`` is unknown, anything else is nonsense."""
+    """Return a number; ``undefined`` is unknown, anything else is invalid."""
     if text.lower() in ("undefined", "null", ""):
         return float("nan")
     value = float(text)
@@ -189,12 +189,12 @@ def _number(text: str) -> float:
 
 
 def _stamp(text: str) -> float:
-    """Return Unix seconds; 0 stands for what has not happened."""
+    """Return Unix seconds; 0 means that the event has not happened."""
     return _strict(text) or float("nan")
 
 
 def _text(value: Any) -> str | None:
-    r"""Return what a quoted text says; unknown for anything else.
+    r"""Return the content of a quoted text; unknown for anything else.
 
     >>> _text(r'"say \"hi\""'), _text("undefined")
     ('say "hi"', None)
@@ -209,7 +209,7 @@ def _to_trace(table: pd.DataFrame, lines: Any, damage: Damage, timezone: str | N
     state = columns.numbers(("JobStatus", _strict))
     ended = np.isnan(state) | np.isin(state, (REMOVED, COMPLETED))
     if not ended.any():
-        raise FormatError(damage.path, "holds no job that has ended (JobStatus 3 or 4)")
+        raise FormatError(damage.path, "contains no job that has ended (JobStatus 3 or 4)")
     table, columns, state = table[ended].reset_index(drop=True), Columns(table[ended], lines[ended]), state[ended]
     submit = columns.numbers(("QDate", _stamp))
     start = columns.numbers(("JobCurrentStartDate", _stamp), ("JobStartDate", _stamp))

@@ -15,8 +15,8 @@
 | Cluster | the machine's name | |
 | NodeList, WorkDir, QOS, EligibleTime, ExitCode and any other | x_<key in lower case> | kept as text |
 
-A value may hold blanks (job names do): it ends where the next ``Key=`` of a known key begins. Older versions write no
-SubmitTime; such a file has no arrivals and is refused.
+A value may contain blanks (job names do): it ends where the next ``Key=`` of a known key begins. Older versions write
+no SubmitTime; such a file has no submit times and is rejected.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Jobcomp:
             else:
                 damage.add(line, f"no JobId=number in '{shown(text.strip())}'")
         if not rows:
-            raise FormatError(path, "no line of the file can be read as a finished job")
+            raise FormatError(path, "none of its lines could be read as a finished job")
         table = pd.DataFrame(rows, dtype=object)
         table["job_id"] = table["jobid"].map(int).to_numpy(dtype=np.int64)
         for name, number in (("user", "x_uid"), ("group", "x_gid")):

@@ -1,7 +1,7 @@
 """lsf: IBM Spectrum LSF's ``lsb.acct``, one line a record; JOB_FINISH records are the jobs.
 
-Fields are separated by blanks, texts stand in double quotes with a quote inside doubled, and lists are preceded by
-their length, so every later field moves with them.
+Fields are separated by blanks, texts are in double quotes with a quote inside doubled, and lists are preceded by
+their length, so the positions of later fields depend on them.
 
 | their field | our column | unit, remark |
 |---|---|---|
@@ -21,7 +21,7 @@ their length, so every later field moves with them.
 | app, else jobName | app | the application profile, where the site uses them |
 | resReq, fromHost, jobGroupName | x_resreq, x_fromhost, x_jobgroup | kept as text |
 
-Lost: the command, files and directories, the other resource usage, all fields behind runLimit. Fields that an older
+Lost: the command, files and directories, the other resource usage, all fields after runLimit. Fields that an older
 version does not write are unknown. Order of the fields: IBM's page on lsb.acct, and records of versions 9.11 and 10.1.
 """
 
@@ -75,16 +75,16 @@ class LSF:
             if not text.startswith('"JOB_FINISH"'):
                 others += text.startswith('"')
                 if text.strip() and not text.startswith(('"', "#")):
-                    damage.add(line, f"'{shown(text)}' is no record of lsb.acct")
+                    damage.add(line, f"'{shown(text)}' is not a record of lsb.acct")
                 continue
             try:
                 rows.append(record(text))
             except (ValueError, IndexError) as error:
-                damage.add(line, f"a damaged JOB_FINISH record: {shown(error)}")
+                damage.add(line, f"damaged JOB_FINISH record: {shown(error)}")
         if not rows:
-            raise FormatError(path, "holds no finished job (no JOB_FINISH record)")
+            raise FormatError(path, "contains no finished job (no JOB_FINISH record)")
         trace = _to_trace(pd.DataFrame(rows), damage, timezone)
-        return trace.replace(step=f"left out {others} records that are no finished jobs") if others else trace
+        return trace.replace(step=f"left out {others} records that are not finished jobs") if others else trace
 
 
 class _Fields:
@@ -92,13 +92,13 @@ class _Fields:
 
     def __init__(self, text: str) -> None:
         if text.count('"') % 2:
-            raise ValueError("a quote that is not closed")
+            raise ValueError("unclosed quote")
         self.values: list[str] = [plain or quoted.replace('""', '"') for quoted, plain in _FIELD.findall(text)]
         self.at = 0
 
     def text(self) -> str:
         if self.at >= len(self.values):
-            raise IndexError(f"it ends after field {len(self.values)}")
+            raise IndexError(f"the record ends after field {len(self.values)}")
         self.at += 1
         return self.values[self.at - 1]
 
@@ -107,21 +107,21 @@ class _Fields:
         try:
             value = float(text)
         except ValueError:
-            raise ValueError(f"'{text}' is no number (field {at})") from None
+            raise ValueError(f"'{text}' is not a number (field {at})") from None
         if not np.isfinite(value):
-            raise ValueError(f"'{text}' is no number (field {at})")
+            raise ValueError(f"'{text}' is not a number (field {at})")
         return value
 
     def list(self, width: int = 1) -> list[str]:
         """Take a list preceded by its length; each element is ``width`` fields."""
         length = self.number()
         if not 0 <= length * width <= len(self.values) - self.at or length != int(length):
-            raise ValueError(f"a list of {length:g} elements does not fit (field {self.at})")
+            raise ValueError(f"a list of {length:g} elements is longer than the record (field {self.at})")
         start, self.at = self.at, self.at + int(length) * width
         return self.values[start : self.at]
 
     def skip(self, count: int) -> None:
-        """Pass over fields that are not used."""
+        """Skip fields that are not used."""
         self.at += count
 
     def later(self, take: Callable[[], Any], default: Any) -> Any:
@@ -130,7 +130,7 @@ class _Fields:
 
 
 def record(text: str) -> dict[str, Any]:
-    """Take one JOB_FINISH record apart."""
+    """Parse one JOB_FINISH record."""
     fields = _Fields(text)
     nan = float("nan")
     fields.skip(2)  # the record's name, the version
@@ -143,7 +143,7 @@ def record(text: str) -> dict[str, Any]:
     fields.skip(2)  # dependCond, preExecCmd
     row["x_fromhost"] = fields.text()
     fields.skip(5)  # cwd, inFile, outFile, errFile, jobFile
-    fields.list()  # hosts that were asked for
+    fields.list()  # requested hosts
     row["alloc"], row["hosts"] = _hosts(fields.list())
     row["status"] = fields.number()
     fields.skip(1)  # hostFactor
@@ -157,13 +157,13 @@ def record(text: str) -> dict[str, Any]:
     row["idx"] = fields.later(fields.number, 0.0)
     row["memory"] = fields.later(fields.number, nan)
     row |= {"exitinfo": nan, "app": "", "x_jobgroup": "", "limit": nan}
-    with suppress(ValueError, IndexError):  # versions differ here: what was not reached stays unknown
+    with suppress(ValueError, IndexError):  # versions differ here: fields that were not reached stay unknown
         _newer_fields(fields, row)
     return row
 
 
 def _newer_fields(fields: _Fields, row: dict[str, Any]) -> None:
-    """Take the fields behind maxRMem, as far as this version of LSF writes them."""
+    """Take the fields after maxRMem, as far as this version of LSF writes them."""
     fields.skip(7)  # maxRSwap, inFileSpool, commandSpool, rsvId, sla, exceptMask, additionalInfo
     row["exitinfo"] = fields.number()
     fields.skip(4)  # warningAction, warningTimePeriod, chargedSAAP, licenseProject

@@ -23,7 +23,7 @@ from tracekit.trace import Trace
 
 _KEY = b"tracekit"
 _VERSION = 1
-#: Parquet tables of others that have a reader of their own, by columns that tell them apart.
+#: Other Parquet tables that have their own reader, by the columns that identify them.
 FOREIGN: dict[str, frozenset[str]] = {
     "pm100": frozenset({"job_id", "submit_time", "run_time", "time_limit", "num_cores_req", "job_state"}),
     "fdata": frozenset({"jid", "usr", "adt", "sdt", "edt", "elpl", "cnumr"}),
@@ -39,12 +39,12 @@ class Parquet:
     options: ClassVar[frozenset[str]] = frozenset({"map", "on_error", "timezone"})
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """Accept Parquet's own mark, unless the table is one of those that have a reader of their own."""
+        """Accept Parquet's magic number, unless the table has its own reader."""
         columns = foreign_columns(head, path)
         return head.startswith(b"PAR1") and not any(columns >= theirs for theirs in FOREIGN.values())
 
     def states_unit(self, path: Path) -> bool:
-        """Return whether the file names the scheduled unit: one that tracekit wrote does."""
+        """Return whether the file states the scheduled unit: files written by tracekit do."""
         import pyarrow.parquet
 
         return _KEY in (pyarrow.parquet.read_schema(path).metadata or {})
@@ -88,15 +88,15 @@ class Parquet:
         folder: Path,
         machine: Callable[[Machine], tuple[Machine, list[str]]] = lambda known: (known, []),
     ) -> tuple[int, list[str]]:
-        """Write chunks of one file, which wait in ``folder`` until all are seen; return the jobs and the history.
+        """Write chunks of one file, which are kept in ``folder`` until all are read; return the jobs and the history.
 
-        ``machine`` turns the machine that the file describes into the one to be kept, with remarks for the history.
+        ``machine`` turns the machine in the file into the one to keep, with notes for the history.
         """
         spill = Spill(folder)
         for chunk in chunks:
             spill.add(chunk)
         if not spill.jobs:
-            raise Unsteady("no jobs")  # reading it whole says why
+            raise Unsteady("no jobs")  # reading it whole gives the reason
         kept, remarks = machine(spill.machine)
         history = [*spill.steps(), *remarks]
         spill.write(out, _metadata(kept, history))
@@ -117,7 +117,7 @@ def foreign_columns(head: bytes, path: Path) -> frozenset[str]:
         return frozenset()
     try:
         schema = pa.parquet.read_schema(path)
-    except Exception:  # whoever reads it says what is wrong
+    except Exception:  # reading the file reports what is wrong
         return frozenset()
     return frozenset() if _KEY in (schema.metadata or {}) else frozenset(schema.names)
 
@@ -157,7 +157,7 @@ def read_flat(path: Path, needed: frozenset[str]) -> pd.DataFrame:
         flat = [field.name for field in schema if not pa.types.is_nested(field.type)]
         absent = sorted(needed - set(flat))
         if absent:
-            raise FormatError(path, f"no column {', '.join(absent)}; it has: {', '.join(flat[:12])}")
+            raise FormatError(path, f"missing column {', '.join(absent)}; the file has: {', '.join(flat[:12])}")
         frame: pd.DataFrame = pa.parquet.read_table(path, columns=flat).to_pandas()
     return frame.reset_index(drop=True)
 
@@ -183,7 +183,7 @@ def list_batches(path: Path, name: str) -> Iterator[Any]:
             for batch in file.iter_batches(batch_size=8192, columns=[name]):
                 yield batch.column(0)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise FormatError(path, f"not a readable Parquet file: {str(error).splitlines()[0]}") from None
+        raise FormatError(path, f"cannot be read as a Parquet file: {str(error).splitlines()[0]}") from None
 
 
 def _about(stored: bytes, path: Path) -> dict[str, Any]:
@@ -191,10 +191,10 @@ def _about(stored: bytes, path: Path) -> dict[str, Any]:
         about: dict[str, Any] = json.loads(stored)
         version, history, machine = about["version"], about["history"], about["machine"]
     except (ValueError, RecursionError, KeyError, TypeError):
-        raise FormatError(path, "its tracekit metadata is damaged") from None
+        raise FormatError(path, "the tracekit metadata in the file is damaged") from None
     steps = isinstance(history, list) and all(isinstance(step, str) for step in history)
     if type(version) is not int or not steps or not isinstance(machine, dict):
-        raise FormatError(path, "its tracekit metadata is damaged")
+        raise FormatError(path, "the tracekit metadata in the file is damaged")
     if version > _VERSION:
-        raise FormatError(path, f"was written by a newer tracekit (file version {version}); please upgrade")
+        raise FormatError(path, f"was written by a newer tracekit (file version {version}); upgrade tracekit")
     return about

@@ -1,7 +1,7 @@
 """pbs: accounting logs of PBS Pro, OpenPBS and Torque, one file or a whole folder of daily files.
 
-Every line is ``MM/DD/YYYY HH:MM:SS;TYPE;jobid;key=value key=value …``. A job is made from its E (ended) record; the
-others add what that one does not say.
+Every line is ``MM/DD/YYYY HH:MM:SS;TYPE;jobid;key=value key=value …``. A job is read from its E (ended) record; the
+others add what that one does not contain.
 
 | their key | our column | unit, remark |
 |---|---|---|
@@ -21,7 +21,7 @@ others add what that one does not say.
 | resources_used.cput | cpu_time | seconds, mean per processor; HH:MM:SS or seconds |
 | Exit_status | status, x_status | 0 completed, 271 (SIGTERM) cancelled, −29 and −11 at the limit timeout, else failed |
 | D records | status | a job that was deleted and did not end with 0 is cancelled |
-| R records | x_reruns | how often the job was put back |
+| R records | x_reruns | how often the job was requeued |
 | user, group, queue, account (else project), jobname | user, group, queue, project, app | labels |
 | any other of the E record | x_<key> | kept as text |
 
@@ -90,7 +90,7 @@ class PBS:
             log.add(read_text(file).split("\n"), damage)
         damage.path = path
         trace = _to_trace(log, damage, timezone)
-        remarks = [*log.remarks(), *([f"skipped {others} files that are no accounting logs"] if others else [])]
+        remarks = [*log.remarks(), *([f"skipped {others} files that are not accounting logs"] if others else [])]
         for remark in remarks:
             trace = trace.replace(step=remark)
         return trace
@@ -102,7 +102,7 @@ def _files(path: Path, format: PBS) -> tuple[list[Path], int]:
     found = _candidates(path)
     logs = [file for file in found if format.sniff(head_of(file), file)]
     if not logs:
-        raise FormatError(path, "the folder holds no accounting log of PBS or Torque")
+        raise FormatError(path, "the folder contains no accounting log of PBS or Torque")
     return logs, len(found) - len(logs)
 
 
@@ -127,13 +127,13 @@ class _Log:
                 continue
             parts = text.rstrip("\r").split(";", 3)
             if len(parts) < 4 or _LINE.match(text) is None:
-                damage.add(line, f"'{shown(text)}' is no accounting record")
+                damage.add(line, f"'{shown(text)}' is not an accounting record")
                 continue
             _, kind, job, rest = parts
             match = _ID.fullmatch(job)
             if match is None or len(match[1]) > 15:
-                if kind in "QSEDRAC":  # other records, of licences and reservations, belong to no job
-                    damage.add(line, f"'{shown(job)}' is no job id")
+                if kind in "QSEDRAC":  # other records, of licences and reservations, do not belong to a job
+                    damage.add(line, f"'{shown(job)}' is not a job id")
                 continue
             if match[2] == "[]":
                 self.arrays += kind == "E"
@@ -148,7 +148,7 @@ class _Log:
                 self.reruns[job] = self.reruns.get(job, 0) + 1
 
     def remarks(self) -> list[str]:
-        """Say what was left out."""
+        """Return notes on what was left out."""
         left = len(self.seen) - len(self.ended)
         facts = {
             f"left out {left} jobs that had not ended (no E record)": left,
@@ -181,7 +181,7 @@ def pairs(text: str) -> dict[str, str]:
 
 def _to_trace(log: _Log, damage: Damage, timezone: str | None) -> Trace:
     if not log.ended:
-        raise FormatError(damage.path, "holds no job that has ended (no E record)")
+        raise FormatError(damage.path, "contains no job that has ended (no E record)")
     names = list(log.ended)
     table = table_of([pairs(rest) for _, rest in log.ended.values()], damage.path)
     columns = Columns(table, [line for line, _ in log.ended.values()])
@@ -236,7 +236,7 @@ def _to_trace(log: _Log, damage: Damage, timezone: str | None) -> Trace:
 
 
 def _number(jobs: dict[str, Any], names: list[str]) -> None:
-    """Give the jobs their own numbers where each has one, otherwise count from 1."""
+    """Keep the job numbers if every job has one, otherwise count from 1."""
     plain = [match and not match[2] for match in map(_ID.fullmatch, names)]
     if all(plain):
         jobs["job_id"] = np.array([int(name.partition(".")[0]) for name in names], dtype=np.int64)
@@ -246,7 +246,7 @@ def _number(jobs: dict[str, Any], names: list[str]) -> None:
 
 
 def _stamp(text: str) -> float:
-    """Return Unix seconds; 0 stands for a job that never started."""
+    """Return Unix seconds; 0 means that the job never started."""
     return number(text) or float("nan")
 
 

@@ -5,7 +5,7 @@
 | jobid | x_job_id | a name; jobs are numbered from 1 |
 | user | user | label |
 | vc | partition | virtual cluster |
-| submitted_time | submit_time | local time; read as America/Los_Angeles unless it or ``--timezone`` says otherwise |
+| submitted_time | submit_time | local time; America/Los_Angeles unless it has a zone or ``--timezone`` is given |
 | attempts[first].start_time | wait_time | seconds: start − submit |
 | attempts[first].start_time, attempts[last].end_time | run_time | seconds: end − start, gaps included |
 | attempts[].start_time, end_time | x_busy_time | seconds: the sum over attempts, without the gaps |
@@ -16,8 +16,8 @@
 
 Wait, run time and GPUs are defined as in the owners' notebook. null and "None" are unknown. A job without attempts
 never ran: its run time and GPUs are unknown. A job whose last attempt has no end was still running: its run time is
-unknown. The log holds no request and no limit. Times may end in PST or PDT. ``cluster_machine_list`` beside the log
-gives the machine's nodes and GPUs. That the clock is Pacific time follows from the owners' utilisation logs, whose
+unknown. The log has no requested sizes and no time limits. Times may end in PST or PDT. ``cluster_machine_list`` beside
+the log gives the machine's nodes and GPUs. That times are Pacific time follows from the owners' utilisation logs, whose
 times end in PDT and PST.
 Owners: https://github.com/msr-fiddle/philly-traces; Jeon et al., USENIX ATC 2019.
 """
@@ -58,17 +58,17 @@ class Philly:
     options: ClassVar[frozenset[str]] = frozenset({"on_error", "timezone"})
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """Accept a JSON list whose first object speaks of attempts and submitted_time."""
+        """Accept a JSON list whose first object has attempts and submitted_time."""
         text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
         return text.startswith(b"[") and all(b'"%s"' % key.encode() in text for key in ("attempts", "submitted_time"))
 
     def read(self, path: Path, /, *, on_error: str = "stop", timezone: str | None = None) -> Trace:
-        """Read the log; a record that is no job is named by its line, or left out and counted."""
+        """Read the log; a record that is not a job is reported by its line, or left out and counted."""
         log = _Log(path, skip=on_error == "skip")
         jobs = list(log.jobs())
         frame = _frame(jobs, timezone or ZONE, log) if jobs else pd.DataFrame()
         if frame.empty:
-            raise FormatError(path, "holds no jobs" + " that can be read" * bool(log.damaged))
+            raise FormatError(path, "contains no jobs" + " that can be read" * bool(log.damaged))
         trace = _table.to_trace(
             frame,
             path,
@@ -81,15 +81,15 @@ class Philly:
 
 
 class _Log:
-    """The records of a file, one after the other, so that damage in one does not lose the others."""
+    """The records of a file, read one by one, so that a damaged one does not affect the others."""
 
     def __init__(self, path: Path, *, skip: bool) -> None:
         self.path, self.skip = path, skip
         self.damaged: list[tuple[int, str]] = []
-        self.clock: list[str] = []  # remarks on hours that the clock showed twice or never
-        self.bad: set[int] = set()  # jobs with a time that is none
+        self.clock: list[str] = []  # notes on hours that occurred twice or never
+        self.bad: set[int] = set()  # jobs with an invalid time
         if b"\0" in head_of(path):
-            raise FormatError(path, "binary data, not JSON")
+            raise FormatError(path, "contains binary data, expected JSON")
         with opened(path) as source:
             self.text = text_of(source.read()).lstrip("\ufeff")
 
@@ -97,7 +97,7 @@ class _Log:
         decode = json.JSONDecoder().raw_decode
         start = self.text.find("[")
         if start < 0 or self.text[:start].strip():
-            raise FormatError(self.path, "not a JSON list of jobs")
+            raise FormatError(self.path, "this is not a JSON list of jobs")
         at = _GAP.match(self.text, start + 1).end()  # type: ignore[union-attr]
         while at < len(self.text) and self.text[at] != "]":
             try:
@@ -115,10 +115,10 @@ class _Log:
                 end = found.start() if found else len(self.text)
             at = _GAP.match(self.text, end).end()  # type: ignore[union-attr]
         if at >= len(self.text) and not self.damaged:
-            self.damage(at, "the list of jobs is cut short: no closing ]")
+            self.damage(at, "the list of jobs is truncated: no closing ]")
 
     def damage(self, at: int, problem: str) -> None:
-        """Stop, or count what is wrong at a place of the text."""
+        """Raise FormatError, or record what is wrong at a position of the text."""
         line = 0 if self.damaged else self.text.count("\n", 0, at) + 1  # only the first is shown
         if not self.skip:
             raise FormatError(self.path, problem, line=line, hint="--on-error skip leaves such records out")
@@ -132,12 +132,12 @@ class _Log:
 
 
 def _problem(record: Any) -> str:
-    """Say why a record is no job, or nothing."""
+    """Return why a record is not a job, or an empty text."""
     if not isinstance(record, dict):
-        return "not an object where a job should be"
+        return "the record is not an object"
     missing = [key for key in ("submitted_time", "attempts") if key not in record]
     if missing:
-        return f"a job without {' and '.join(missing)}"
+        return f"the job has no {' and '.join(missing)}"
     attempts = record["attempts"]
     if not isinstance(attempts, list) or not all(isinstance(attempt, dict) for attempt in attempts):
         return "attempts is not a list of objects"
@@ -148,11 +148,11 @@ def _problem(record: Any) -> str:
         ):
             return "detail is not a list of hosts with their gpus"
     odd = [key for key in KEYS if key != "attempts" and isinstance(record.get(key), (dict, list))]
-    return f"{odd[0]} is no text" if odd else ""
+    return f"{odd[0]} is not a text" if odd else ""
 
 
 def _frame(jobs: list[dict[str, Any]], timezone: str, log: _Log) -> pd.DataFrame:
-    """Turn records into columns; attempts are flattened and added up again per job."""
+    """Turn records into columns; attempts are flattened and summed per job."""
     owner = np.array([row for row, job in enumerate(jobs) for _ in job["attempts"]], dtype=np.int64)
     attempts = [attempt for job in jobs for attempt in job["attempts"]]
     n = len(jobs)
@@ -192,7 +192,7 @@ def _text(value: Any) -> str | None:
 
 
 class _Times:
-    """Times as the log writes them; a text that is none marks its job as damaged."""
+    """Times as the log writes them; a job with an invalid time is marked as damaged."""
 
     def __init__(self, timezone: str, log: _Log) -> None:
         self.timezone, self.log = timezone, log
@@ -206,7 +206,7 @@ class _Times:
         for row in np.flatnonzero(np.isnan(seconds) & texts.fillna("").ne("").to_numpy()):
             text = str(values[row])
             at = 0 if self.log.damaged else max(0, self.log.text.find(json.dumps(values[row])))
-            self.log.damage(at, f"'{text[:40]}' in {key} is no date")
+            self.log.damage(at, f"'{text[:40]}' in {key} is not a date")
             self.log.bad.add(int(owner[row]))
         self.log.clock += [f"{key}: {remark}" for remark in remarks]
         return seconds
@@ -219,5 +219,5 @@ def _machine(path: Path) -> Machine:
     frame, _ = _table.read_delimited(place)
     column = frame.iloc[:, 1] if frame.shape[1] > 1 else frame.iloc[:, 0]
     if not _table.is_numeric(column):
-        raise FormatError(place, "no numbers of GPUs in its second column")
+        raise FormatError(place, "needs numbers of GPUs in its second column")
     return Machine(name="Philly", unit="gpus", nodes=len(frame), gpus=max(1, int(column.sum())))

@@ -19,7 +19,7 @@
 | qos, priority, shared, cores_per_task, num_tasks and any other | x_<name> | kept |
 
 Lost: other columns that hold lists (nodes …), and the samples themselves. NOT verified beyond the names of the columns:
-no file of the archive was at hand. The stamps are taken as UTC unless they or ``--timezone`` say otherwise.
+no file of the archive was available. Timestamps are UTC unless they have an offset or ``--timezone`` is given.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Machines whose traces are public, as their owners describe them: what a trace file does not say about its machine.
+"""Machines whose traces are public, as their owners describe them: facts that trace files do not contain.
 
 Nodes, cores and GPUs are those of the whole machine; a trace may have used a part of it (the queues of Polaris use 496
 of its 560 nodes). Cores are physical ones. The electric power of a node is not published; the watts below are what one
@@ -14,7 +14,7 @@ from tracekit.machine import HostGroup, Machine
 
 @dataclass(frozen=True)
 class Preset:
-    """One machine of alike nodes. None means that no figure is known to us."""
+    """One machine of identical nodes. None means unknown."""
 
     name: str
     nodes: int
@@ -22,12 +22,12 @@ class Preset:
     gpus: int = 0  # per node
     gpu_type: str | None = None
     memory_gb: int | None = None  # per node
-    watts: float | None = None  # base power of a node, assumed by a study, not measured
+    watts: float | None = None  # base power of a node: assumed by a study, not measured
     timezone: str = "America/Chicago"
     source: str = ""
 
     def machine(self) -> Machine:
-        """Return it as the `Machine` that traces carry; nodes are what is scheduled."""
+        """Return the `Machine` of a trace; nodes are the scheduled unit."""
         group = HostGroup(
             count=self.nodes,
             cores=self.cores,
@@ -51,7 +51,7 @@ class Preset:
         )
 
 
-#: By the name that stands in the files' MACHINE_NAME, in lower case.
+#: By the files' MACHINE_NAME, in lower case.
 PRESETS = {
     preset.name.lower(): preset
     for preset in (
@@ -68,7 +68,7 @@ PRESETS = {
 
 
 def preset(name: str) -> Machine | None:
-    """Return the machine of that name (any upper or lower case), or None if we know nothing of it.
+    """Return the machine of that name (in any case), or None if it is unknown.
 
     >>> preset("POLARIS").gpus
     2240

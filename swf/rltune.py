@@ -12,12 +12,12 @@
 | 11–14 | user, group, app, queue | labels |
 | 15 | x_partition | the partition's number; our partition is the virtual cluster |
 | 16 | prev_job | |
-| 17, 18 of 19 fields | partition (virtual cluster), gpu_type | as the owners' README says |
+| 17, 18 of 19 fields | partition (virtual cluster), gpu_type | as in the owners' README |
 | 17, 18, 19 of 20 fields | think_time, partition (virtual cluster), gpu_type | as their code reads Helios and Philly |
 
 −1 means unknown. GPU types are numbers (the README: 0 T4, 1 MISC, 2 P100, 3 V100 16 GB, 4 V100 32 GB). There is no
 calendar unless ``--epoch`` gives the date of second 0. Written with 20 fields; lost on writing: the calendar, the
-machine, nodes, memory, projects and names that are no numbers (they are numbered).
+machine, nodes, memory, projects and names that are not numbers (they are numbered).
 Owners: https://github.com/dshruti20/RLTune (GPU_Traces/README.md); SoCC 2025.
 """
 
@@ -84,7 +84,7 @@ class RLTune:
         """Read a table of either width; ``epoch`` (a date or Unix seconds) gives it a calendar."""
         names = LAYOUTS.get(_usual_width(path))
         if names is None:
-            raise FormatError(path, "its lines have neither 19 nor 20 comma-separated fields")
+            raise FormatError(path, "expected 19 or 20 comma-separated fields per line")
         frame, remarks = _table.read_delimited(path, on_error=on_error, names=names)
         if not _table.is_numeric(frame["job_id"]):
             frame = frame.rename(columns={"job_id": "x_job_id"})
@@ -100,7 +100,7 @@ class RLTune:
         )
 
     def write(self, trace: Trace, out: IO[bytes], /) -> list[str]:
-        """Write 20 fields; −1 for unknown, GPUs or else whatever is scheduled as field 4."""
+        """Write 20 fields; −1 for unknown, GPUs, or else the scheduled unit, as field 4."""
         unit = "gpus" if trace.has("req_gpus") or trace.has("alloc_gpus") else trace.machine.unit
         sizes = trace.sizes(unit, "allocated")
         names: list[str] = []
@@ -138,7 +138,7 @@ def _without_minus_one(frame: pd.DataFrame) -> pd.DataFrame:
             known[name] = values
         elif _table.is_numeric(values):
             known[name] = values.mask(values == -1)
-        else:  # texts among numbers are for `to_trace` to name; labels may be texts
+        else:  # `to_trace` reports texts among numbers; labels may be texts
             known[name] = values.mask(values == "-1") if name in LABELS else values
     known["status"] = _common.statuses_of(known["x_status"], STATUS_OF_CODE)
     known["x_status"] = _common.numbered(to_numeric(known["x_status"]))

@@ -2,7 +2,7 @@
 
 | sacct field (any case, any order) | our column | unit, remark |
 |---|---|---|
-| JobIDRaw, else JobID | job_id | numbered from 1 where JobID holds ``123_4`` or ``123+0`` and JobIDRaw is not there |
+| JobIDRaw, else JobID | job_id | numbered from 1 where JobID holds ``123_4`` or ``123+0`` and JobIDRaw is missing |
 | JobID | x_jobid | kept where it is not the job_id |
 | Submit | submit_time | Unix seconds; dates on the clock of ``--timezone`` (default UTC) |
 | Start | wait_time | Start − Submit, seconds; Unknown and None are unknown |
@@ -12,7 +12,7 @@
 | AllocCPUS, else NCPUS, else AllocTRES cpu | alloc_procs | |
 | ReqNodes, else ReqTRES node | req_nodes | |
 | AllocNodes, else NNodes, else AllocTRES node | alloc_nodes | |
-| ReqTRES, AllocTRES gres/gpu (older: ReqGRES, AllocGRES) | req_gpus, alloc_gpus, gpu_type | none named is 0 |
+| ReqTRES, AllocTRES gres/gpu (older: ReqGRES, AllocGRES) | req_gpus, alloc_gpus, gpu_type | 0 if not given |
 | ReqMem, else ReqTRES mem | req_mem | KB per processor; ``Mc`` per CPU, ``Mn`` per node, else the job's; 0 is unknown |
 | MaxRSS × NTasks, the largest step | used_mem | KB per processor; x_maxrss_kb keeps the largest MaxRSS |
 | TotalCPU | cpu_time | seconds, mean per allocated processor |
@@ -22,8 +22,8 @@
 | QOS, Eligible, ExitCode, NodeList and any other | x_<name in lower case> | kept as text |
 
 Rows of steps (``101.batch``, ``101.0``) are folded into the job above them and then left out. A pending array
-``123_[1-3]`` is one job. A job name that holds ``|`` makes a row too long; it is put together again where the other
-fields then make sense. Without a header row the 26 fields of Open XDMoD are expected. `tracekit sacct-command` prints
+``123_[1-3]`` is one job. A job name that holds ``|`` makes a row too long; it is joined again if the other
+fields are then valid. Without a header row the 26 fields of Open XDMoD are expected. `tracekit sacct-command` prints
 the command to run. Fields: https://slurm.schedmd.com/sacct.html
 """
 
@@ -44,7 +44,7 @@ from tracekit.errors import FormatError
 from tracekit.files import opened
 from tracekit.trace import Trace
 
-#: What `tracekit sacct-command` asks for: all that we can use, steps included.
+#: The fields of `tracekit sacct-command`: all that we can use, steps included.
 FIELDS = (
     "JobID,JobIDRaw,Cluster,Partition,QOS,Account,Group,User,Submit,Eligible,Start,End,ElapsedRaw,ExitCode,State,"
     "ReqNodes,NNodes,ReqCPUS,AllocCPUS,NTasks,ReqMem,MaxRSS,TotalCPU,ReqTRES,AllocTRES,TimelimitRaw,NodeList,JobName"
@@ -60,7 +60,7 @@ class Sacct:
     options: ClassVar[frozenset[str]] = frozenset({"on_error", "timezone"})
 
     def sniff(self, head: bytes, path: Path) -> bool:
-        """Accept a header row of sacct's fields above rows that look like Slurm's, or XDMoD's 26 fields without one."""
+        """Accept a header row of sacct's fields above rows in Slurm's notation, or XDMoD's 26 fields without one."""
         lines = [line for line in head_lines(head, limit=50) if line.strip()]
         if not lines or "|" not in lines[0]:
             return False
@@ -72,7 +72,7 @@ class Sacct:
         return sum(makes_sense(row, names) for row in rows) * 2 >= len(rows)
 
     def read(self, path: Path, /, *, on_error: str = "stop", timezone: str | None = None) -> Trace:
-        """Read the jobs; ``timezone`` is the clock that sacct ran on."""
+        """Read the jobs; ``timezone`` is the time zone that sacct ran in."""
         damage = Damage(path, on_error)
         with opened(path) as source:
             data = source.read().removeprefix(b"\xef\xbb\xbf")
@@ -99,14 +99,14 @@ class Sacct:
 
 
 class _Facts:
-    """What has to be known of the whole file: how its jobs are numbered, and which clusters it is about."""
+    """Facts about the whole file: how its jobs are numbered, and its clusters."""
 
     def __init__(self) -> None:
         self.plain, self.same_ids = True, True
         self.clusters: set[str] = set()
 
     def add(self, table: pd.DataFrame) -> None:
-        """Look at one part of the file."""
+        """Update the facts from one part of the file."""
         self.plain &= _sacct_rows.ids_are_plain(table)
         if "jobid" in table and "jobidraw" in table:
             self.same_ids &= bool((table["jobid"].astype(object) == table["jobidraw"].astype(object)).all())
@@ -118,18 +118,18 @@ class _Facts:
 def _to_trace(
     table: pd.DataFrame, lines: Lines, damage: Damage, timezone: str | None, facts: _Facts, *, first_id: int = 1
 ) -> Trace:
-    """Fold the steps into their jobs and give the jobs their numbers."""
+    """Fold the steps into their jobs and number the jobs."""
     if not len(table):
-        raise FormatError(damage.path, "holds no jobs, only a header")
+        raise FormatError(damage.path, "contains no jobs, only a header")
     table, lines, orphans = _sacct_rows.fold_steps(table, lines, damage)
     if not len(table):
-        raise FormatError(damage.path, "holds steps only, no jobs")
+        raise FormatError(damage.path, "contains job steps only, no jobs")
     key = "jobidraw" if "jobidraw" in table else "jobid"
     if facts.plain:
         ids, _ = on_unique(table[key], _id)
         bad = np.isnan(ids)
         for row in np.flatnonzero(bad):
-            damage.add(int(lines[row]), f"'{shown(table[key].iloc[row])}' is no job number")
+            damage.add(int(lines[row]), f"'{shown(table[key].iloc[row])}' is not a job number")
         if bad.any():
             table, lines, ids = table[~bad].reset_index(drop=True), lines[~bad], ids[~bad]
         table = table.assign(job_id=ids.astype(np.int64))

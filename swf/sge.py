@@ -10,9 +10,9 @@ One line a job, 45 fields between colons (older versions 43), as in the manual p
 | 10 | start_time | wait_time | start − submission; 0 means that the job never started |
 | 11 | end_time | run_time | end − start |
 | 35 | slots | alloc_procs | |
-| 40 | category: ``-pe NAME N`` | req_procs | slots where it is a range or is not there |
+| 40 | category: ``-pe NAME N`` | req_procs | slots where it is a range or is missing |
 | 40 | category: ``-l h_rt``, else ``s_rt`` | req_time | seconds or HH:MM:SS |
-| 40 | ``-l m_mem_free``, ``mem_free``, ``h_vmem``, ``s_vmem`` | req_mem | KB per slot, the first that is there |
+| 40 | ``-l m_mem_free``, ``mem_free``, ``h_vmem``, ``s_vmem`` | req_mem | KB per slot, the first that exists |
 | 40 | category: ``-l gpu``, ``gpus``, ``ngpus`` | req_gpus | taken as GPUs of the job; a site may count them per slot |
 | 48, else 43 | maxrss (Univa), maxvmem | used_mem | bytes of the job; KB per slot |
 | 37 | cpu | cpu_time | seconds; mean per slot |
@@ -24,7 +24,7 @@ One line a job, 45 fields between colons (older versions 43), as in the manual p
 
 Left out and counted in the history: records of the tasks of one parallel job (pe_taskid), and attempts after which the
 job was started again (failed, or exit status 99, and a later record of the same job). Lost: the other resource usage,
-and what Univa writes behind maxrss. Verified on 4 lines that Open XDMoD publishes; other rows follow the manual.
+and what Univa writes after maxrss. Verified on 4 lines that Open XDMoD publishes; other rows follow the manual.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NUMBERS = [FIELDS.index(name) for name in ("job_number", "submission_time", "st
 _WHOLE = re.compile(r"-?\d{1,18}")
 #: Times from here on are milliseconds: as seconds it would be the year 5138, as milliseconds it is 1973.
 _MILLISECONDS = 1e11
-_RETRY_STATUS = 99  # the exit status by which a script asks to be started again
+_RETRY_STATUS = 99  # exit status with which a script requests a restart
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT]?)")
 _FACTOR = {"": 1.0} | {letter: 1000.0**k for k, letter in enumerate("kmgt", 1)}
 _FACTOR |= {letter: 1024.0**k for k, letter in enumerate("KMGT", 1)}
@@ -93,7 +93,7 @@ class SGE:
             else:
                 damage.add(place, f"'{shown(line)}' is not an accounting record of Grid Engine")
         if not rows:
-            raise FormatError(path, "holds no accounting record of Grid Engine")
+            raise FormatError(path, "contains no accounting record of Grid Engine")
         table = pd.DataFrame(rows, columns=list(FIELDS), dtype=object)
         return _to_trace(table, np.array(places), damage, timezone)
 
@@ -103,7 +103,7 @@ def _is_comment(line: str) -> bool:
 
 
 def _rejoined(row: list[str]) -> list[str]:
-    """Put a category that holds colons (``h_rt=10:00:00``) together again: iow, pe_taskid and maxvmem follow it."""
+    """Join a category that contains colons (``h_rt=10:00:00``): iow, pe_taskid and maxvmem follow it."""
     for k in range(_CATEGORY + 1, len(row) - 2):
         if (
             is_number(row[k])
@@ -179,7 +179,7 @@ def _seconds(columns: Columns, name: str) -> Numbers:
 
 
 def requests(category: str) -> dict[str, str]:
-    """Return what a category asks for: the resources of ``-l``, and the slots of ``-pe`` as ``pe``.
+    """Return what a category requests: the resources of ``-l``, and the slots of ``-pe`` as ``pe``.
 
     >>> requests("-u ann -l h_rt=36000,gpu=1 -pe threads 16")
     {'h_rt': '36000', 'gpu': '1', 'pe': '16'}

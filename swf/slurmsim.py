@@ -8,7 +8,7 @@
 | -sim-walltime | run_time | seconds; 0 ends at once, −1 runs to its limit |
 | -J, --job-name | job_id | the number behind ``jobid_``; numbered from 1, the names being app, where there is none |
 | -n × -c | req_procs | --ntasks, --cpus-per-task |
-| -N | req_nodes | --nodes; of ``2-4`` the smaller |
+| -N | req_nodes | --nodes; for ``2-4`` the smaller |
 | -t | req_time | --time; D-HH:MM:SS, or minutes |
 | --mem-per-cpu, --mem | req_mem | MB where no unit is given; --mem is per node, shared by its processors |
 | --gres=gpu:2, gpu:a100:2 | req_gpus, gpu_type | per node; --gpus is per job |
@@ -81,23 +81,23 @@ class SlurmSim:
                 continue
             match = _EVENT.match(text.rstrip("\r"))
             if match is None:
-                damage.add(line, f"'{shown(text)}' is no event")
+                damage.add(line, f"'{shown(text)}' is not an event")
             elif match[2] != "submit_batch_job":
                 others += 1
             else:
                 rows.append({"dt": match[1], **options_of(match[3] or "")})
                 lines.append(line)
         if not rows:
-            raise FormatError(path, "holds no event that submits a job")
+            raise FormatError(path, "contains no event that submits a job")
         trace = _to_trace(table_of(rows, path), lines, damage)
-        return trace.replace(step=f"left out {others} events that submit no job") if others else trace
+        return trace.replace(step=f"left out {others} events that do not submit a job") if others else trace
 
     def write(self, trace: Trace, out: IO[bytes], /) -> list[str]:
         """Write one event a job, in the order of submission."""
         submit, run, procs = trace.column("submit_time"), trace.column("run_time"), trace.sizes()
         fits = np.isfinite(submit) & (run >= 0) & np.isfinite(run) & (procs > 0) & (procs == np.floor(procs))
         if not fits.any():
-            raise TracekitError("no job has a submit time, a run time and a whole size: nothing to write for slurmsim")
+            raise TracekitError("nothing to write for slurmsim: no job has submit time, run time and a whole size")
         dated = trace.machine.epoch is not None
         zero = float(submit[fits].min()) if fits.any() and (dated or submit[fits].min() < 0) else 0.0
         nodes, limit, mem = trace.sizes("nodes"), np.ceil(trace.column("req_time")), trace.column("req_mem")
@@ -233,7 +233,7 @@ def _to_trace(table: pd.DataFrame, lines: list[int], damage: Damage) -> Trace:
     bad = columns.bad(damage)
     frame = pd.DataFrame(without_unknown(jobs))[~bad]
     if not len(frame):
-        raise FormatError(damage.path, "no event of the file can be read")
+        raise FormatError(damage.path, "none of its events could be read")
     machine = Machine() if np.isfinite(procs).any() else Machine(unit="nodes")
     try:
         return Trace(frame, machine, tuple(damage.remarks()))

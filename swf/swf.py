@@ -18,8 +18,8 @@
 | 18 | think time | think_time | seconds |
 | 19… | not in the standard | x_field19 … | kept as they are |
 
-−1 means unknown and becomes NaN or NA; every other value, however odd, is kept. Lost on writing: nodes and GPUs beside
-processors, project, gpu_type, and columns of other formats (x_…). Labels that are no numbers are numbered.
+−1 means unknown and becomes NaN or NA; every other value is kept, even if it is implausible. Lost on writing: nodes and
+GPUs beside processors, project, gpu_type, and columns of other formats (x_…). Labels that are not numbers are numbered.
 Format: https://www.cs.huji.ac.il/labs/parallel/workload/swf.html; Chapin et al., JSSPP 1999.
 """
 
@@ -66,7 +66,7 @@ FIELDS = (
     "prev_job",
     "think_time",
 )
-MIN_FIELDS = 5  # up to the processors; with fewer there is nothing to schedule
+MIN_FIELDS = 5  # up to the processors; with fewer fields a job has no size
 STATUS_OF_CODE = {0: "failed", 1: "completed", 2: "partial", 3: "partial", 4: "partial", 5: "cancelled"}
 CODE_OF_STATUS = {"completed": 1, "failed": 0, "cancelled": 5, "timeout": 0, "partial": 2, "unknown": -1}
 BLOCK_BYTES = 1024 * 1024  # small enough for the columns of a block to stay in cache
@@ -122,7 +122,7 @@ class SWF:
             steps = (*header.history(header_lines), *table.remarks())
             yield Trace(_jobs(table), machine, steps)
         if usual is None:
-            raise FormatError(source.path, "holds no jobs, only a header" if header_lines else "holds no jobs")
+            raise FormatError(source.path, "contains no jobs, only a header" if header_lines else "contains no jobs")
 
     def write(self, trace: Trace, out: IO[bytes], /) -> list[str]:
         """Write header and jobs; return what SWF cannot hold."""
@@ -194,34 +194,34 @@ class _Table:
             ]
         kept: Any = slice(None) if good.all() else good
         for k, column in enumerate(self.columns):
-            column.append(fields[k, :rows][kept].copy())  # so that each column can be freed by itself
+            column.append(fields[k, :rows][kept].copy())  # so that each column can be freed separately
         self.widths.append(widths[kept])
         self.lines.append(row_line[kept] + (self.n_lines + 1))
         self.n_lines += n
         self.n_rows += int(good.sum())
 
     def finish(self) -> None:
-        """Find rows that are shorter or longer than the others: lines that were cut or run together."""
+        """Find rows that are shorter or longer than the others: lines that were truncated or joined."""
         if not self.n_rows:
             if self.damaged:
                 line, problem = self.damaged[0]
-                raise FormatError(self.path, f"{problem}; no line of the file can be read as SWF", line=line)
-            raise FormatError(self.path, "holds no jobs, only a header" if self.header else "holds no jobs")
+                raise FormatError(self.path, f"{problem}; none of the lines could be read as SWF", line=line)
+            raise FormatError(self.path, "contains no jobs, only a header" if self.header else "contains no jobs")
         widths = np.concatenate(self.widths)
         self.usual = usual = int(np.bincount(widths).argmax())
         if usual < MIN_FIELDS:
-            raise FormatError(self.path, f"its lines have {usual} fields where SWF has {len(FIELDS)}")
+            raise FormatError(self.path, f"its lines have {usual} fields, SWF has {len(FIELDS)}")
         full = len(FIELDS)
         odd = widths != usual if usual <= full else widths < full
         lines = np.concatenate(self.lines)
         for row in np.flatnonzero(odd):
-            self._damage(int(lines[row]), f"{widths[row]} fields where the other lines have {usual}")
+            self._damage(int(lines[row]), f"{widths[row]} fields, the other lines have {usual}")
         if odd.any():
             self.keep = ~odd
         self.n_rows -= int(odd.sum())
 
     def column(self, k: int) -> NDArray[np.float64]:
-        """Return one field of all rows, and forget the pieces it is made of."""
+        """Return one field of all rows, and free its parts."""
         values = np.concatenate(self.columns[k])
         self.columns[k] = []
         return values if self.keep is None else values[self.keep]
@@ -232,7 +232,7 @@ class _Table:
         return int((lines if self.keep is None else lines[self.keep])[row])
 
     def remarks(self) -> list[str]:
-        """Say how many damaged lines were left out."""
+        """Return a note on the damaged lines that were left out."""
         if not self.damaged:
             return []
         damaged = sorted(self.damaged)
@@ -248,7 +248,7 @@ class _Table:
 
 
 def _parse_odd(line: bytes, row: NDArray[np.float64]) -> str:
-    """Parse a line that the scanner would not vouch for (1e5, very long numbers); return what is wrong with it."""
+    """Parse a line that the scanner marked as odd (1e5, very long numbers); return what is wrong with it."""
     words = re.split(rb"\s;", line, maxsplit=1)[0].split()[: len(FIELDS)]
     for k, word in enumerate(words):
         try:
@@ -257,7 +257,7 @@ def _parse_odd(line: bytes, row: NDArray[np.float64]) -> str:
             row[k] = float("nan")
         if not np.isfinite(row[k]):
             shown = "".join(c if c.isprintable() else "?" for c in word.decode("utf-8", "replace")[:40])
-            return f"'{shown}' is no number (field {k + 1}, {FIELDS[k]})"
+            return f"'{shown}' is not a number (field {k + 1}, {FIELDS[k]})"
     return ""
 
 
@@ -296,7 +296,7 @@ def _jobs(table: _Table) -> pd.DataFrame:
 
 
 def _extra_columns(table: _Table) -> dict[str, Any]:
-    """Split what stands beyond field 18 into columns of their own; numbers where all of a column are numbers."""
+    """Split the text after field 18 into columns; a column is numeric if all its values are numbers."""
     table.extras += [""] * (len(table.lines) and sum(map(len, table.lines)) - len(table.extras))
     texts = pd.Series(table.extras, dtype=object)
     if table.keep is not None:
@@ -330,7 +330,7 @@ def _as_written(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _unit_column(trace: Trace, name: str) -> str:
-    """Return the column that stands for processors: nodes or GPUs where the trace knows no processors."""
+    """Return the column written as processors: nodes or GPUs if the trace has no processors."""
     if name in ("req_procs", "alloc_procs") and not (trace.has("req_procs") or trace.has("alloc_procs")):
         for unit in dict.fromkeys((trace.machine.unit, "nodes", "gpus")):
             if trace.has(f"req_{unit}") or trace.has(f"alloc_{unit}"):
@@ -367,7 +367,7 @@ def _label_field(trace: Trace, name: str, numbered: list[str]) -> NDArray[Any]:
 
 
 def _label_names(trace: Trace, numbered: list[str]) -> list[str]:
-    """Name the numbers of queues and partitions in the header; users, groups and programs stay numbers."""
+    """List the names of queues and partitions in the header; users, groups and programs stay numbers."""
     keys = {"queue": "Queue", "partition": "Partition"}
     return [
         f"; {keys[name]}: {number} {label}"
@@ -378,7 +378,7 @@ def _label_names(trace: Trace, numbered: list[str]) -> list[str]:
 
 
 def _has_blanks(labels: Iterable[str]) -> Iterator[bool]:
-    """Return for each label whether a line of the header would not give it back."""
+    """Return for each label whether it would be lost in a line of the header."""
     return (" ".join(label.split()) != label for label in labels)
 
 

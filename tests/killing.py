@@ -47,11 +47,11 @@ def child(command: list[str], root: Path, kill_at: int | None) -> int:
         os._exit(0)
     os.close(write)
     with os.fdopen(read) as pipe:
-        told = pipe.read()
+        report = pipe.read()
     os.waitpid(pid, 0)
-    if not told:
+    if not report:
         return -1
-    code, steps = map(int, told.split())
+    code, steps = map(int, report.split())
     if code:
         raise SystemExit(f"{command}: exit code {code}")
     return steps
@@ -74,7 +74,7 @@ def leftovers(root: Path) -> list[str]:
 
 
 def state(now: dict[str, bytes], old: dict[str, bytes], new: dict[str, bytes]) -> str:
-    """Say what is there: the old run, the new one, a part of one of them, or files of both."""
+    """Return what is there: the old run, the new one, a part of one of them, or files of both."""
     if now in (old, new):
         return "old" if now == old else "new"
     if all(old.get(name) == data for name, data in now.items()):

@@ -12,7 +12,7 @@ DATA = Path(os.environ.get("TRACEKIT_DATA") or ROOT.parent / "shared" / "data")
 
 
 def shared(name: str) -> Path:
-    """Return a file of the shared data, or skip the test and say why."""
+    """Return a file of the shared data, or skip the test with the reason."""
     path = DATA / name
     if not path.exists():
         pytest.skip(f"needs {name} of the shared data (set TRACEKIT_DATA to its folder)")

@@ -125,7 +125,7 @@ def test_what_is_kept_or_replaced_besides(named: Trace) -> None:
             anonymize(named, KEY, **wrong)
     with pytest.raises(UsageError, match="shift"):
         anonymize(named, KEY, shift="2h")
-    with pytest.raises(UsageError, match="empty key"):
+    with pytest.raises(UsageError, match="key is empty"):
         anonymize(named, b"")
 
 

@@ -1,4 +1,4 @@
-"""The arrows between the rooms: who may import whom. Read from the source, so lazy imports count as well."""
+"""Which package may import which. Read from the source, so lazy imports count as well."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from shared_data import ROOT
 from tracekit.errors import MissingExtra
 from tracekit.registry import imported
 
-ROOMS = ("tracekit", "swf", "generators", "evaluation")
+PACKAGES = ("tracekit", "swf", "generators", "evaluation")
 CORE = {"trace", "machine", "schema", "errors", "registry", "files", "stats", "validation", "transform", "cleaning"}
 CORE |= {"compiled", "limits", "readings"}
-#: Modules of tracekit that join the rooms; all others know nothing of formats, models and scores.
+#: Modules of tracekit that join the packages; all others do not use formats, models and scores.
 DOORS = ("tracekit/__init__.py", "tracekit/__main__.py", "tracekit/api.py", "tracekit/demo.py", "tracekit/cli/")
 PICTURES = ("tracekit/plots/", "evaluation/figures/")
 #: The experiment looks models up by name, and the processes that do its tasks fit them.
 EXPERIMENTS = ("evaluation/experiment/study.py", "evaluation/experiment/stages.py")
 LEARNING = ("tracekit/sim/tasks/gym.py", "tracekit/sim/agents/", "generators/")
-#: The order inside tracekit, lowest first: a module imports its own layer and lower ones only. An entry stands for a
-#: module, or for a package and all that is in it; where two entries fit, the longer one counts.
+#: The order inside tracekit, lowest first: a module imports its own layer and lower ones only. An entry is a
+#: module, or a package and all that is in it; where two entries fit, the longer one counts.
 LAYERS = (
     ("errors", "limits", "terminal", "notebook", "_guard"),
     ("registry", "schema", "files", "catalog", "readings"),
@@ -48,14 +48,14 @@ LAYERS = (
     ("api", "demo"),
     ("cli", "__main__"),
 )
-#: How large the simulator's rooms may grow before a reader is lost.
+#: Size limits of the simulator's packages.
 MOST_MODULES, MOST_LINES, MOST_PARAMETERS, MOST_EXCEPTIONS = 12, 400, 8, 9
-#: Where an import stands, by importing and by imported module.
+#: Place of an import, by importing and by imported module.
 Arrows = dict[str, dict[str, str]]
 
 
 def sources() -> list[Path]:
-    return sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+    return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 
 
 def imports(path: Path) -> set[str]:
@@ -76,18 +76,18 @@ def inside(name: str, package: str) -> bool:
 def test_imports_follow_the_arrows(path: Path) -> None:
     place = path.relative_to(ROOT).as_posix()
     names = imports(path)
-    rooms = {room for room in ROOMS for name in names if inside(name, room)}
+    packages = {package for package in PACKAGES for name in names if inside(name, package)}
     ours = {name for name in names if inside(name, "tracekit") and name != "tracekit"}
     if place.startswith("tracekit/") and not place.startswith(DOORS):
-        assert rooms <= {"tracekit"}, f"{place} imports {rooms - {'tracekit'}}"
+        assert packages <= {"tracekit"}, f"{place} imports {packages - {'tracekit'}}"
     if place.startswith("swf/"):
-        assert rooms <= {"tracekit", "swf"}
+        assert packages <= {"tracekit", "swf"}
         assert {name.split(".")[1] for name in ours} <= CORE
     if place.startswith("generators/"):
-        assert rooms <= {"tracekit", "generators"}
+        assert packages <= {"tracekit", "generators"}
         assert not any(inside(name, "tracekit.cli") for name in ours)
     if place.startswith("evaluation/"):
-        assert "swf" not in rooms
+        assert "swf" not in packages
         models = {name for name in names if inside(name, "generators")}
         assert all(inside(name, "generators.baseline") for name in models) or place in EXPERIMENTS
         assert not any(inside(name, "tracekit.cli") for name in ours)
@@ -100,9 +100,9 @@ def test_imports_follow_the_arrows(path: Path) -> None:
 # ---- no cycles, and layers inside tracekit ---------------------------------------------------------------------------
 
 
-def modules(root: Path, rooms: Sequence[str]) -> dict[str, Path]:
+def modules(root: Path, packages: Sequence[str]) -> dict[str, Path]:
     """Return the files of all modules by dotted name; a package is its ``__init__.py``."""
-    paths = sorted(path for room in rooms for path in (root / room).rglob("*.py"))
+    paths = sorted(path for package in packages for path in (root / package).rglob("*.py"))
     dotted = {path: ".".join(path.relative_to(root).with_suffix("").parts) for path in paths}
     return {name.removesuffix(".__init__"): path for path, name in dotted.items()}
 
@@ -121,13 +121,13 @@ def targets(node: ast.stmt, package: str) -> list[tuple[str, ...]]:
 
 
 @cache
-def arrows(root: Path = ROOT, rooms: tuple[str, ...] = ROOMS) -> Arrows:
-    """Return who imports whom, lazily or for types alone as well.
+def arrows(root: Path = ROOT, packages: tuple[str, ...] = PACKAGES) -> Arrows:
+    """Return which module imports which, lazily or for types alone as well.
 
-    ``from package import module`` leads to the module. What is taken from tracekit itself, the lazy front door, is no
-    arrow, and neither is a name that is looked up (`tracekit.registry`).
+    ``from package import module`` leads to the module. Imports from tracekit itself, which are lazy, are
+    not arrows, and neither is a name that is looked up (`tracekit.registry`).
     """
-    known = modules(root, rooms)
+    known = modules(root, packages)
     found: Arrows = {name: {} for name in known}
     for name, path in known.items():
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
@@ -158,14 +158,14 @@ def cycles(graph: Arrows) -> Iterator[list[str]]:
             queue += new
 
 
-def told(graph: Arrows, way: list[str]) -> str:
+def described(graph: Arrows, way: list[str]) -> str:
     steps = zip(way, [*way[1:], way[0]], strict=True)
     return "\n".join(f"  {name} imports {other}  ({graph[name][other]})" for name, other in steps)
 
 
 def test_no_modules_import_each_other() -> None:
     graph = arrows()
-    found = [told(graph, way) for way in cycles(graph)]
+    found = [described(graph, way) for way in cycles(graph)]
     assert not found, "import cycles:\n" + "\n\n".join(found)
 
 
@@ -173,7 +173,7 @@ def layer(name: str) -> int:
     """Return the layer of a module of tracekit, from 0."""
     places = {f"tracekit.{entry}": k for k, entries in enumerate(LAYERS) for entry in entries}
     fits = [entry for entry in places if inside(name, entry)]
-    assert fits, f"{name} stands in no layer"
+    assert fits, f"{name} is in no layer"
     return places[max(fits, key=len)]
 
 
@@ -191,13 +191,13 @@ def test_every_module_of_tracekit_stands_in_a_layer_and_every_layer_is_there() -
     ours = [name for name in arrows() if name.startswith("tracekit.")]
     assert all(layer(name) >= 0 for name in ours)
     for entry in (f"tracekit.{entry}" for entries in LAYERS for entry in entries):
-        assert any(inside(name, entry) for name in ours), f"{entry} is no module"
+        assert any(inside(name, entry) for name in ours), f"{entry} is not a module"
 
 
 def test_the_rooms_of_the_simulator_stay_small() -> None:
-    room = ROOT / "tracekit" / "sim"
-    assert len(list(room.glob("*.py"))) <= MOST_MODULES
-    long = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in room.rglob("*.py")}
+    package = ROOT / "tracekit" / "sim"
+    assert len(list(package.glob("*.py"))) <= MOST_MODULES
+    long = {path.relative_to(ROOT).as_posix(): len(path.read_text().splitlines()) for path in package.rglob("*.py")}
     assert not {path: lines for path, lines in long.items() if lines > MOST_LINES}
 
 
@@ -226,7 +226,7 @@ def test_cycles_are_found(tmp_path: Path) -> None:
     graph = arrows(tmp_path, ("a",))
     assert set(graph["a.d"]) == {"a", "a.b", "a.top"}
     assert list(cycles(graph)) == [["a.b", "a.b.c", "a.top"]]
-    assert "a.b.c imports a.top  (a/b/c.py:2)" in told(graph, ["a.b", "a.b.c", "a.top"])
+    assert "a.b.c imports a.top  (a/b/c.py:2)" in described(graph, ["a.b", "a.b.c", "a.top"])
     assert not list(cycles(graph | {"a.top": {}}))
 
 

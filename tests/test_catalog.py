@@ -150,12 +150,12 @@ def test_a_part_of_another_file_is_found_out_by_the_checksum(address: str, tmp_p
 @pytest.mark.parametrize(
     ("kind", "known", "words"),
     [
-        ("other", {"sha256": SHA}, "SHA-256 is not the known one"),
-        ("other", {"sha256": SHA, "size": len(CONTENT)}, "12 bytes came where there should be 700,000|tried"),
-        ("short", {"sha256": SHA}, "SHA-256 is not the known one"),
+        ("other", {"sha256": SHA}, "SHA-256"),
+        ("other", {"sha256": SHA, "size": len(CONTENT)}, "700,000|tried"),
+        ("short", {"sha256": SHA}, "SHA-256"),
         ("longnorange", {}, "ended after 700,000 of 705,000 bytes"),
         ("always", {}, "tried 5 times"),
-        ("missing", {}, "answers 404"),
+        ("missing", {}, "404"),
     ],
 )
 def test_what_is_not_the_file_is_refused(
@@ -167,7 +167,7 @@ def test_what_is_not_the_file_is_refused(
 
 
 def test_a_compressed_file_that_is_cut_short_is_refused_without_a_checksum(address: str, tmp_path: Path) -> None:
-    with pytest.raises(DownloadError, match="damaged or cut short"):
+    with pytest.raises(DownloadError, match="compressed data"):
         download.download(f"{address}/short.gz", tmp_path / "short.gz", pause=0.0)
     assert not list(tmp_path.iterdir())
     download.download(f"{address}/good.gz", tmp_path / "good.gz", pause=0.0)
@@ -194,7 +194,7 @@ def test_existing_files_and_the_cache(address: str, tmp_path: Path) -> None:
     assert made == [folder / "good"]
     assert "copied from the cache" in remarks[0]
     assert Server.seen["good"] == 1
-    assert "there already" in download.fetch(source, folder, cache=cache)[1][0]
+    assert "exists already" in download.fetch(source, folder, cache=cache)[1][0]
     (folder / "good").write_text("changed by hand")
     with pytest.raises(DownloadError, match="--force"):
         download.fetch(source, folder, cache=cache)
@@ -237,7 +237,7 @@ def test_entries_are_sound() -> None:
             assert source.name
             assert all(len(sha) == 64 for sha in (source.sha256, source.copy_sha256) if sha)
         if not entry.files:
-            with pytest.raises(TracekitError, match="by hand from https"):
+            with pytest.raises(TracekitError, match="from https"):
                 catalog.require_address(entry)
         assert catalog.find(name.upper()) == entry
     assert catalog.find("SDSC-SP2-1998-4.2-cln").flurries[0].startswith("user=21")
@@ -287,4 +287,4 @@ def test_fetch_on_the_command_line(run: Run, monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr(catalog, "find", lambda name: wrong)
     code, _, error = run("fetch", "KTH", "-o", tmp_path)
     assert code == 1
-    assert "nothing was kept" in error
+    assert "discarded" in error

@@ -145,7 +145,7 @@ def test_streams(toy_swf: Path, tmp_path: Path) -> None:
         (["convert", "a.swf", "b.xyz"], "--to"),
         (["convert", "a.swf", "b.swf", "--timezone", "Europe/Berln"], "Europe/Berlin"),
         (["convert", "a.swf", "b.swf", "--on-error", "ignore"], "stop or skip"),
-        (["convert", "a.swf", "b.swf", "--map", "nonsense"], "our=theirs"),
+        (["convert", "a.swf", "b.swf", "--map", "nonsense"], "--map"),
         (["convert", "a.swf", "b.swf", "--map", "runtime=x"], "run_time"),
         (["info"], "missing argument"),
         (["info", "--jsn", "x"], "--json"),

@@ -72,19 +72,23 @@ DAMAGE: dict[str, tuple[str, bytes, str]] = {
     "semicolons between fields": ("a.swf", GOOD.replace(" ", ";").encode(), "looks like SWF"),
     "commas between fields": ("a.swf", GOOD.replace(" ", ",").encode(), "looks like SWF"),
     "three columns only": ("a.swf", b"; Version: 2\n1 2 3\n4 5 6\n", ""),
-    "gzip cut short": ("a.swf.gz", gzip.compress(SWF_TEXT.encode() * 500)[:150], "cut short"),
+    "gzip cut short": ("a.swf.gz", gzip.compress(SWF_TEXT.encode() * 500)[:150], "compressed data"),
     "gzip with a wrong sum": ("a.swf.gz", gzip.compress(SWF_TEXT.encode())[:-8] + bytes(8), "damaged"),
     "gzip of nothing": ("a.swf.gz", gzip.compress(b""), "empty"),
-    "gzip header only": ("a.swf.gz", b"\x1f\x8b\x08\x00", "cut short"),
+    "gzip header only": ("a.swf.gz", b"\x1f\x8b\x08\x00", "compressed data"),
     "bz2 cut short": ("a.swf.bz2", b"BZh91AY&SY", ""),
     "xz cut short": ("a.swf.xz", b"\xfd7zXZ\x00\x00\x04", ""),
     "gzip of a gzip": ("a.swf.gz", gzip.compress(gzip.compress(SWF_TEXT.encode())), "binary"),
-    "a zip archive": ("a.zip", zipped(), "binary"),
-    "a tar archive": ("a.tar.gz", tarred(), "binary"),
+    "a zip archive": ("a.zip", zipped(), "zip"),
+    "a tar archive": ("a.tar.gz", tarred(), "tar"),
     "Parquet cut short": ("a.parquet", parquet(submit_time=[1], run_time=[2], req_procs=[3])[:-20], "Parquet"),
     "Parquet mark only": ("a.parquet", b"PAR1", "Parquet"),
     "Parquet of something else": ("a.parquet", parquet(colour=["red"], weight=[3]), "--map"),
-    "Parquet with words for times": ("a.parquet", parquet(submit_time=["x"], run_time=[2], req_procs=[3]), "no number"),
+    "Parquet with words for times": (
+        "a.parquet",
+        parquet(submit_time=["x"], run_time=[2], req_procs=[3]),
+        "column submit_time",
+    ),
     "csv without its columns": ("a.csv", b"name,colour,weight\na,b,c\n", "--map"),
     "csv with only a header": ("a.csv", b"job_id,submit_time,run_time,req_procs\n", "no jobs"),
     "csv with a short row": ("a.csv", (OURS + "3,4\n").encode(), "2 fields"),
@@ -92,7 +96,7 @@ DAMAGE: dict[str, tuple[str, bytes, str]] = {
     "csv with a word for a number": ("a.csv", (OURS + "3,late,5,6\n").encode(), "late"),
     "csv without sizes": ("a.csv", b"job_id,submit_time,run_time\n1,2,3\n", ""),
     "csv with a doubled column": ("a.csv", b"submit_time,run_time,run_time,req_procs\n1,2,3,4\n", "twice"),
-    "csv with a status nobody knows": ("a.csv", b"submit_time,run_time,req_procs,status\n1,2,3,meh\n", "meh"),
+    "csv with an unknown status": ("a.csv", b"submit_time,run_time,req_procs,status\n1,2,3,meh\n", "meh"),
     "gpw with a short row": ("a.csv", (GPW + "1,2\n").encode(), "2 fields"),
     "gpw with a word for a number": ("a.csv", (GPW + "1,1,0,many,1,0,10,60,Pass\n").encode(), "many"),
     "gpw with only a header": ("a.csv", GPW.splitlines(keepends=True)[0].encode(), "no jobs"),
@@ -150,6 +154,6 @@ def test_no_permission(
             raise PermissionError(13, "Permission denied", str(self))
         return real_open(self, *args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Path, "open", refuse)  # the tests may run as root, whom no mode keeps out
+    monkeypatch.setattr(Path, "open", refuse)  # the tests may run as root, which ignores file modes
     assert main(["info", str(toy_swf)]) == 1
-    assert "no permission" in capsys.readouterr().err
+    assert "permission" in capsys.readouterr().err

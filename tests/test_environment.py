@@ -62,6 +62,6 @@ def test_folders_that_do_not_exist_yet_are_judged_by_the_one_above(tmp_path: Pat
 
 
 def test_memory_is_bytes_and_free_is_no_more_than_all() -> None:
-    room = environment.memory()
-    if room is not None:
-        assert 2**26 < room[1] <= room[0]
+    memory = environment.memory()
+    if memory is not None:
+        assert 2**26 < memory[1] <= memory[0]

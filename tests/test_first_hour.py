@@ -90,7 +90,7 @@ def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-#: What somebody types, how it ends, and what the one line must say.
+#: A command line, its exit code, and what the error line must contain.
 MISTAKES: list[tuple[str, int, str]] = [
     # the command itself
     ("inf jobs.swf", 2, "did you mean 'info'"),
@@ -98,10 +98,10 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("info", 2, "usage: tracekit info IN"),
     ("info jobs.swf no-users.swf", 2, "extra argument(s) (no-users.swf)"),
     ("info jobs.swf --jsn", 2, "did you mean --json"),
-    ("--json info jobs.swf", 2, "after their command"),
+    ("--json info jobs.swf", 2, "tracekit COMMAND --json"),
     ("convert jobs.swf", 2, "usage: tracekit convert IN OUT"),
     ("convert jobs.swf -o new.swf", 2, "usage: tracekit convert IN OUT"),
-    ("info jobs.swf --procs many", 2, "--procs: 'many' is no whole number"),
+    ("info jobs.swf --procs many", 2, "--procs: 'many'"),
     ("info jobs.swf --procs", 2, "requires an argument"),
     ("Info jobs.swf", 2, "did you mean 'info'"),
     ("simulate jobs.swf -policy sjf", 2, "did you mean --policy"),
@@ -110,47 +110,47 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("fetch", 2, "usage: tracekit fetch NAME"),
     ("serve", 2, "missing argument 'AGENT'"),
     ("simulate jobs.swf --seed -1", 2, "at least 0"),
-    ("scale jobs.swf new.swf --load 90%", 2, "--load: '90%' is no number"),
+    ("scale jobs.swf new.swf --load high", 2, "--load"),
     # the file to read
     ("info jbos.swf", 1, "did you mean jobs.swf"),
     ("info nowhere/jobs.swf", 1, "the folder nowhere does not exist"),
     ("info folder", 1, "is a directory"),
     ("info ", 1, "shell variable"),
     ("info https://example.org/jobs.swf.gz", 1, "download it first"),
-    ("info cut.swf.gz", 1, "damaged or cut short"),
+    ("info cut.swf.gz", 1, "compressed data"),
     ("info empty.swf", 1, "the file is empty"),
-    ("info header.swf", 1, "holds no jobs, only a header"),
+    ("info header.swf", 1, "only a header"),
     ("info page.swf", 1, "an HTML page"),
     ("info paper.pdf", 1, "a PDF document"),
     ("info ~/jobs.swf", 1, "the folder ~ does not exist"),
     ("info file:///data/jobs.swf", 1, "is an address, not a file"),
     ("info two.zip", 1, "unpack it first"),
-    ("info utf16.swf", 1, "save it as UTF-8"),
-    ("info nan.swf", 1, "'nan' is no number"),
-    ("info commas.swf", 1, "where SWF has blanks"),
+    ("info utf16.swf", 1, "iconv"),
+    ("info nan.swf", 1, "'nan'"),
+    ("info commas.swf", 1, "','"),
     ("info object.json", 1, "known formats"),
-    ("info header.csv", 1, "holds no jobs, only a header"),
+    ("info header.csv", 1, "only a header"),
     ("info noise.swf", 1, "binary data"),
     ("info jobs.zip", 1, "unpack it first"),
     ("info book.xlsx", 1, "save it as CSV"),
-    ("info utf16.csv", 1, "save it as UTF-8"),
+    ("info utf16.csv", 1, "iconv"),
     ("info damaged.swf", 1, "line "),
     ("info jobs.swf --from sfw", 2, "did you mean swf"),
     ("info table.csv --from swf", 1, "line 1"),
     # tables with other columns, and logs of batch systems
-    ("info table.csv", 1, "--map submit_time=THEIRS,run_time=THEIRS,req_procs=THEIRS (start_time and end_time do"),
-    ("info decimal.csv", 1, "'12,5' in column run_time is no number"),
+    ("info table.csv", 1, "--map submit_time=THEIRS,run_time=THEIRS,req_procs=THEIRS (start_time and end_time"),
+    ("info decimal.csv", 1, "'12,5' in column run_time"),
     ("info headless.csv", 1, "add a first line such as"),
     (f"info table.csv --map {MAPPED.replace('Cores', 'Core')}", 2, "did you mean Cores"),
     ("info table.csv --map submit=Queued", 2, "did you mean submit_time"),
-    ("info table.csv --map submit_time:Queued", 2, "our=theirs"),
+    ("info table.csv --map submit_time:Queued", 2, "OURS=THEIRS"),
     ("info table.csv --map submit_time=Queued", 1, "no column for run_time, req_procs"),
-    ("info german.csv --map submit_time=at,run_time=run,req_procs=procs", 1, "no date"),
-    ("info clock.csv --map submit_time=at,run_time=run,req_procs=procs", 1, "'01:02:03' in column run is no number"),
+    ("info german.csv --map submit_time=at,run_time=run,req_procs=procs", 1, "date"),
+    ("info clock.csv --map submit_time=at,run_time=run,req_procs=procs", 1, "'01:02:03' in column run"),
     (f"convert table.csv new.swf --map {MAPPED} --timezone Berlin", 2, "did you mean Europe/Berlin"),
     ("info people.sacct", 1, "tracekit sacct-command"),
     ("info squeue.txt", 1, "tracekit sacct-command"),
-    ("info fields.sacct", 1, "no column Elapsed"),
+    ("info fields.sacct", 1, "column Elapsed"),
     ("sacct-command --start Monday", 2, "a day such as"),
     ("sacct-command --start 2025-01-01 --end 2024-01-01", 2, "must come after"),
     # the file to write
@@ -161,7 +161,7 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("convert jobs.swf new.xlsx", 2, "--to"),
     ("convert jobs.swf new.json --to philly", 2, "read but not written"),
     ("convert jobs.swf /dev/full --to swf", 1, "No space left"),
-    ("convert jobs.swf new", 2, "say which one with --to"),
+    ("convert jobs.swf new", 2, "--to swf"),
     ("synth jobs.swf -o folder", 1, "is a directory"),
     ("synth jobs.swf -o jobs.swf", 1, "the same file"),
     ("plot jobs.swf", 2, "missing option '-o'"),
@@ -169,7 +169,7 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("report jobs.swf no-users.swf -o new.pdf", 1, "name it new.html"),
     ("report jobs.swf no-users.swf -o folder", 1, "is a directory"),
     ("report jobs.swf -o new.html", 2, "at least one synthetic one"),
-    ("report folder -o new.html", 2, "is no experiment's folder"),
+    ("report folder -o new.html", 2, "folder RUN"),
     ("sample folder", 1, "is a directory"),
     # the machine
     ("simulate no-machine.swf", 1, "give --procs N"),
@@ -188,14 +188,14 @@ MISTAKES: list[tuple[str, int, str]] = [
     # simulating
     ("simulate jobs.swf --policy agent", 2, "agent:default"),
     ("simulate jobs.swf --policy agent:nobody", 1, "packaged agents: default"),
-    ("simulate jobs.swf --jobs 20", 2, "take --window 0:20"),
+    ("simulate jobs.swf --jobs 20", 2, "--window 0:20"),
     ("sweep jobs.swf -o new --jobs 20", 2, "add --windows K"),
-    ("simulate jobs.swf --windows 1000000000 --jobs 10", 2, "60 jobs hold only 51 of 10 jobs"),
+    ("simulate jobs.swf --windows 1000000000 --jobs 10", 2, "51 windows of 10 jobs"),
     ("simulate jobs.swf --windows 0", 2, "at least 1"),
     ("check-schedule jobs.swf jobs.swf", 1, "'tracekit simulate --out DIR' writes such files"),
     ("evaluate jobs.swf folder", 1, "no such agent"),
     ("train jobs.swf", 2, "missing option '--output'"),
-    ("train one-job.swf -o new", 1, "it takes a longer one"),
+    ("train one-job.swf -o new", 1, "use a longer trace"),
     ("simulate jobs.swf --policy SJF", 2, "did you mean sjf"),
     ("simulate jobs.swf --policy fcfs, sjf", 2, "without spaces"),
     ("simulate jobs.swf --backfill esay", 2, "did you mean easy"),
@@ -207,7 +207,7 @@ MISTAKES: list[tuple[str, int, str]] = [
     # making and scoring
     ("synth jobs.swf -o new.swf --model gan", 2, "did you mean ctgan"),
     ("synth jobs.swf new.swf --model lublin", 2, "extra argument(s) (new.swf)"),
-    ("synth jobs.swf -o new.swf --model lublin --jobs 1e4", 2, "--jobs: '1e4' is no whole number"),
+    ("synth jobs.swf -o new.swf --model lublin --jobs 1e4", 2, "--jobs: '1e4'"),
     ("synth jobs.swf -o new.swf --model lublin --jobs 0", 2, "at least 1"),
     ("synth jobs.swf -o new.swf --model lublin --span month", 2, "30d"),
     ("synth one-job.swf -o new.swf --model lublin", 1, "at least 2 jobs"),
@@ -302,7 +302,7 @@ def test_a_missing_extra_is_named(kit: Path, run: Run, monkeypatch: pytest.Monke
     ids=["simulate", "synth", "score", "score the second"],
 )
 def test_a_files_name_in_place_of_a_trace(call: Callable[[], object]) -> None:
-    with pytest.raises(tracekit.TracekitError, match=r"tracekit\.read\('jobs\.swf'\) makes one"):
+    with pytest.raises(tracekit.TracekitError, match=r"tracekit\.read\('jobs\.swf'\)"):
         call()
 
 
@@ -370,7 +370,7 @@ def test_too_big_for_memory(kit: Path, tmp_path: Path, run: Run, monkeypatch: py
     monkeypatch.setattr("generators.synth.make", full)
     code, _, error = run("-q", "synth", kit / "jobs.swf", "-o", tmp_path / "n.swf", "--model", "resample")
     assert code == 1
-    assert error.startswith("error: out of memory; try fewer jobs")
+    assert error.startswith("error: out of memory")
     assert not list(tmp_path.iterdir())
 
 
@@ -392,7 +392,7 @@ def test_no_permission(kit: Path, run: Run) -> None:
             if root:
                 os.seteuid(0)
             folder.chmod(0o755)
-    for (code, _, error), words in ((written, "Permission denied"), (read, "no permission to read it")):
+    for (code, _, error), words in ((written, "Permission denied"), (read, "permission denied")):
         assert (code, error.count("\n")) == (1, 1), error
         assert words in error
 

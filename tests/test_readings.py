@@ -107,7 +107,7 @@ def test_a_simulation_that_rejects_most_jobs_warns_first(tmp_path: Path, run: Ru
     assert code == 0
     assert err.startswith("WARNING")
     assert "--procs" in err
-    told = json.loads(out)
-    assert told["notes"][0].startswith("WARNING")
-    assert told["results"][0]["rejected"] > 250
+    found = json.loads(out)
+    assert found["notes"][0].startswith("WARNING")
+    assert found["results"][0]["rejected"] > 250
     assert "WARNING" not in run("simulate", sample)[2]

@@ -1,4 +1,4 @@
-"""The documentation as a site: its reference is made from the registries, and it asks nobody for anything."""
+"""The documentation as a site: its reference is made from the registries, and it loads nothing from other sites."""
 
 from __future__ import annotations
 

@@ -282,11 +282,11 @@ def test_names_become_numbers_and_say_so(toy: tracekit.Trace, tmp_path: Path) ->
     [
         (f"{ROW}\n{ROW}\n1 2 3\n", 3, "3 fields"),
         (f"{ROW}\n{ROW}\n{ROW} 7\n", 3, "19 fields"),
-        (f"{ROW}\n{ROW.replace('100', 'abc')}\n{ROW}\n", 2, "'abc' is no number (field 4, run_time)"),
-        (f"{ROW}\n{ROW.replace('100', '1_0')}\n{ROW}\n", 2, "no number"),
-        (f"{ROW}\n{ROW.replace('100', 'nan')}\n{ROW}\n", 2, "no number"),
-        (f"{ROW}\n{ROW.replace('100', 'inf')}\n{ROW}\n", 2, "no number"),
-        (f"{ROW}\n{ROW.replace('100', '1-0')}\n{ROW}\n", 2, "no number"),
+        (f"{ROW}\n{ROW.replace('100', 'abc')}\n{ROW}\n", 2, "'abc' is not a number (field 4, run_time)"),
+        (f"{ROW}\n{ROW.replace('100', '1_0')}\n{ROW}\n", 2, "(field 4, run_time)"),
+        (f"{ROW}\n{ROW.replace('100', 'nan')}\n{ROW}\n", 2, "(field 4, run_time)"),
+        (f"{ROW}\n{ROW.replace('100', 'inf')}\n{ROW}\n", 2, "(field 4, run_time)"),
+        (f"{ROW}\n{ROW.replace('100', '1-0')}\n{ROW}\n", 2, "(field 4, run_time)"),
         (f"; Version: 2\n{ROW}\n1.5{ROW[1:]}\n", 3, "not whole"),
     ],
 )

@@ -81,7 +81,7 @@ def test_alignment_without_a_calendar() -> None:
     assert merge([first, second], ["a", "b"], align="append").trace.jobs["submit_time"].tolist() == [5, 50, 50, 60]
 
 
-def test_jobs_in_both_traces_are_told() -> None:
+def test_jobs_in_both_traces_are_expected() -> None:
     trace = small([1, 2, 3], [0, 50, 90])
     made = merge([trace, trace.take([1, 2])], ["a", "a"])
     assert "2 jobs have submit, run time and size in common" in made.remarks[0]
@@ -191,7 +191,7 @@ def test_commands(tmp_path: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "expected"),
     [
         (["merge", "IN", "OUT"], 2, "two traces"),
         (["merge", "IN", "IN", "OUT", "--labels", "joint"], 2, "did you mean join"),
@@ -199,17 +199,17 @@ def test_commands(tmp_path: Path, run: Run) -> None:
         (["split", "IN", "-o", "DIR"], 2, "--by"),
         (["split", "IN", "-o", "DIR", "--by", "wek"], 2, "did you mean week"),
         (["split", "IN", "-o", "DIR", "--at", "yesterday"], 2, "yesterday"),
-        (["split", "IN", "-o", "IN", "--by", "2"], 1, "cannot be made"),
+        (["split", "IN", "-o", "IN", "--by", "2"], 1, "is a file"),
         (["split", "IN", "-o", "DIR", "--by", "2", "--to", "philly"], 2, "not written"),
         (["shake", "IN", "-o", "DIR", "--seconds", "-3"], 2, "seconds"),
     ],
 )
-def test_mistakes(tmp_path: Path, run: Run, words: list[str], code: int, told: str) -> None:
+def test_mistakes(tmp_path: Path, run: Run, words: list[str], code: int, expected: str) -> None:
     path = tmp_path / "in.swf"
     tracekit.write(small([1, 2, 3, 4], [0, 1, 2, 3]), path)
     places = {"IN": str(path), "OUT": str(tmp_path / "out.swf"), "DIR": str(tmp_path / "dir")}
     found, _, error = run(*[places.get(word, word) for word in words])
-    assert (found, told in error) == (code, True), error
+    assert (found, expected in error) == (code, True), error
     assert path.exists()
 
 

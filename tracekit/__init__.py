@@ -66,7 +66,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for, when it is asked for, so that ``import tracekit`` costs nothing."""
+    """Import a name when it is first used, so that ``import tracekit`` is fast."""
     if name in _MODULES:
         return importlib.import_module(_MODULES[name])
     if name not in _LAZY:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import NoReturn
 
 PACKAGES = ("swf", "generators", "evaluation")
-MARK = "Part of tracekit-hpc."  # stands in the docstring of every one of PACKAGES
+MARK = "Part of tracekit-hpc."  # in the docstring of every one of PACKAGES
 _HOME = Path(__file__).resolve().parent.parent
 
 
 def check() -> None:
     """Raise ImportError if an import of one of the packages would not give tracekit's own."""
-    if sys.version_info < (3, 11):  # noqa: UP036  (pip refuses it, a copied folder does not)
+    if sys.version_info < (3, 11):  # noqa: UP036  (pip checks this, a copied folder does not)
         refuse(f"tracekit needs Python 3.11 or newer; this is {sys.version.split()[0]} at {sys.executable}")
     for name in PACKAGES:
         problem = problem_with(name)

@@ -1,7 +1,7 @@
-"""Replace names by labels that only the holder of a key can trace back, the same in every file of that key.
+"""Replace names by labels that cannot be reversed without a key; one key gives the same labels in every file.
 
 Labels are numbers of 13 digits from HMAC-SHA256 over the column's name and the label, so SWF can hold them, and user 7
-and group 7 have nothing in common. Without the key nobody can try names out; with another key everything is different.
+and group 7 get unrelated labels. Without the key, names cannot be tested; another key gives other labels.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tracekit.machine import Machine
 from tracekit.schema import BY_NAME, counts
 from tracekit.trace import Trace
 
-#: Labels of people and of what they do, always replaced; those of the site, replaced when asked for.
+#: Labels of people and their work, always replaced; those of the site, replaced on request.
 PEOPLE = ("user", "group", "project", "app")
 SITE = ("queue", "partition")
 SHORTEST_KEY = 16  # bytes: a shorter one can be guessed
 _DIGITS = 13  # below 2**53, so that every tool reads them exactly
 _SHIFT = re.compile(r"^(-?\d+)([dw])$")
 WEEK = 7 * 86_400
-#: What every synthetic trace has in its history, so that it is not taken for a recorded one.
+#: The mark in the history of every synthetic trace, so that it is not mistaken for a recorded one.
 _MARK = "MADE by tracekit, not recorded"
 _MADE = re.compile(r"MADE by (?:tracekit, not recorded(?:: model (?P<model>[\w-]+))?|a seeded script of tracekit)")
 
@@ -43,22 +43,22 @@ def new_key(path: str | Path) -> bytes:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
             out.write(key + "\n")
     except FileExistsError:
-        raise OutputError(f"{path}: exists already; a key is never overwritten") from None
+        raise OutputError(f"{path}: exists already; key files are never overwritten, choose another name") from None
     return key.encode()
 
 
 @loads("a key")
 def read_key(path: str | Path) -> bytes:
-    """Read a key from a file; white space around it does not count."""
+    """Read a key from a file; white space around it is ignored."""
     with opened(path) as source:
         key = source.read(64 * 1024).strip()
     if not key:
-        raise FormatError(path, "holds no key", hint="make one with --key new:FILE")
+        raise FormatError(path, "the key file is empty", hint="create a key with --key new:FILE")
     return key
 
 
 def label(key: bytes, column: str, name: str) -> str:
-    """Return the label that stands for a name of a column.
+    """Return the label that replaces a name of a column.
 
     >>> label(b"a secret of thirty-two characters", "user", "ann") == label(b"another one", "user", "ann")
     False
@@ -79,7 +79,7 @@ def anonymize(
     """
     also, keep = tuple(also), tuple(keep)
     if not key:
-        raise UsageError("an empty key protects nothing")
+        raise UsageError("the key is empty")
     for name in also:
         if name not in SITE:
             raise UnknownName("column to replace", name, SITE)
@@ -115,12 +115,12 @@ def synthetic_mark(trace: Trace) -> str:
 
 
 def _relabelled(key: bytes, column: str, values: pd.Series) -> pd.Categorical:
-    """Replace each category; two names that meet in one label, which is next to impossible, are an error."""
+    """Replace each category; two names with the same label, which is very unlikely, are an error."""
     names = [str(name) for name in values.cat.categories]
     made = [label(key, column, name) for name in names]
     if len(set(made)) < len(made):
-        raise UsageError(f"two labels of {column} would become the same under this key; use another key")
-    order = np.argsort(np.array(made, dtype=object), kind="stable")  # the old order of names must not show
+        raise UsageError(f"two labels of column {column} become equal under this key; use another key")
+    order = np.argsort(np.array(made, dtype=object), kind="stable")  # must not reveal the old order of names
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     codes = values.cat.codes.to_numpy()
@@ -130,7 +130,7 @@ def _relabelled(key: bytes, column: str, values: pd.Series) -> pd.Categorical:
 
 
 def _renumbered(trace: Trace) -> dict[str, Any]:
-    """Number the jobs 1, 2, 3 … in submit order; references to jobs follow, those to absent jobs become unknown."""
+    """Number the jobs 1, 2, 3 … in submit order; references are updated, those to absent jobs become unknown."""
     number = np.empty(len(trace), dtype=np.int64)
     number[trace.order()] = np.arange(1, len(trace) + 1)
     changed: dict[str, Any] = {"job_id": number}
@@ -142,7 +142,7 @@ def _renumbered(trace: Trace) -> dict[str, Any]:
 
 
 def _bare(machine: Machine, replaced: tuple[str, ...], *, keep_name: bool) -> Machine:
-    """Return the machine's numbers without its words: header lines, notes, sources and names may hold anything."""
+    """Return the machine's numbers without its texts: header lines, notes, sources and names may contain anything."""
     return Machine(
         name=machine.name if keep_name else "",
         procs=machine.procs,
@@ -164,5 +164,5 @@ def shift_seconds(text: str, key: bytes) -> int:
         return -WEEK * (1 + int.from_bytes(hmac.new(key, b"shift", hashlib.sha256).digest()[:8], "big") % 520)
     match = _SHIFT.match(text)
     if not match:
-        raise UsageError(f"a shift is whole days or weeks, such as -52w or 30d, or the word key, not '{text}'")
+        raise UsageError(f"--shift must be whole days or weeks, such as -52w or 30d, or the word key, not '{text}'")
     return int(match[1]) * (WEEK if match[2] == "w" else 86_400)

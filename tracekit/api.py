@@ -1,4 +1,4 @@
-"""What users call: `tracekit.read`, `tracekit.write`, `tracekit.sample`. Formats are found by name or by content."""
+"""The public functions `tracekit.read`, `tracekit.write`, `tracekit.sample`; formats are chosen by name or content."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tracekit.units import Tally, with_unit
 if TYPE_CHECKING:
     from swf.base import Blocks, Format
 
-#: From this much text on, a conversion to Parquet goes through the file in parts.
+#: Files with more text than this are converted to Parquet in parts.
 LARGE_BYTES = 200 * 1024 * 1024
 
 
@@ -30,10 +30,10 @@ def read(
     resource: str | None = None,
     **options: Any,
 ) -> Trace:
-    """Read a trace. ``path`` may be compressed or ``-``; the format is found by content unless it is named.
+    """Read a trace. ``path`` may be compressed or ``-``; the format is detected from content unless it is given.
 
-    ``machine`` (a `Machine` or the path of a TOML file) and ``procs``, the machine's size in the scheduled unit, say
-    what the file does not. ``resource`` (procs, nodes or gpus) names that unit; without it the rule of
+    ``machine`` (a `Machine` or the path of a TOML file) and ``procs``, the machine's size in the scheduled unit, add
+    what the file lacks. ``resource`` (procs, nodes or gpus) names that unit; without it the rule of
     `tracekit.units` chooses one. Other options go to the format, for instance ``on_error="skip"``,
     ``timezone="Europe/Berlin"`` or ``map={"run_time": "Duration"}``.
     """
@@ -49,7 +49,7 @@ def read_as(
     resource: str | None = None,
     **options: Any,
 ) -> tuple[Trace, str]:
-    """Do what `read` does, and return the name of the format that was found beside the trace."""
+    """Read a trace as `read` does; return it and the name of its format."""
     options = {name: value for name, value in options.items() if value is not None}
     with as_path(path) as real:
         try:
@@ -67,13 +67,13 @@ def read_as(
 
 
 def _states_unit(format: Format, path: Path) -> bool:
-    """Return whether a file itself names the scheduled unit, as our own Parquet files do."""
+    """Return whether a file states the scheduled unit, as our Parquet files do."""
     states = getattr(format, "states_unit", None)
     return states is not None and bool(states(path))
 
 
 def _unit_in(machine: Machine | str | Path | None) -> str | None:
-    """Return the scheduled unit that the caller's description of the machine names, or None."""
+    """Return the scheduled unit in the caller's description of the machine, or None."""
     if machine is None or isinstance(machine, Machine):
         return None if machine is None or machine.unit == "procs" else machine.unit
     unit = read_toml(machine).get("unit")
@@ -81,24 +81,24 @@ def _unit_in(machine: Machine | str | Path | None) -> str | None:
 
 
 def _reader(path: Path, format: str | None, options: dict[str, Any]) -> Format:
-    """Return the format of a file, named or found; options that it does not have are refused."""
+    """Return the format of a file, given or detected; raise UsageError for options that it does not have."""
     from swf import FORMATS
     from swf.base import detect
 
-    if format is None and "map" in options:  # a map only makes sense for a table
+    if format is None and "map" in options:  # only tables have a column map
         format = "parquet" if head_of(path).startswith(b"PAR1") else "csv"
     found = FORMATS.get(format)() if format else detect(path, FORMATS)
     unknown = sorted(set(options) - found.options)
     if unknown:
         raise UsageError(
-            f"the format {found.name} has no option {unknown[0]}; it takes: "
+            f"format {found.name} does not support the option {unknown[0]}; supported: "
             f"{', '.join(sorted(found.options)) or 'none'}"
         )
     return found
 
 
 def is_large(path: str | Path) -> bool:
-    """Tell whether a file holds so much text (some 200 MB) that it is better converted in parts."""
+    """Return whether a file is so large (some 200 MB of text) that it is better converted in parts."""
     if is_stream(path) or not Path(path).is_file():
         return False
     with Path(path).open("rb") as raw:
@@ -170,7 +170,7 @@ def _chunks(found: Any, blocks: Blocks, options: dict[str, Any]) -> Iterator[Tra
 
 
 def _described(known: Machine, path: str | Path, machine: Machine | str | Path | None, procs: int | None) -> Machine:
-    """Return the machine that a file describes, with what the caller says of it."""
+    """Return the machine in a file, updated with the caller's description."""
     if machine is not None:
         given = machine if isinstance(machine, Machine) else Machine.from_toml(machine)
         known = _merged(known, given)
@@ -191,7 +191,7 @@ def _merged(known: Machine, given: Machine) -> Machine:
 
 
 def format_for(path: str | Path, format: str | None = None) -> str:
-    """Return the name of the format to write: the one given, or the one of the name's ending."""
+    """Return the name of the format to write: the one given, or that of the suffix."""
     from swf import FORMATS
     from swf.base import WritableFormat
 
@@ -201,9 +201,9 @@ def format_for(path: str | Path, format: str | None = None) -> str:
         suffix = plain_suffix(path)
         format = next((name for name in FORMATS if suffix in FORMATS.get(name).suffixes), None)
         if format is None:
-            raise UsageError(f"{path}: no format has the ending '{suffix}'; say which one with --to, such as --to swf")
+            raise UsageError(f"{path}: no format has the suffix '{suffix}'; choose one with --to, such as --to swf")
     if not issubclass(FORMATS.get(format), WritableFormat):
-        raise UsageError(f"the format {format} can be read but not written")
+        raise UsageError(f"format {format} can be read but not written; choose another with --to, such as --to swf")
     return format
 
 

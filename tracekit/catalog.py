@@ -1,4 +1,4 @@
-"""Public traces: where they live, under which terms, how large, in which format. Looking never touches the network."""
+"""Public traces: address, terms of use, size and format. The catalog does not use the network."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Source:
     sha256: str | None = None
     copy_sha256: str | None = None
     bytes: int | None = None
-    unpack: bool = False  # a tar archive whose files are wanted
+    unpack: bool = False  # a tar archive to unpack
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A trace of the catalog; None means that nothing certain is known."""
+    """A trace of the catalog; None means unknown."""
 
     name: str
     title: str
     format: str
-    page: str  # where a person reads about it, and finds it if there is no direct address
+    page: str  # web page about it, also for download if there is no direct address
     years: str | None = None
     jobs: int | None = None
     procs: int | None = None
@@ -47,7 +47,7 @@ class Entry:
     citation: str | None = None
     cleaned: bool | None = None
     uncleaned: str | None = None  # the entry of the same log before it was cleaned
-    flurries: tuple[str, ...] = ()  # what was cleaned out, as the archive publishes it
+    flurries: tuple[str, ...] = ()  # what was removed, as published by the archive
     note: str | None = None
     file: str | None = None  # its name, where there is no direct address
     files: tuple[Source, ...] = field(default=())
@@ -80,7 +80,7 @@ def _file_name(url: str) -> str:
 
 
 def find(name: str) -> Entry:
-    """Return one entry by its name, in any upper or lower case; an error names those that are like it."""
+    """Return one entry by its name, in any case; the error suggests similar names."""
     known = catalog()
     for own, entry in known.items():
         if own.lower() == name.lower():
@@ -92,7 +92,7 @@ def find(name: str) -> Entry:
 
 
 def cache_folder() -> Path:
-    """Return where downloads are kept: $TRACEKIT_CACHE, or the user's cache folder."""
+    """Return the folder of downloads: $TRACEKIT_CACHE, or the user's cache folder."""
     given = os.environ.get("TRACEKIT_CACHE")
     if given:
         return Path(given)
@@ -100,7 +100,7 @@ def cache_folder() -> Path:
 
 
 def require_address(entry: Entry) -> None:
-    """Refuse to fetch what only a person with a browser can get, and say where."""
+    """Raise an error for traces that must be downloaded with a browser; the message gives the page."""
     if not entry.files:
         which = f" ({entry.file})" if entry.file else ""
-        raise TracekitError(f"{entry.name} has no direct address; get it{which} by hand from {entry.page}")
+        raise TracekitError(f"{entry.name} has no direct address; download it{which} with a browser from {entry.page}")

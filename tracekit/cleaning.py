@@ -1,4 +1,4 @@
-"""Cleaning by named rules. None ever applies by itself; each says what it changes, and counts the rows.
+"""Cleaning by named rules. None is applied unless it is given; each has a description and counts the rows it changes.
 
 A list of rules is a recipe: a small TOML file that gives two people the same trace from the same source. Some rules
 take an argument after a colon: ``drop-jobs:user=374 and submit>=900 and submit<=1200``.
@@ -34,7 +34,7 @@ class Rule:
 
 
 def _drop(check_name: str) -> Rule:
-    """Make the rule that removes every job which the check finds."""
+    """Make the rule that removes every job found by a check."""
     check = BY_CHECK[check_name]
 
     def apply(trace: Trace) -> tuple[Trace, int]:
@@ -45,7 +45,7 @@ def _drop(check_name: str) -> Rule:
 
 
 def _unset(check_name: str, columns: Sequence[str], meaning: str, bad: Callable[[np.ndarray], np.ndarray]) -> Rule:
-    """Make the rule that turns impossible values of some columns into unknown ones and keeps the job."""
+    """Make the rule that makes invalid values of some columns unknown and keeps the job."""
 
     def apply(trace: Trace) -> tuple[Trace, int]:
         found = BY_CHECK[check_name].find(trace)
@@ -75,7 +75,7 @@ def _round_counts(trace: Trace) -> tuple[Trace, int]:
 
 
 _RULES = (
-    Rule("sort-by-submit", "put the jobs into order of submit time, ties as they stand in the file", _sort),
+    Rule("sort-by-submit", "sort the jobs by submit time, ties in file order", _sort),
     _drop("missing-submit-time"),
     _drop("negative-submit-time"),
     _drop("duplicate-ids"),
@@ -101,26 +101,26 @@ _RULES = (
     _drop("infinite-values"),
     Rule(
         "drop-jobs",
-        "remove the jobs that a filter describes: drop-jobs:user=374 and job>14968 and job<28553",
+        "remove the jobs that match a filter: drop-jobs:user=374 and job>14968 and job<28553",
         fixes.drop_jobs,
         "drop-jobs:user=374 and job>14968 and job<28553",
     ),
-    Rule("drop-flurries", "remove bursts of single users that dominate the log for a while", fixes.drop_flurries),
+    Rule("drop-flurries", "remove flurries: bursts of one user that dominate the log", fixes.drop_flurries),
     Rule(
         "drop-duplicated-blocks",
-        "remove the second copy of blocks of records that stand twice",
+        "remove the second copy of blocks of records that occur twice",
         fixes.drop_duplicated_blocks,
     ),
-    Rule("mend-jumps", "set the clock right where submit times jump back, and sort", fixes.mend_jumps),
+    Rule("mend-jumps", "correct the clock where submit times jump back, and sort", fixes.mend_jumps),
     Rule(
         "shift-submits",
-        "move submit times by some seconds: shift-submits:-3600 where submit>=1000, and sort",
+        "shift submit times by some seconds: shift-submits:-3600 where submit>=1000, and sort",
         fixes.shift_submits,
         "shift-submits:-3600 where submit>=1000",
     ),
     Rule(
         "cut-outages",
-        "close outages of a day and more: later submits move earlier by whole weeks, or days",
+        "close gaps of a day or more: later submit times move earlier by whole weeks, or days",
         fixes.cut_outages,
     ),
     Rule(
@@ -152,7 +152,7 @@ def clean(trace: Trace, rules: Sequence[str]) -> tuple[Trace, dict[str, int]]:
 
 
 def _parsed(text: str) -> tuple[Rule, list[str]]:
-    """Return the rule that ``name`` or ``name:argument`` stands for, and its argument if it takes one."""
+    """Return the rule of ``name`` or ``name:argument``, and its argument if it takes one."""
     name, colon, argument = text.partition(":")
     if name not in RULES:
         raise UnknownName("cleaning rule", name, RULES)
@@ -173,7 +173,7 @@ def read_recipe(path: str | Path) -> list[str]:
 
 
 def recipe_text(counts: dict[str, int], *, source: str) -> str:
-    """Return a recipe as TOML: the rules that were applied, and as a remark what each one did."""
+    """Return a recipe as TOML: the applied rules, with the number of changed rows as comments."""
     lines = [
         "# tracekit recipe: apply it with  tracekit clean IN OUT --recipe THIS",
         f"# made from {source}",

@@ -1,8 +1,8 @@
 """Where machine code that numba compiled is kept: one place for every package, and only folders that can be trusted.
 
-Numba's cache files are pickles, which run code when they are loaded. So a folder is used only if nobody else can write
-to it. Numba itself checks only the file of the function it loads; an edit of a function that this one *calls* would go
-unnoticed. So the cache lies in a folder named after the state of every source file of its package.
+Numba's cache files are pickles, which run code when they are loaded. So a folder is used only if no other user can
+write to it. Numba itself checks only the file of the function it loads; an edit of a function that this one *calls*
+would go unnoticed. So the cache lies in a folder named after the state of every source file of its package.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def cache_folder(sources: Path) -> Path | None:
     """Return the folder for code compiled from the Python files below ``sources``; None where no folder is safe.
 
     The first of these that can be written to: $NUMBA_CACHE_DIR, beside the sources, the user's cache, a folder of the
-    temporary directory. Except beside the sources, the folder must be ours, and nobody else may write to it.
+    temporary directory. Except beside the sources, the folder must be ours and not writable by others.
     """
     name = f"{sources.name}-{_state(sources)}"
     for parent in _parents(sources):
@@ -81,7 +81,7 @@ def is_private(folder: Path) -> bool:
 
 
 def _open_to_all(folder: Path) -> bool:
-    """Return whether anybody may replace what is in a folder: writable by all, and without the sticky bit."""
+    """Return whether other users may replace files in a folder: writable by all, and without the sticky bit."""
     mode = folder.stat().st_mode
     return bool(mode & stat.S_IWOTH) and not mode & stat.S_ISVTX
 

@@ -1,4 +1,4 @@
-"""The tour that `make demo` runs: every step is a command that works the same on a trace of your own."""
+"""The tour of `make demo`: every step is a command that also works on the user's own traces."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ POLICIES = "fcfs,sjf,saf,wfp3,unicep,f1"
 #: The plan of the experiment: three models, agents of some seconds each.
 PLAN = "plan.toml"
 
-#: What is done, in words, and the command that does it.
+#: Title and command of each step.
 STEPS: tuple[tuple[str, list[str]], ...] = (
     ("Write the embedded sample: 10,000 jobs made by a script, not recorded", ["sample", "sample.swf"]),
-    ("What is in it?", ["info", "sample.swf"]),
-    ("Is anything wrong with it?", ["doctor", "sample.swf"]),
-    ("What does it look like?", ["plot", "sample.swf", "-o", "pictures"]),
-    ("How would six policies have scheduled it?", ["simulate", "sample.swf", "--policy", POLICIES]),
+    ("Describe it", ["info", "sample.swf"]),
+    ("Check it for problems", ["doctor", "sample.swf"]),
+    ("Draw it", ["plot", "sample.swf", "-o", "pictures"]),
+    ("Simulate six policies", ["simulate", "sample.swf", "--policy", POLICIES]),
     (
-        "Make traces with three models, score them, train agents on them and on the real jobs: does it matter?",
+        "Make traces with three models, score them, and compare agents trained on them and on real jobs",
         ["experiment", "sample.swf", "--config", PLAN, "-o", "run"],
     ),
-    ("All of it on one page", ["report", "run", "-o", "report.html"]),
+    ("Write the report", ["report", "run", "-o", "report.html"]),
 )
-#: What a second tour replaces; the folder run is gone on with, since its finished tasks are still right.
+#: What a second tour replaces; the folder run is resumed, since its finished tasks are still valid.
 OUTPUTS = ("sample.swf", PLAN, "pictures", "report.html", "report.json")
 
 
 def run(folder: Path, main: Callable[[list[str]], int], *, force: bool = False) -> Path:
     """Run all steps in ``folder`` and return the path of the report; ``main`` is the command line."""
-    if find_spec("torch") is None:  # said now, not after five of the seven steps
+    if find_spec("torch") is None:  # checked now, not after five of the seven steps
         raise MissingExtra("torch", "rl")
     there = [name for name in (*OUTPUTS, "run") if (folder / name).exists()]
     if there and not force:
@@ -53,12 +53,12 @@ def run(folder: Path, main: Callable[[list[str]], int], *, force: bool = False) 
             if code == 130:
                 raise KeyboardInterrupt
             if code:
-                raise TracekitError(f"the step 'tracekit {' '.join(command)}' ended with exit code {code}")
+                raise TracekitError(f"step 'tracekit {' '.join(command)}' failed with exit code {code}")
     return folder / "report.html"
 
 
 def plan() -> str:
-    """Return the plan of the tour's experiment: experiments/sample.toml, which a wheel carries among its data."""
+    """Return the plan of the tour's experiment: experiments/sample.toml, which a wheel contains as package data."""
     packaged = files("tracekit") / "data" / "sample.toml"
     if packaged.is_file():
         return packaged.read_text(encoding="utf-8")

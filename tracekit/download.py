@@ -1,4 +1,4 @@
-"""Downloads that can be trusted: resumed where they broke off, checked, and in place whole or not at all."""
+"""Downloads: resumed after interruptions, verified, and moved into place only when complete."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all if kn
 
 
 class DownloadError(TracekitError):
-    """A file could not be fetched, or what came is not what it should be."""
+    """A file could not be downloaded, or its content is not as expected."""
 
 
 class _Broken(Exception):
-    """The connection ended early or the server was busy: worth another attempt."""
+    """The connection ended early or the server was busy: retry."""
 
 
 def fetch(
     source: Source, folder: Path, *, cache: Path | None = None, force: bool = False, progress: Progress | None = None
 ) -> tuple[list[Path], list[str]]:
-    """Bring a file into ``folder``, from the cache if it is there; return what is now there, and remarks."""
+    """Copy a file into ``folder``, from the cache if possible; return the paths and notes."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         target = folder / source.name
         remarks: list[str] = []
         if target.is_file() and not force:
             _check(target, source, "exists already; use --force to replace it")
-            remarks.append(f"{target} is there already")
+            remarks.append(f"{target} exists already")
         elif cache is not None and cache != folder and (cache / source.name).is_file() and not force:
-            _check(cache / source.name, source, "in the cache is not what it should be; use --force")
+            _check(cache / source.name, source, "the copy in the cache is damaged; use --force to download it again")
             _copy(cache / source.name, target)
             remarks.append(f"{target} copied from the cache")
         else:
@@ -58,7 +58,7 @@ def fetch(
 
 
 def _size(source: Source) -> int | None:
-    return source.bytes if source.sha256 else None  # the size of a copy binds nobody
+    return source.bytes if source.sha256 else None  # the size of a copy is only informative
 
 
 def download(
@@ -71,29 +71,29 @@ def download(
     attempts: int = ATTEMPTS,
     pause: float | None = None,
 ) -> None:
-    """Download ``url`` to ``target``: resumed after breaks, checked against what is known, renamed when it is whole."""
+    """Download ``url`` to ``target``: resumed after interruptions, verified, renamed when complete."""
     if not url.startswith(("http://", "https://")):
-        raise DownloadError(f"{url}: only http and https addresses can be fetched")
+        raise DownloadError(f"{url}: only http and https addresses are supported")
     part, pause = _Part(target), PAUSE if pause is None else pause
     if not part.belongs_to(url, checked=sha256 is not None):
         part.forget()
     resumed = part.bytes() > 0
     _until_whole(url, part, size, progress, attempts, pause)
     problem = _problem(part.path, target, sha256, size)
-    if problem and resumed:  # the rest of another version of the file? once more from the start
+    if problem and resumed:  # perhaps a part of another version: once more from the start
         part.forget()
         _until_whole(url, part, size, progress, attempts, pause)
         problem = _problem(part.path, target, sha256, size)
     if problem:
         part.forget()
-        raise DownloadError(f"{url}: {problem}; nothing was kept")
+        raise DownloadError(f"{url}: {problem}; the download was discarded")
     part.path.replace(target)
     part.note.unlink(missing_ok=True)
 
 
 @dataclass
 class _Part:
-    """A download under way: ``<name>.part``, and beside it which version of the file it is a part of."""
+    """An unfinished download: ``<name>.part``, and a file with the version it belongs to."""
 
     target: Path
 
@@ -109,14 +109,14 @@ class _Part:
         return self.path.stat().st_size if self.path.is_file() else 0
 
     def known(self) -> dict[str, str]:
-        """Return the address that the part comes from, and the server's mark of its version."""
+        """Return the address of the part, and the server's version tag (ETag)."""
         try:
             return dict(json.loads(self.note.read_text()))
         except (OSError, ValueError, TypeError):
             return {}
 
     def belongs_to(self, url: str, *, checked: bool) -> bool:
-        """Tell whether going on is safe: the same address, and a version or a checksum that would show a change."""
+        """Return whether resuming is safe: same address, and a version or checksum that would reveal a change."""
         known = self.known()
         return known.get("url") == url and (checked or bool(known.get("version")))
 
@@ -139,14 +139,14 @@ def _until_whole(
                 failures, wait = 0, pause
             failures += 1
             if failures >= attempts:
-                kept = f"; {part.bytes():,} bytes are kept, and the next fetch goes on from there" * (part.bytes() > 0)
+                kept = f"; {part.bytes():,} bytes are kept, and the next fetch resumes there" * (part.bytes() > 0)
                 raise DownloadError(f"{url}: {error} (tried {attempts} times{kept})") from None
             time.sleep(wait)
             wait *= 2
 
 
 def _attempt(url: str, part: _Part, size: int | None, progress: Progress | None) -> None:
-    """Go on where the part ends. Raises `_Broken` if it makes sense to try again."""
+    """Continue at the end of the part. Raises `_Broken` if a retry makes sense."""
     have = part.bytes()
     headers = {"User-Agent": "tracekit", "Accept-Encoding": "identity"}
     if have:
@@ -158,22 +158,22 @@ def _attempt(url: str, part: _Part, size: int | None, progress: Progress | None)
             resuming = answer.status == 206 and _range_start(answer.headers.get("Content-Range")) == have
             if answer.status == 206 and not resuming:
                 part.forget()
-                raise _Broken("the server sent another part than was asked for")
+                raise _Broken("the server sent a different part of the file than requested")
             mark = answer.headers.get("ETag") or answer.headers.get("Last-Modified")
-            version = {"version": mark} if mark and not mark.startswith("W/") else {}  # a weak mark cannot be asked for
+            version = {"version": mark} if mark and not mark.startswith("W/") else {}  # a weak ETag cannot be requested
             part.note.write_text(json.dumps({"url": url, **version}))
             promised = answer.headers.get("Content-Length")
             total = (have * resuming + int(promised)) if promised and promised.isdecimal() else size
             _save(answer, part, "ab" if resuming else "wb", total, progress)
     except urllib.error.HTTPError as error:
-        if error.code == 416 and have:  # nothing after the part: it is whole, or it is longer than the file
+        if error.code == 416 and have:  # nothing after the part: it is complete, or longer than the file
             if size is None or have == size:
                 return
             part.forget()
-            raise _Broken("the part that was kept is longer than the file") from None
+            raise _Broken("the partial download is longer than the file") from None
         if error.code >= 500 or error.code in (408, 429):
-            raise _Broken(f"the server answers {error.code} {error.reason}") from None
-        raise DownloadError(f"{url}: the server answers {error.code} {error.reason}") from None
+            raise _Broken(f"the server answered {error.code} {error.reason}") from None
+        raise DownloadError(f"{url}: the server answered {error.code} {error.reason}") from None
     except (urllib.error.URLError, http.client.HTTPException, ssl.SSLError, ConnectionError, TimeoutError) as error:
         raise _Broken(f"{getattr(error, 'reason', None) or error or type(error).__name__}") from None
 
@@ -198,11 +198,11 @@ def _save(
 
 
 def _problem(path: Path, target: Path, sha256: str | None, size: int | None) -> str:
-    """Say what is wrong with a finished download, or nothing."""
+    """Return what is wrong with a finished download, or an empty text."""
     if size is not None and path.stat().st_size != size:
-        return f"{path.stat().st_size:,} bytes came where there should be {size:,}"
+        return f"{path.stat().st_size:,} bytes received, expected {size:,}"
     if sha256 and digest(path) != sha256:
-        return f"its SHA-256 is not the known one ({sha256[:12]}…)"
+        return f"its SHA-256 does not match the catalog ({sha256[:12]}…)"
     if not sha256 and target.suffix.lower() in COMPRESSED_SUFFIXES:
         try:
             with opened(path) as source:
@@ -221,15 +221,15 @@ def digest(path: Path) -> str:
 
 def _check(path: Path, source: Source, otherwise: str) -> None:
     if source.sha256 and digest(path) != source.sha256:
-        raise DownloadError(f"{path}: its SHA-256 is not the known one; {otherwise}")
+        raise DownloadError(f"{path}: its SHA-256 does not match the catalog; {otherwise}")
 
 
 def _compared(path: Path, source: Source) -> list[str]:
-    """Remark on a file that differs from the copy whose checksum is known."""
+    """Return a note on a file that differs from the copy whose checksum is known."""
     if not source.copy_sha256 or source.sha256:
         return []
     same = digest(path) == source.copy_sha256
-    return [] if same else [f"{path} differs from the copy whose SHA-256 the catalog knows; it may be a newer version"]
+    return [] if same else [f"{path} differs from the copy whose SHA-256 is in the catalog; it may be a newer version"]
 
 
 def _copy(origin: Path, target: Path) -> None:
@@ -239,7 +239,7 @@ def _copy(origin: Path, target: Path) -> None:
 
 
 def _unpacked(archive: Path) -> list[Path]:
-    """Unpack the plain files of a tar archive beside it, each whole or not at all; nothing outside the folder."""
+    """Unpack the regular files of a tar archive beside it, each complete or not at all; nothing outside the folder."""
     made: list[Path] = []
     try:
         with tarfile.open(archive) as packed:

@@ -1,4 +1,4 @@
-"""What this machine and this Python have: versions, extras, cores, memory, folders. Looks, and changes nothing."""
+"""The environment: versions, extras, cores, memory, folders. Changes nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from tracekit.errors import DISTRIBUTION, TracekitError
 
-#: What stops working without an extra, in a person's words; the models of an extra are added by the command line.
+#: What needs an extra; the command line adds the models.
 EXTRA_USES = {
     "synth": "learned models of synth",
     "rl": "train, experiment and verdict with agents, demo, Gymnasium environments",
@@ -28,23 +28,23 @@ EXTRA_USES = {
 
 @dataclass(frozen=True)
 class Package:
-    """A package that tracekit asks for."""
+    """A package that tracekit requires."""
 
     name: str
     wanted: str  # versions, such as >=2.4; empty = any
-    found: str | None  # the version that is installed; None = none
-    extra: str = ""  # the extra that brings it; empty = always needed
+    found: str | None  # the installed version; None = not installed
+    extra: str = ""  # the extra that installs it; empty = always needed
 
     @property
     def fine(self) -> bool:
-        """Tell whether it is there in a version that tracekit was made for."""
+        """Return whether a suitable version is installed."""
         from packaging.specifiers import SpecifierSet
 
         return self.found is not None and SpecifierSet(self.wanted).contains(self.found, prereleases=True)
 
 
 def packages() -> list[Package]:
-    """Return every package that the installed tracekit names, those always needed first, then extra by extra."""
+    """Return every package that the installed tracekit requires, those always needed first, then by extra."""
     from packaging.requirements import Requirement
 
     try:
@@ -56,7 +56,7 @@ def packages() -> list[Package]:
         need = Requirement(line)
         _, _, extra = str(need.marker or "").partition('extra == "')
         found.append(Package(need.name, str(need.specifier), _version(need.name), extra.rstrip('"')))
-    return [one for one in found if one.extra != "all"]  # all = the other extras once more
+    return [one for one in found if one.extra != "all"]  # all = the other extras again
 
 
 def _version(name: str) -> str | None:
@@ -74,14 +74,14 @@ def extras(found: list[Package]) -> dict[str, list[Package]]:
 
 
 def cores() -> int:
-    """Return how many cores this process may use, which on a shared machine is fewer than it has."""
+    """Return how many cores this process may use, which may be fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def memory() -> tuple[int, int] | None:
-    """Return (total, available) memory in bytes, within the limit of a container; None = cannot be told."""
+    """Return (total, available) memory in bytes, within the limit of a container; None = unknown."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         known = {line.partition(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.endswith("kB")}
@@ -103,14 +103,14 @@ def _container_limits() -> Iterator[int]:
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder that tracekit writes to by itself."""
+    """A folder that tracekit writes to on its own."""
 
     use: str
     path: Path
 
     @property
     def writable(self) -> bool:
-        """Tell whether it, or the nearest folder above it that exists, can be written to."""
+        """Return whether it, or the nearest existing folder above it, is writable."""
         return os.access(self._existing(), os.W_OK)
 
     @property
@@ -126,7 +126,7 @@ class Folder:
 
 
 def folders() -> list[Folder]:
-    """Return where downloads, compiled code and temporary files go."""
+    """Return the folders of downloads, compiled code and temporary files."""
     from tracekit.catalog import cache_folder as downloads
     from tracekit.sim.compile import cache_folder as compiled
 
@@ -143,15 +143,15 @@ def describe() -> dict[str, Any]:
     from tracekit import __version__
 
     found = packages()
-    room = memory()
+    total_and_free = memory()
     return {
         "tracekit": __version__,
         "python": platform.python_version(),
         "executable": sys.executable,
         "platform": platform.platform(),
         "cores": cores(),
-        "memory_bytes": room[0] if room else None,
-        "available_bytes": room[1] if room else None,
+        "memory_bytes": total_and_free[0] if total_and_free else None,
+        "available_bytes": total_and_free[1] if total_and_free else None,
         "packages": {one.name: one.found for one in found if not one.extra},
         "missing": [f"{one.name}{one.wanted}" for one in found if not one.extra and not one.fine],
         "extras": {

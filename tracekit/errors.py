@@ -25,13 +25,13 @@ def pip_line(extra: str) -> str:
 
 
 class TracekitError(Exception):
-    """Something a person can mend: bad data, a failed run. The message says what, where, and what to do next."""
+    """Bad data or a failed run. The message states what is wrong, where, and what to do next."""
 
     exit_code = 1
 
 
 class FormatError(TracekitError):
-    """A file is not what its format promises. Names the file and, where it is known, the line (from 1)."""
+    """A file does not follow its format. Names the file and, if known, the line (from 1)."""
 
     def __init__(self, path: str | Path, problem: str, *, line: int | None = None, hint: str = "") -> None:
         self.path, self.problem, self.line, self.hint = str(path), problem, line, hint
@@ -48,17 +48,17 @@ class OutputError(TracekitError):
 
 
 class NotFitted(TracekitError):
-    """A generator was asked to sample before it was fitted or loaded."""
+    """A generator's sample() was called before fit() or load()."""
 
 
 class UsageError(TracekitError):
-    """A call that cannot mean anything: contradicting or malformed arguments."""
+    """Contradicting or malformed arguments."""
 
     exit_code = 2
 
 
 class UnknownName(UsageError):
-    """A format, model, policy, metric or rule that nobody registered; suggests the nearest names."""
+    """A format, model, policy, metric or rule that is not registered; suggests the nearest names."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         known = sorted(known)
@@ -70,7 +70,7 @@ class UnknownName(UsageError):
 
 
 class MissingExtra(TracekitError):
-    """An optional package is not installed; the message holds the pip line that installs it."""
+    """An optional package is not installed; the message contains the pip command that installs it."""
 
     exit_code = 3
 

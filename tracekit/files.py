@@ -1,4 +1,4 @@
-"""Files in and out: compression by content, standard streams, and outputs that appear whole or not at all."""
+"""Files in and out: compression by content, standard streams, and outputs that appear complete or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typing import IO, Any, cast
 from tracekit import limits
 from tracekit.errors import FormatError, OutputError
 
-#: How much of a file a format may look at to recognise it.
+#: How much of a file is read to detect its format.
 HEAD_BYTES = 64 * 1024
 
 #: Compression by the first bytes of the content, and by the name's ending when writing.
@@ -35,12 +35,12 @@ COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz")
 
 
 def is_stream(path: str | Path) -> bool:
-    """Tell whether ``path`` stands for standard input or output."""
+    """Return whether ``path`` means standard input or output."""
     return str(path) == "-"
 
 
 def plain_suffix(path: str | Path) -> str:
-    """Return the name's ending below any compression: ``log.swf.gz`` → ``.swf``, in lower case."""
+    """Return the suffix before any compression suffix: ``log.swf.gz`` → ``.swf``, in lower case."""
     path = Path(path)
     if path.suffix.lower() in COMPRESSED_SUFFIXES:
         path = path.with_suffix("")
@@ -71,7 +71,7 @@ class Unpacking(io.RawIOBase):
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes, decompressed whatever its name says; damage becomes a `FormatError`."""
+    """Open a file for reading bytes, decompressed whatever its name; damage becomes a `FormatError`."""
     path = Path(path)
     if path.is_dir():
         raise FormatError(path, "is a directory, not a trace file")
@@ -87,15 +87,15 @@ def opened(path: str | Path) -> Iterator[IO[bytes]]:
     except FileNotFoundError:
         raise FormatError(path, "no such file", hint=_neighbours(path)) from None
     except PermissionError:
-        raise FormatError(path, "no permission to read it") from None
+        raise FormatError(path, "permission denied") from None
     except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise FormatError(path, f"cannot be read: {error.strerror}") from None
-        raise FormatError(path, f"compressed data is damaged or cut short: {error}") from None
+        raise FormatError(path, f"the compressed data is damaged or truncated: {error}") from None
 
 
 def _neighbours(path: Path) -> str:
-    """Suggest a file of the same folder whose name is close to one that does not exist."""
+    """Suggest a file of the same folder with a similar name."""
     import difflib
 
     if not path.parent.is_dir():
@@ -109,26 +109,26 @@ def _neighbours(path: Path) -> str:
 
 
 def head_of(path: str | Path) -> bytes:
-    """Return the first `HEAD_BYTES` of a file's decompressed content, as formats see it when they sniff."""
+    """Return the first `HEAD_BYTES` of a file's decompressed content, for format detection."""
     with opened(path) as source:
         return source.read(HEAD_BYTES)
 
 
 @contextmanager
 def as_path(path: str | Path) -> Iterator[Path]:
-    """Give every reader a real path: what can be read only once is copied to a file that lives as long as the block."""
+    """Give every reader a real path: input that can be read only once is copied to a temporary file."""
     if is_stream(path):
         if sys.stdin is None:
             raise FormatError("standard input", "is closed")
         if sys.stdin.isatty():
-            sys.stderr.write("reading what you type; end it with Ctrl-D\n")
+            sys.stderr.write("reading from the terminal; end with Ctrl-D\n")
         with _spooled(sys.stdin.buffer) as spool:
             yield spool
         return
     if not str(path).strip():
-        raise FormatError("input", "the name of the file is empty", hint="is a shell variable not set?")
+        raise FormatError("input", "the file name is empty", hint="is a shell variable not set?")
     if "://" in str(path):
-        raise FormatError(path, "is an address, not a file", hint="download it first; tracekit fetch does for some")
+        raise FormatError(path, "is an address, not a file", hint="download it first, perhaps with 'tracekit fetch'")
     if Path(path).is_fifo():  # zcat jobs.gz | …, written as <(zcat jobs.gz)
         with Path(path).open("rb") as pipe, _spooled(pipe) as spool:
             yield spool
@@ -146,7 +146,7 @@ def _spooled(source: IO[bytes]) -> Iterator[Path]:
 
 @contextmanager
 def writing(path: str | Path, *, force: bool = False) -> Iterator[IO[bytes]]:
-    """Write bytes to ``path`` by way of a temporary name, so that it appears complete or not at all.
+    """Write bytes to ``path`` through a temporary file, so that it appears complete or not at all.
 
     ``-`` is standard output; a name ending in .gz, .bz2 or .xz is compressed (with no time stamp inside, so the
     same data gives the same bytes). An existing file is kept unless ``force`` is given, and even then it is replaced
@@ -207,11 +207,11 @@ def _mode_for(target: Path) -> int:
 
 
 def check_writable(path: str | Path, *, force: bool = False) -> None:
-    """Refuse early, before any work: a directory, a missing folder, or an existing file without ``force``."""
+    """Raise OutputError before any work: a directory, a missing folder, or an existing file without ``force``."""
     if is_stream(path):
         return
     if not str(path).strip():
-        raise OutputError("the name of the output is empty; is a shell variable not set?")
+        raise OutputError("the output name is empty; is a shell variable not set?")
     path = Path(path)
     if path.is_dir():
         raise OutputError(f"{path}: is a directory; give the name of a file in it")
@@ -222,7 +222,7 @@ def check_writable(path: str | Path, *, force: bool = False) -> None:
 
 
 def check_distinct(source: str | Path, target: str | Path) -> None:
-    """Refuse to write a result over the file it is made from."""
+    """Raise OutputError if the output is the input file."""
     if is_stream(source) or is_stream(target):
         return
     source, target = Path(source), Path(target)
@@ -231,13 +231,13 @@ def check_distinct(source: str | Path, target: str | Path) -> None:
 
 
 def write_text(path: str | Path, text: str, *, force: bool = False) -> None:
-    """Write a small text file whole or not at all."""
+    """Write a small text file, complete or not at all."""
     with writing(path, force=force) as out:
         out.write(text.encode())
 
 
 def read_toml(path: str | Path) -> dict[str, object]:
-    """Read a TOML file; a mistake in it is a `FormatError` that names file and place."""
+    """Read a TOML file; a mistake in it is a `FormatError` with file and position."""
     import tomllib
 
     data = _document(path)
@@ -277,7 +277,7 @@ def user_cache() -> Path | None:
 
 
 def text_of(data: bytes) -> str:
-    """Decode bytes as UTF-8, or as Latin-1 where they are not: every byte string has a text."""
+    """Decode bytes as UTF-8, or as Latin-1 if they are not UTF-8; never fails."""
     try:
         return data.decode()
     except UnicodeDecodeError:

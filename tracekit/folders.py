@@ -31,7 +31,7 @@ NEW, OLD = ".tracekit-new", ".tracekit-old"
 #: A folder with more entries of other origin than this is not swapped: linking them all would take too long.
 MOST_KEPT = 20_000
 _RENAME_EXCHANGE = 2
-#: What file systems answer when they cannot exchange names, and when a folder cannot be renamed at all.
+#: Errors of file systems that cannot exchange names, and of folders that cannot be renamed at all.
 _NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 _NO_RENAME = (errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES, errno.EROFS)
 
@@ -58,12 +58,12 @@ def writing_folder(path: str | Path, *, ours: Collection[str] = (), force: bool 
 
 
 def check_folder(path: str | Path, names: Sequence[str] = (), *, force: bool = False) -> Path:
-    """Refuse early, before any work: a file in place of a folder, or a file of that name without ``force``."""
+    """Raise OutputError before any work: a file in place of a folder, or an existing file without ``force``."""
     if not str(path).strip():
         raise OutputError("the name of the output folder is empty; is a shell variable not set?")
     folder = Path(path)
     if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder}: is a file, not a folder; the output folder cannot be made")
+        raise OutputError(f"{folder}: is a file, so the output folder cannot be created; choose another name")
     for name in names:
         if (folder / name).exists():
             check_writable(folder / name, force=force)
@@ -115,7 +115,7 @@ class _Stage:
 
 @contextmanager
 def _staged(target: Path, *, beside: bool = False) -> Iterator[_Stage]:
-    """Make a temporary folder and remove it in the end, whatever happens; those of dead processes go first."""
+    """Make a temporary folder and always remove it at the end; those of dead processes are removed first."""
     beside = beside or _can_swap(target)
     try:
         folder, lock = _made(target, target.parent if beside else target)
@@ -145,7 +145,7 @@ def _made(target: Path, parent: Path) -> tuple[Path, int]:
             fcntl.flock(lock, fcntl.LOCK_EX)
         if folder.is_dir():
             return folder, lock
-        os.close(lock)  # taken for a leftover before it was locked
+        os.close(lock)  # mistaken for a leftover before it was locked
 
 
 def _dress(folder: Path, like: Path) -> None:
@@ -168,7 +168,7 @@ def _mode_of(target: Path, new: int) -> int:
 
 
 def _recover(target: Path) -> None:
-    """Finish what a process killed between two renames has left: put the old folder back, or remove it."""
+    """Clean up after a process killed between two renames: restore the old folder, or remove it."""
     for left in _leftovers(target, target.parent, OLD):
         with _claimed(left) as free:
             if free and target.exists():
@@ -184,7 +184,7 @@ def _hidden(target: Path) -> str:
 
 
 def _leftovers(target: Path, parent: Path, ending: str) -> list[Path]:
-    """Return folders of this user, named as this module names them, with the newest first."""
+    """Return folders of this user with the temporary names of this module, newest first."""
     found, begin = [], _hidden(target)
     size = len(begin) + 8 + len(ending)  # eight letters by tempfile
     with suppress(OSError), os.scandir(parent) as entries:
@@ -229,7 +229,7 @@ def _commit(stage: _Stage, target: Path, ours: tuple[str, ...], *, force: bool) 
             return
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise  # else: another process was faster
+                raise  # else: another process was first
     dropped = _dropped(target, made, ours, force=force)
     if stage.beside and _can_swap(target) and _kept(target, stage, dropped) and _swapped(stage, target):
         _sync_folder(target.parent)
@@ -252,7 +252,7 @@ def _dropped(target: Path, made: list[str], ours: tuple[str, ...], *, force: boo
     same = {name for name in made if os.path.lexists(target / name)}
     folders = [name for name in same if (target / name).is_dir() and not (target / name).is_symlink()]
     if folders:
-        raise OutputError(f"{target / folders[0]}: is a folder; a file of that name is to be written")
+        raise OutputError(f"{target / folders[0]}: is a folder, but the output needs a file of this name")
     if same and not force:
         raise OutputError(f"{target / min(same)}: exists already; use --force to replace it")
     if not force or not ours:
@@ -261,7 +261,7 @@ def _dropped(target: Path, made: list[str], ours: tuple[str, ...], *, force: boo
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Compare part by part: ``*`` does not reach over a slash."""
+    """Compare part by part: ``*`` does not match a slash."""
     parts, wanted = name.split("/"), pattern.split("/")
     return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
 
@@ -356,7 +356,7 @@ def _exchanged(one: Path, other: Path) -> bool:
 
 
 def _retire(old: Path, target: Path, seen: set[str]) -> None:
-    """Remove a replaced folder; files that came into it after it was read move to its successor."""
+    """Remove a replaced folder; files that were added after it was read move to its successor."""
     for name in _tree(old):
         if name not in seen and not os.path.lexists(target / name):
             with suppress(OSError):
@@ -366,7 +366,7 @@ def _retire(old: Path, target: Path, seen: set[str]) -> None:
 
 
 def _move_in(stage: Path, target: Path, made: list[str], dropped: set[str]) -> None:
-    """Move finished files into a folder that cannot be swapped: first what they replace goes, then they come."""
+    """Move finished files into a folder that cannot be swapped: remove the old files first, then move the new ones."""
     target.mkdir(exist_ok=True)
     for name in sorted(dropped):
         (target / name).unlink(missing_ok=True)
@@ -377,7 +377,7 @@ def _move_in(stage: Path, target: Path, made: list[str], dropped: set[str]) -> N
 
 
 def _sync(folder: Path) -> None:
-    """Have everything below a folder on disk before it is renamed."""
+    """Sync everything below a folder to disk before it is renamed."""
     for place, _, files in os.walk(folder):
         for name in files:
             path = Path(place) / name
@@ -387,7 +387,7 @@ def _sync(folder: Path) -> None:
 
 
 def _sync_folder(path: Path) -> None:
-    with suppress(OSError):  # not every file system can
+    with suppress(OSError):  # not supported by every file system
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)

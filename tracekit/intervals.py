@@ -1,6 +1,6 @@
 """Are two policies different on the same windows? Means, intervals, a test and the size of the difference.
 
-Two bootstraps over the same resamples: `interval` takes percentiles (what ``tracekit evaluate`` has always printed),
+Two bootstraps over the same resamples: `interval` takes percentiles (as ``tracekit evaluate`` prints),
 `intervals` is bias-corrected and accelerated, for slowdowns, which are skewed, and for many rows at once.
 """
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 RESAMPLES = 5000
 LEVEL = 0.95
-_MOST = 20_000_000  # numbers that are resampled at once
+_MOST = 20_000_000  # size of one resampling batch
 
 
 def interval(values: Floats, seed: int = 0) -> tuple[float, float]:
@@ -80,7 +80,7 @@ def _bca(values: Floats, seed: int) -> tuple[Floats, Floats]:
 
     rng = np.random.default_rng([seed, values.shape[1]])
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # of degenerate data: those rows are NaN and are dealt with
+        warnings.simplefilter("ignore")  # warnings about degenerate data: those rows are NaN and handled below
         found = bootstrap(
             (values,), _mean, axis=-1, vectorized=True, n_resamples=RESAMPLES, confidence_level=LEVEL, method="BCa",
             random_state=rng,
@@ -89,7 +89,7 @@ def _bca(values: Floats, seed: int) -> tuple[Floats, Floats]:
 
 
 def _mean(values: Floats, axis: int) -> Floats:
-    """Return means that are summed in the same order, to the last bit, whichever other rows are there."""
+    """Return means summed in a fixed order, identical to the last bit whatever the other rows."""
     means: Floats = np.ascontiguousarray(values).mean(axis)
     return means
 
@@ -97,7 +97,7 @@ def _mean(values: Floats, axis: int) -> Floats:
 def signed_rank(difference: Floats) -> float:
     """Return p of Wilcoxon's signed-rank test of paired differences.
 
-    Differences of zero say nothing and are left out, as are NaN; with no others p is 1.
+    Differences of zero and NaN are left out; if none remains, p is 1.
     """
     from scipy.stats import wilcoxon
 

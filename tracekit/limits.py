@@ -1,4 +1,4 @@
-"""Named limits on what a file may ask of us, so that no file, damaged or made to harm, takes all time and memory.
+"""Named limits on input files, so that no damaged or hostile file uses up time and memory.
 
 ``TRACEKIT_LIMITS="line=64M,expansion=1000"`` in the environment, or ``--limit line=64M`` on the command line, changes
 them; ``none`` removes one.
@@ -23,7 +23,7 @@ LIMITS: dict[str, tuple[float, str]] = {
     "expansion": (100, "times that a compressed file may grow when it is unpacked, beyond its first 64 MB"),
     "document": (64 * 1024**2, "bytes in a settings file (TOML or JSON)"),
 }
-#: Unpacked data up to here is never refused, however small the file is that it comes from.
+#: Unpacked data up to here is never rejected, however small the file.
 FREE_BYTES = 64 * 1024**2
 _NUMBER = re.compile(r"(\d{1,15})([kmg]?)b?", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -69,5 +69,5 @@ def check(name: str, found: float, path: str | Path, what: str, *, line: int | N
             path,
             f"{what}, beyond the limit '{name}' of {allowed:,.0f} {LIMITS[name][1]}",
             line=line,
-            hint=f"where the file can be trusted, raise it with --limit {name}=NUMBER, or set {VARIABLE}",
+            hint=f"if you trust the file, raise the limit with --limit {name}=NUMBER, or set {VARIABLE}",
         )

@@ -18,7 +18,7 @@ UNITS: tuple[Unit, ...] = ("procs", "nodes", "gpus")
 
 @dataclass(frozen=True)
 class HostGroup:
-    """Hosts that are alike; a machine may consist of several such groups."""
+    """Identical hosts; a machine may consist of several such groups."""
 
     count: int
     cores: int | None = None
@@ -26,24 +26,24 @@ class HostGroup:
     gpus: int | None = None
     gpu_type: str | None = None
     pool: str | None = None
-    power: float | None = None  # watts per host at rest
+    power: float | None = None  # watts per idle host
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What is known of the machine; None means that the source does not say."""
+    """What is known about the machine; None means unknown."""
 
     name: str = ""
     procs: int | None = None
     nodes: int | None = None
     gpus: int | None = None
-    unit: Unit = "procs"  # what the scheduler hands out
+    unit: Unit = "procs"  # the scheduled unit
     epoch: float | None = None  # Unix seconds at submit_time 0; None = the trace has no calendar
     timezone: str | None = None  # an IANA name, for hours of day and days of week
     queues: Mapping[str, str] = field(default_factory=dict)  # label -> name
     partitions: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[HostGroup, ...] = ()
-    source: str = ""  # the file or the model that the jobs come from
+    source: str = ""  # the file or the model of the jobs
     licence: str = ""
     notes: tuple[str, ...] = ()
     header: tuple[str, ...] | None = None  # header lines of an SWF source, verbatim (odd bytes as surrogates)

@@ -1,6 +1,6 @@
-"""HTML tables for `_repr_html_`: what a notebook shows of a Trace, a SimResult, Scores and a Comparison.
+"""HTML tables for `_repr_html_` of Trace, SimResult, Scores and Comparison.
 
-Names of machines, users and files come from strangers' files, so every text is escaped here.
+Names of machines, users and files come from untrusted files, so every text is escaped here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def shown(value: Any) -> str:
     ('1,234,567', '0.1235', '–', 'a')
     """
     if value is None or (str(value) in ("<NA>", "nan", "NaT") and not isinstance(value, str)):
-        return MISSING  # by their text: pandas' NA has no truth value and cannot be compared
+        return MISSING  # compared as text: pandas' NA has no truth value
     value = value.item() if hasattr(value, "item") else value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)

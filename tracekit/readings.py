@@ -1,6 +1,6 @@
-"""Numbers and dates that people read in two ways: loads and shares in per cent, and the order of day and month.
+"""Ambiguous numbers and dates: loads and shares in per cent, and the order of day and month.
 
-A value with two plausible meanings is refused, and the message names both.
+A value with two plausible meanings is rejected, and the message gives both.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import pandas as pd
 
 from tracekit.errors import UsageError
 
-#: A plain offered load above this is taken for per cent and refused; ``85x`` asks for it all the same.
+#: A plain offered load above this is probably per cent and is rejected; ``85x`` is accepted.
 MOST_LOAD = 10.0
 
 _DATE = re.compile(r"\s*(\d{1,4})([/.\-])(\d{1,2})\2(\d{1,4})(?!\d)(.*)", re.DOTALL)
 
 
 def read_load(text: str | float, flag: str = "--load") -> float:
-    """Return an offered load: 0.85, 85% or, for an overload that is meant, 20x.
+    """Return an offered load: 0.85, 85% or, for an intended overload, 20x.
 
     >>> read_load("0.85"), read_load("85%"), read_load("20x")
     (0.85, 0.85, 20.0)
@@ -41,14 +41,14 @@ def read_load(text: str | float, flag: str = "--load") -> float:
 
 
 def not_a_share(flag: str, value: float) -> UsageError:
-    """Return the error for a share that is not between 0 and 1; one in per cent is recognised."""
+    """Return the error for a share that is not between 0 and 1; a value in per cent is recognised."""
     if 1 < value <= 100:
-        return UsageError(f"{flag} {value:g}: did you mean {value / 100:g} ({value:g} %)? A share lies between 0 and 1")
+        return UsageError(f"{flag} {value:g}: did you mean {value / 100:g} ({value:g} %)? A share is between 0 and 1")
     return UsageError(f"{flag} is a share between 0 and 1, such as 0.7, not {value:g}")
 
 
 def read_date(text: str) -> pd.Timestamp:
-    """Return a date; one whose day and month (or year) could be exchanged is refused with the readings in ISO form.
+    """Return a date; one whose day and month (or year) could be exchanged is rejected with the readings in ISO form.
 
     >>> read_date("2024-01-08"), read_date("31/01/1999").isoformat()
     (Timestamp('2024-01-08 00:00:00'), '1999-01-31T00:00:00')
@@ -72,7 +72,7 @@ def _placed(text: str, found: re.Match[str]) -> pd.Timestamp:
         raise _no_date(text)
     if len(readings) > 1:
         shown = " or ".join(day.isoformat() for day in readings)
-        raise UsageError(f"'{text}' can be read as {shown}; write the one that you mean in this form")
+        raise UsageError(f"'{text}' is ambiguous: it can be read as {shown}; write the date in this form")
     try:
         return pd.Timestamp(f"{readings[0].isoformat()}{found[5]}")
     except ValueError:
@@ -95,7 +95,7 @@ def _readings(parts: tuple[str, str, str]) -> list[date]:
 
 
 def compact_date(text: str) -> pd.Timestamp | None:
-    """Return the date that eight digits such as 20240108 spell, which are a number of seconds as well; else None."""
+    """Return the date of eight digits such as 20240108, which can also be a number of seconds; else None."""
     try:
         return pd.Timestamp(f"{text[:4]}-{text[4:6]}-{text[6:]}") if re.fullmatch(r"(19|20)\d{6}", text) else None
     except ValueError:

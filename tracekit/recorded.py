@@ -18,13 +18,13 @@ class NothingRan(TracekitError):
 
 @dataclass(frozen=True)
 class Recorded:
-    """The jobs of a trace that ran, by submit time, (jobs,) each; times in seconds. Has what schedules are drawn by."""
+    """The jobs of a trace that ran, by submit time, (jobs,) each; times in seconds. Can be drawn as a schedule."""
 
     submit: Floats
     wait: Floats  # 0 where waits are unknown
     run: Floats
     procs: Floats
-    total: int  # the machine's size, or the most that was ever in use where that is unknown
+    total: int  # the machine's size, or the largest use if that is unknown
     unit: str
     waits_known: bool
     size_known: bool
@@ -47,7 +47,7 @@ class Recorded:
 
     @classmethod
     def of(cls, trace: Trace) -> Recorded:
-        """Take every job with a submit time, a run time and a size; a job of unknown wait counts as started at once.
+        """Take every job with a submit time, a run time and a size; a job of unknown wait starts at submit.
 
         Waits count as known when at least half of these jobs have one; jobs without are then left out. `NothingRan`
         where no job is left.
@@ -79,8 +79,8 @@ class Recorded:
         )
 
     def remark(self) -> str:
-        """Say what had to be assumed."""
-        parts = [] if self.waits_known else ["waits unknown: drawn as if every job had started at once"]
+        """Return the assumptions that were made."""
+        parts = [] if self.waits_known else ["waits unknown: drawn as if every job had started immediately"]
         if not self.size_known:
-            parts.append("machine size unknown: the most in use at once")
+            parts.append("machine size unknown: largest simultaneous use is taken")
         return "; ".join(parts)

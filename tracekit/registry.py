@@ -1,4 +1,4 @@
-"""Names of things that can be chosen, and where they live; nothing is imported until it is asked for."""
+"""Registries of formats, models, policies and so on by name; nothing is imported until it is needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tracekit.errors import MissingExtra, TracekitError, UnknownName, UsageError
 
 T = TypeVar("T")
 
-#: Which extra brings a package that the base install lacks.
+#: The extra that installs a package.
 EXTRAS = {
     "torch": "synth",
     "sdv": "synth",
@@ -39,11 +39,11 @@ class Registry(Generic[T]):
     def __init__(self, kind: str, entries: Mapping[str, str], *, group: str | None = None) -> None:
         self.kind = kind
         self._entries = dict(entries)
-        self._here: dict[str, T] = {}  # added in this process, and perhaps nowhere to be imported from
+        self._here: dict[str, T] = {}  # added in this process, and perhaps not importable
         self._group = group
 
     def _table(self) -> dict[str, str]:
-        """Add what other installed packages offer; our own names win, so nobody can replace one by accident."""
+        """Add entries of other installed packages; our names have priority, so they cannot be replaced by accident."""
         if self._group:
             for point in entry_points(group=self._group):
                 self._entries.setdefault(point.name, point.value)
@@ -51,14 +51,16 @@ class Registry(Generic[T]):
         return self._entries
 
     def add(self, name: str, thing: T | str) -> None:
-        """Add a name in this process: the thing itself, or where it lives. A name that is taken is refused."""
+        """Add a name in this process: the object, or its ``module:attribute``. A name that exists raises UsageError."""
         place = (
             thing
             if isinstance(thing, str)
             else f"{getattr(thing, '__module__', '')}:{getattr(thing, '__qualname__', thing)}"
         )
         if self._table().setdefault(name, place) != place:
-            raise UsageError(f"{self.kind} '{name}' is there already, as {self._entries[name]}; choose another name")
+            raise UsageError(
+                f"{self.kind} '{name}' is registered already as {self._entries[name]}; choose another name"
+            )
         if not isinstance(thing, str):
             self._here[name] = thing
 
@@ -73,19 +75,19 @@ class Registry(Generic[T]):
         return iter(self.names())
 
     def target(self, name: str) -> str:
-        """Return where ``name`` lives, as ``module:attribute``; `UnknownName` with a suggestion if nowhere."""
+        """Return the ``module:attribute`` of ``name``; `UnknownName` with a suggestion if there is none."""
         try:
             return self._table()[name]
         except KeyError:
             raise UnknownName(self.kind, name, self._table()) from None
 
     def get(self, name: str) -> T:
-        """Import and return what ``name`` stands for; `UnknownName` with a suggestion if nothing does."""
+        """Import and return the entry of ``name``; `UnknownName` with a suggestion if there is none."""
         return self._here[name] if name in self._here else imported(self.target(name))
 
 
 def imported(target: str) -> Any:
-    """Import and return what stands at ``module:attribute``; a package of a missing extra is named."""
+    """Import and return ``module:attribute``; raise MissingExtra if its extra is not installed."""
     module, _, attribute = target.partition(":")
     try:
         found: Any = importlib.import_module(module)
@@ -100,21 +102,21 @@ def imported(target: str) -> Any:
 
 
 def own(kind: str, target: str, prefixes: Iterable[str] = ()) -> Any:
-    """Import what a person has named as ``module:attribute``; every mistake is one line that says whose it is.
+    """Import a user's ``module:attribute``; every mistake becomes a one-line error that names the module.
 
-    ``prefixes`` are words that mean something else before a colon and may have been misspelt.
+    ``prefixes`` are words with another meaning before a colon, which may have been misspelt.
     """
     module, _, attribute = target.partition(":")
     if not attribute or module.endswith(".py") or not all(part.isidentifier() for part in module.split(".")):
-        raise UsageError(f"{kind} '{target}': write module:Class, the module as Python imports it, without .py")
+        raise UsageError(f"{kind} '{target}': write module:Class, with the module as Python imports it, without .py")
     try:
         found: Any = importlib.import_module(module)
-    except Exception as error:  # whatever is wrong with a module of one's own
+    except Exception as error:  # the user's module may raise anything
         missing = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
         if missing and f"{module}.".startswith(f"{missing}."):
             close = difflib.get_close_matches(module, list(prefixes), n=1, cutoff=0.5)
             hint = f"; did you mean {close[0]}:{attribute}?" if close else ""
-            raise UsageError(f"{kind} '{target}': there is no module {missing} on Python's path{hint}") from None
+            raise UsageError(f"{kind} '{target}': module {missing} is not on Python's path{hint}") from None
         if missing.partition(".")[0] in EXTRAS:
             package = missing.partition(".")[0]
             raise MissingExtra(package, EXTRAS[package]) from error

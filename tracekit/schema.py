@@ -1,4 +1,4 @@
-"""The columns of a trace, as data, and how any table is brought into their types.
+"""The columns of a trace, as data, and the conversion of any table to their types.
 
 All times are seconds, all memory is KB, all power is watts. Missing is NaN in float columns and NA in the others; the
 −1 of SWF files never appears here.
@@ -33,7 +33,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("submit_time", "seconds", "since machine.epoch; the file's order of jobs is kept", required=True),
     Column("wait_time", "seconds", "from submit to start"),
     Column("run_time", "seconds", "wall-clock time the job ran", required=True),
-    Column("req_time", "seconds", "the limit its user asked for; never filled in from run_time"),
+    Column("req_time", "seconds", "the requested time limit; never filled in from run_time"),
     Column("req_procs", "count", "processors requested"),
     Column("alloc_procs", "count", "processors allocated"),
     Column("req_nodes", "count", "nodes requested"),
@@ -45,14 +45,14 @@ COLUMNS: tuple[Column, ...] = (
     Column("cpu_time", "seconds", "CPU time used, mean per processor"),
     Column("mean_power", "watts", "electric power of the whole job, mean over its run, as measured"),
     Column("status", "status", "how the job ended; the source's own code survives in x_status"),
-    Column("user", "label", "who submitted it"),
+    Column("user", "label", "the user who submitted it"),
     Column("group", "label", "the user's group"),
     Column("app", "label", "the program that was run"),
     Column("queue", "label", "the queue it was submitted to"),
     Column("partition", "label", "the part of the machine it ran on"),
     Column("project", "label", "the project or account that was charged"),
-    Column("gpu_type", "label", "the kind of GPU asked for"),
-    Column("prev_job", "count", "id of a job that had to end first"),
+    Column("gpu_type", "label", "the requested GPU type"),
+    Column("prev_job", "count", "id of the job that had to end before"),
     Column("think_time", "seconds", "between the end of prev_job and the submit"),
 )
 BY_NAME = {column.name: column for column in COLUMNS}
@@ -63,7 +63,7 @@ SIZE_COLUMNS = ("req_procs", "alloc_procs", "req_nodes", "alloc_nodes", "req_gpu
 def conform(jobs: pd.DataFrame) -> pd.DataFrame:
     """Return ``jobs`` with every column in its schema type and a plain row index; values are never changed.
 
-    A table that is in shape already comes back as it is. Columns of unknown name must start with ``x_``.
+    A table that has these types already is returned unchanged. Other columns must start with ``x_``.
     """
     _check_columns(jobs)
     changed: dict[str, Any] = {}
@@ -95,7 +95,7 @@ def _check_columns(jobs: pd.DataFrame) -> None:
         raise SchemaError(f"column {next(n for n in names if names.count(n) > 1)} appears twice")
     strange = [str(name) for name in names if name not in BY_NAME and not str(name).startswith("x_")]
     if strange:
-        raise SchemaError(f"columns that tracekit does not know must start with x_: {', '.join(strange)}")
+        raise SchemaError(f"names of additional columns must start with x_: {', '.join(strange)}")
 
 
 def _holds_str(dtype: Any) -> bool:
@@ -164,13 +164,13 @@ def _coerce(values: pd.Series, column: Column) -> Any:
 
 
 def is_whole(values: NDArray[np.float64]) -> bool:
-    """Tell whether every known value is a whole number (that an int64 can hold)."""
+    """Return whether every known value is a whole number (that fits int64)."""
     with np.errstate(invalid="ignore"):
         return bool(np.all((np.isnan(values) | (values == np.floor(values))) & ~(np.abs(values) >= 2.0**63)))
 
 
 def counts(values: NDArray[np.float64]) -> Any:
-    """Turn numbers with NaN into an Int64 array, or leave them as floats where the source holds fractions."""
+    """Turn numbers with NaN into an Int64 array, or leave them as floats if the source has fractions."""
     if not is_whole(values):
         return values
     missing = np.isnan(values)
@@ -192,7 +192,7 @@ def labels(values: Any) -> pd.Categorical:
 
 
 def number_labels(values: NDArray[np.float64]) -> pd.Categorical:
-    """Turn whole numbers (NaN = unknown) into labels, without sorting them one by one: the fast way for SWF."""
+    """Turn whole numbers (NaN = unknown) into labels, without sorting texts: fast for SWF."""
     unknown = np.isnan(values)
     if unknown.all():
         return _category(np.full(len(values), -1, np.int8), [])
@@ -216,7 +216,7 @@ def statuses(values: Any) -> pd.Categorical:
     values = values.where(values.notna(), "unknown")
     strange = sorted(set(values.unique()) - set(STATUSES), key=str)
     if strange:
-        raise SchemaError(f"column status: {strange[0]!r} is none of {', '.join(STATUSES)}")
+        raise SchemaError(f"column status: {strange[0]!r} is not a status; expected one of {', '.join(STATUSES)}")
     return pd.Categorical(values, categories=pd.Index(STATUSES, dtype=object))
 
 

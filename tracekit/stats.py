@@ -1,6 +1,6 @@
 """Numbers about one trace: load, utilisation, sizes, users, quantiles, use over time.
 
-Pure functions; NaN is what cannot be known.
+Pure functions; NaN means unknown.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def work(trace: Trace) -> Floats:
 
 
 def mean_demand(trace: Trace) -> float:
-    """Return the mean number of units that would be busy if nobody had to wait; NaN if all arrive at one instant."""
+    """Return the mean number of units that would be busy if no job had to wait; NaN if all arrive at once."""
     seconds = span(trace)
     return float(work(trace).sum() / seconds) if seconds > 0 else float("nan")
 
@@ -52,7 +52,7 @@ def offered_load(trace: Trace) -> float:
 def utilization(trace: Trace) -> float:
     """Return Σ size·run / (machine size · (last end − first submit)); an unknown wait counts as none.
 
-    Without any waits the ends are a guess; where that guess would fill the machine beyond its size, NaN is returned.
+    Without any waits the end times are estimates; NaN if these would use more than the machine.
     """
     size, submit = trace.machine.size(), trace.column("submit_time")
     wait, run = trace.column("wait_time"), trace.column("run_time")
@@ -74,7 +74,7 @@ def has_calendar(trace: Trace) -> bool:
 
 
 def local_times(trace: Trace) -> pd.DatetimeIndex:
-    """Return the submit times on the machine's own clock (UTC where its time zone is unknown)."""
+    """Return the submit times in the machine's time zone (UTC if unknown)."""
     seconds = np.floor(trace.column("submit_time") + (trace.machine.epoch or 0.0))
     seconds = np.where(np.abs(seconds) < _LATEST_DATE, seconds, np.nan)
     stamps = pd.DatetimeIndex(pd.to_datetime(seconds, unit="s", utc=True))
@@ -82,13 +82,13 @@ def local_times(trace: Trace) -> pd.DatetimeIndex:
 
 
 def hour_of_week(trace: Trace) -> NDArray[np.int64]:
-    """Return each job's local hour of the week, 0 = Monday midnight … 167; only where there is a calendar."""
+    """Return each job's local hour of the week, 0 = Monday midnight … 167; only for traces with a calendar."""
     stamps = local_times(trace)
     return (stamps.day_of_week * 24 + stamps.hour).to_numpy().astype(np.int64)
 
 
 def kinds(trace: Trace) -> NDArray[np.int64]:
-    """Return each job's kind as a code: same size and same limit (same run time to a factor 1.1 where limits lack)."""
+    """Return each job's kind as a code: same size and same limit (or run time to a factor 1.1 without limits)."""
     limit, run = trace.column("req_time"), trace.column("run_time")
     length = limit if np.isfinite(limit).mean() > 0.5 else np.round(np.log(np.maximum(run, 1.0)) / np.log(1.1))
     table = pd.DataFrame({"size": np.nan_to_num(trace.sizes(), nan=-1), "length": np.nan_to_num(length, nan=-1)})
@@ -121,7 +121,7 @@ def describe(values: Floats) -> dict[str, float] | None:
 
 
 def summary(trace: Trace) -> dict[str, Any]:
-    """Return what `tracekit info` shows; what cannot be computed is None."""
+    """Return what `tracekit info` shows; None for what cannot be computed."""
     machine = trace.machine
     missing = {
         c.name: float(trace.jobs[c.name].isna().mean()) if c.name in trace.jobs.columns and len(trace) else 1.0

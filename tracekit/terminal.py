@@ -1,4 +1,4 @@
-"""Text from files on its way to a terminal: whatever could move the cursor, ring or turn the reading order is shown."""
+"""Text from files for a terminal: characters that could control it or change the reading order are escaped."""
 
 from __future__ import annotations
 

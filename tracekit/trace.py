@@ -31,9 +31,9 @@ SHOWN_JOBS = 5
 class Trace:
     """Jobs of one machine. Columns and units are those of `tracekit.schema.COLUMNS`.
 
-    ``history`` lists what was done since the jobs were read or made; it travels with the trace into every format
-    that can hold a remark. Methods return new traces; none changes this one. Those that are short for a function of
-    another module name it as ``module:function``: these modules know the Trace, so it looks them up when asked.
+    ``history`` lists what was done since the jobs were read or made; it is written to every format
+    that can hold comments. Methods return new traces; none changes this one. Shortcuts for functions of other modules
+    name them as ``module:function``: those modules import Trace, so they are imported only when called.
     """
 
     jobs: pd.DataFrame  # one row per job, in the source's order
@@ -60,7 +60,7 @@ class Trace:
         return notebook.table(repr(self)[1:-1], names, rows, [*more, *self.history])
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Return the jobs as an Arrow stream, so that polars, duckdb and others take a Trace as a table.
+        """Return the jobs as an Arrow stream, so that polars, duckdb and others accept a Trace as a table.
 
         Unknown values are nulls; labels are dictionaries of strings. Machine and history are not part of the stream.
         """
@@ -89,7 +89,7 @@ class Trace:
     def column(self, name: str) -> Array:
         """Return one schema column as a plain array: float64 (NaN = unknown), or int64 codes for labels (−1).
 
-        A column that the trace does not have comes back as all unknown, so callers need no special case.
+        A column that the trace does not have is returned as all unknown, so callers need no special case.
         """
         kind = BY_NAME[name].kind
         if name not in self.jobs.columns:
@@ -102,7 +102,7 @@ class Trace:
         return values.to_numpy(dtype=np.float64, na_value=np.nan)
 
     def has(self, name: str) -> bool:
-        """Tell whether a column is there and holds at least one known value."""
+        """Return whether a column exists and has at least one known value."""
         return name in self.jobs.columns and bool(self.jobs[name].notna().any())
 
     def order(self) -> NDArray[np.intp]:
@@ -122,7 +122,7 @@ class Trace:
     def sizes(self, resource: Unit | None = None, source: SizeFrom = "requested") -> NDArray[np.float64]:
         """Return how many units of ``resource`` (default: ``machine.unit``) each job takes; NaN = unknown.
 
-        ``requested`` falls back to allocated where nothing is known of the request, and the other way round.
+        ``requested`` falls back to allocated where the request is unknown, and vice versa.
         """
         resource = resource or self.machine.unit
         requested, allocated = self.column(f"req_{resource}"), self.column(f"alloc_{resource}")
@@ -146,12 +146,12 @@ class Trace:
         return facts
 
     def validate(self) -> list[Problem]:
-        """List every kind of problem with its count, first rows and the cleaning rule that would mend it."""
+        """List every kind of problem with its count, first rows and the cleaning rule that fixes it."""
         problems: list[Problem] = imported("tracekit.validation:validate")(self)
         return problems
 
     def equals(self, other: Trace) -> bool:
-        """Tell whether two traces hold the same jobs on the same machine, whatever their history."""
+        """Return whether two traces have the same jobs and machine, whatever their history."""
         return self.machine == other.machine and self.jobs.equals(other.jobs)
 
     # ---- changing ------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class Trace:
     def replace(
         self, *, jobs: pd.DataFrame | None = None, machine: Machine | None = None, step: str | None = None
     ) -> Trace:
-        """Return a trace with other jobs or another machine; ``step`` says in a few words what was done."""
+        """Return a trace with other jobs or another machine; ``step`` describes the change in a few words."""
         history = self.history if step is None else (*self.history, step)
         return Trace(self.jobs if jobs is None else jobs, self.machine if machine is None else machine, history)
 
@@ -186,7 +186,7 @@ class Trace:
         return self.take((submit >= after) & (submit < before), step=f"submitted from {after} to before {before}")
 
     def split(self, fraction: float) -> tuple[Trace, Trace]:
-        """Cut the trace in two by time, never shuffled: the earliest ``fraction`` of its jobs, and the rest."""
+        """Split the trace in two by time, never shuffled: the earliest ``fraction`` of its jobs, and the rest."""
         if not 0 < fraction < 1:
             raise not_a_share("split", fraction)
         order = self.order()
@@ -220,8 +220,8 @@ class Problem:
 
 
 def check_trace(*values: object) -> None:
-    """Refuse what is no `Trace`, such as the name of a file, where one is needed."""
+    """Raise UsageError for anything but a `Trace`, such as a file name."""
     for value in values:
         if not isinstance(value, Trace):
-            made = f"tracekit.read({str(value)!r}) makes one" if isinstance(value, (str, Path)) else "see tracekit.read"
-            raise UsageError(f"a Trace is needed here, not a {type(value).__name__}; {made}")
+            made = f"use tracekit.read({str(value)!r})" if isinstance(value, (str, Path)) else "see tracekit.read"
+            raise UsageError(f"expected a Trace, got {type(value).__name__}; {made}")

@@ -1,13 +1,13 @@
 """Which unit a trace is scheduled in: processors, nodes or GPUs. One rule for every command.
 
-1. What the caller asks for (``--resource``, or ``unit`` in a machine file) is taken.
-2. The unit that the format's reader names (GPUs for Helios) is kept while at least half of the jobs have a positive
-   count of it; the unit that one of our own Parquet files names is kept while any job has.
-3. Otherwise the unit that covers most jobs is taken: the one with the most positive counts. Units within 1 % of the
+1. The unit given by the caller (``--resource``, or ``unit`` in a machine file) is used.
+2. The unit set by the format's reader (GPUs for Helios) is kept if at least half of the jobs have a positive
+   count of it; the unit in one of our Parquet files is kept if any job has one.
+3. Otherwise the unit that covers most jobs is used: the one with the most positive counts. Units within 1 % of the
    best are equal, and the first of processors, GPUs and nodes is chosen among them.
 
-Jobs without a positive count of the chosen unit cannot be scheduled, learnt from or scored by size. They stay in the
-trace, and `left_out` and `note` count them.
+Jobs without a positive count of the chosen unit cannot be scheduled, used for training or scored by size. They stay in
+the trace, and `left_out` and `note` count them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tracekit.errors import UnknownName
 from tracekit.machine import UNITS, Unit
 from tracekit.trace import Trace
 
-#: Preferred order of units that cover equally many jobs. A job that has GPUs competes for these, not for their hosts.
+#: Preferred order of units that cover equally many jobs. Jobs with GPUs compete for GPUs, not for hosts.
 PREFERRED: tuple[Unit, ...] = ("procs", "gpus", "nodes")
 #: A unit that the file states is kept when it covers this share of the jobs.
 ENOUGH = 0.5
@@ -36,7 +36,7 @@ def coverage(trace: Trace) -> dict[Unit, int]:
 def chosen_unit(covered: Mapping[Unit, int], jobs: int, stated: Unit | None = None, *, enough: float = ENOUGH) -> Unit:
     """Return the unit to schedule in.
 
-    ``stated`` is what the file or its format says (None: nothing), ``enough`` the share of jobs that must have it.
+    ``stated`` is the unit of the file or its format (or None), ``enough`` the share of jobs that must have it.
 
     >>> chosen_unit({"procs": 0, "nodes": 15000, "gpus": 15000}, 15000)
     'gpus'
@@ -60,7 +60,7 @@ def scheduled_in(trace: Trace, unit: Unit) -> Trace:
 def with_unit(trace: Trace, asked: str | None = None, *, stated: bool = False) -> Trace:
     """Apply the rule to a trace that was just read.
 
-    ``asked`` is what the caller wants; ``stated`` says that even processors, the default, were named by the file.
+    ``asked`` is the caller's unit; ``stated`` is true if the file stated its unit, even processors, the default.
     """
     tally = Tally()
     tally.add(trace)
@@ -74,7 +74,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.jobs, self.covered = 0, dict.fromkeys(UNITS, 0)
-        self.read: Unit = "procs"  # what the reader of the format named, the default or not
+        self.read: Unit = "procs"  # the unit set by the format's reader, or the default
 
     def add(self, part: Trace) -> None:
         """Count one more part."""
@@ -84,13 +84,13 @@ class Tally:
         self.read = part.machine.unit if self.read == "procs" else self.read
 
     def over(self, parts: Iterable[Trace]) -> Iterator[Trace]:
-        """Hand the parts on, counting each."""
+        """Yield the parts, counting each."""
         for part in parts:
             self.add(part)
             yield part
 
     def decide(self, asked: str | None, *, stated: bool = False) -> tuple[Unit, list[str]]:
-        """Return the unit by the rule, and a remark for the history where it is not the one that was read."""
+        """Return the unit by the rule, and a note for the history if it is not the one that was read."""
         if asked is not None:
             return checked(asked), []
         named = self.read if stated or self.read != "procs" else None
@@ -118,11 +118,11 @@ def left_out(trace: Trace) -> int:
 
 
 def note(trace: Trace) -> str | None:
-    """Return a sentence on the jobs that have none of the scheduled unit; None where every job has some."""
+    """Return a note on the jobs that have none of the scheduled unit; None if every job has some."""
     missing = left_out(trace)
     if not missing:
         return None
     unit, covered = trace.machine.unit, coverage(trace)
     better = [f"--resource {other} covers {count:,}" for other, count in covered.items() if count > covered[unit]]
     also = f"; {', '.join(better)}" if better else ""
-    return f"{missing:,} of {len(trace):,} jobs have no {WORDS[unit]} and are left out wherever sizes count{also}"
+    return f"{missing:,} of {len(trace):,} jobs have no {WORDS[unit]} and are left out where sizes count{also}"

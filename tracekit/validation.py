@@ -1,4 +1,4 @@
-"""What can be wrong with a trace: one named check per kind of problem. Checks look; `tracekit.cleaning` mends."""
+"""Problems of traces: one named check per kind. Checks only report; `tracekit.cleaning` has the rules that fix them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tracekit.schema import BY_NAME, SIZE_COLUMNS
 from tracekit.trace import Problem as Problem
 from tracekit.trace import Trace
 
-#: Sizes of which nobody can have a part; GPUs are shared on some clusters.
+#: Sizes that must be whole numbers; GPUs are shared on some clusters.
 WHOLE_COLUMNS = tuple(name for name in SIZE_COLUMNS if not name.endswith("gpus"))
 Mask = NDArray[np.bool_]  # shape (jobs,)
 
 
 @dataclass(frozen=True)
 class Check:
-    """A kind of problem: its name, what it means, how to find the rows, and the cleaning rule that mends them."""
+    """A kind of problem: its name, what it means, how to find the rows, and the cleaning rule that fixes them."""
 
     name: str
     meaning: str
     find: Callable[[Trace], Mask]
     fix: str
-    harmless: bool = False  # the row can be scheduled all the same
+    harmless: bool = False  # the row can be scheduled anyway
 
 
 def _unsorted(trace: Trace) -> Mask:
@@ -43,7 +43,7 @@ def _infinite(trace: Trace) -> Mask:
     return found
 
 
-#: What some sites write beyond SWF's 18 fields, and its form: site, kind of allocation, nodes x threads of a node.
+#: What some sites write after SWF's 18 fields, and its form: site, kind of allocation, nodes x threads of a node.
 SITE_FIELD = "x_field21"
 _SITE_NODES = r"^[^:]+:[^:]+:(\d{1,9})x\d+$"
 
@@ -102,12 +102,10 @@ CHECKS: tuple[Check, ...] = (
         lambda t: t.column("submit_time") < 0,
         "drop-negative-submit-time",
     ),
-    Check(
-        "unsorted", "submitted before a job that stands earlier in the file", _unsorted, "sort-by-submit", harmless=True
-    ),
+    Check("unsorted", "submitted before a job that is earlier in the file", _unsorted, "sort-by-submit", harmless=True),
     Check(
         "duplicate-ids",
-        "the job id was used before",
+        "the job id occurs more than once",
         lambda t: t.jobs["job_id"].duplicated().to_numpy(),
         "drop-duplicate-ids",
     ),
@@ -133,7 +131,7 @@ CHECKS: tuple[Check, ...] = (
     Check("zero-procs", "the size is zero or below", lambda t: t.sizes() <= 0, "drop-zero-procs"),
     Check(
         "fractional-counts",
-        "a count of processors or nodes is no whole number (GPUs may be shared)",
+        "a count of processors or nodes is not a whole number (GPUs may be shared)",
         _any_count(lambda v: np.isfinite(v) & (v != np.floor(v)), WHOLE_COLUMNS),
         "round-counts",
     ),
@@ -145,7 +143,7 @@ CHECKS: tuple[Check, ...] = (
         harmless=True,
     ),
     Check(
-        "larger-than-machine", "asks for more than the machine has", _larger_than_machine, "drop-larger-than-machine"
+        "larger-than-machine", "requests more than the machine has", _larger_than_machine, "drop-larger-than-machine"
     ),
     Check(
         "run-beyond-limit",
@@ -177,7 +175,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check(
         "cancelled-before-start",
-        "cancelled while it still waited: it never ran",
+        "cancelled while waiting: it never ran",
         _cancelled_before_start,
         "drop-cancelled-before-start",
         harmless=True,
@@ -205,7 +203,7 @@ def validate(trace: Trace) -> list[Problem]:
 
 
 def schedulable(trace: Trace) -> Mask:
-    """Tell for each job whether a scheduler could run it as it stands: known times, a whole size that fits."""
+    """Return for each job whether a scheduler could run it as it is: known times, a whole size that fits."""
     sound = np.ones(len(trace), dtype=bool)
     for check in CHECKS:
         if not check.harmless:
@@ -214,5 +212,5 @@ def schedulable(trace: Trace) -> Mask:
 
 
 def usable(trace: Trace) -> bool:
-    """Tell whether at least half of the jobs could be scheduled as they stand."""
+    """Return whether at least half of the jobs could be scheduled as they are."""
     return len(trace) > 0 and bool(schedulable(trace).mean() >= 0.5)

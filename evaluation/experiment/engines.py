@@ -1,7 +1,7 @@
 """Where tasks run: in processes of this machine, or on a Ray cluster. Both give the same files.
 
 An engine takes tasks whose inputs are there and says, in any order, how they ended. A task whose process was killed
-comes back as ``lost``; whoever schedules decides whether it is tried again.
+comes back as ``lost``; the caller decides whether to retry it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Where:
         if self.engine not in ENGINES:
             raise UnknownName("engine", self.engine, ENGINES)
         if self.address is not None and self.engine != "ray":
-            raise UsageError("--address is for --engine ray")
+            raise UsageError("--address is only supported by --engine ray")
 
     def open(self, store: Store) -> Engine:
         """Return the engine, ready to take tasks of a store."""
@@ -313,7 +313,7 @@ def _warnings() -> Iterator[Callable[[], str]]:
 
 
 def _check_reachable(address: str | None) -> None:
-    """Try to connect first: Ray itself goes on trying for minutes."""
+    """Try to connect first: Ray itself keeps trying for minutes."""
     import socket
 
     host, _, port = (address or "").rpartition("/")[2].rpartition(":")
@@ -348,7 +348,7 @@ def _work_far_away(
     """Do a task wherever Ray put it: unpack its inputs, work in a temporary folder, and send the files back."""
     import tempfile
 
-    sys.path += [path for path in paths if path and path not in sys.path]  # models of one's own, where they are there
+    sys.path += [path for path in paths if path and path not in sys.path]  # the user's own models, if any
     from evaluation.experiment.stages import perform
 
     with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:

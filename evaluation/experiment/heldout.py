@@ -32,7 +32,7 @@ def starts(jobs: int, count: int, length: int, fewest: int = 3) -> list[int]:
     if room < fewest:
         raise TracekitError(
             f"the test part has {jobs:,} jobs that can be scheduled: too few for {fewest} windows of {length}; "
-            "ask for shorter windows or use a longer trace"
+            "use shorter windows or a longer trace"
         )
     return [int(position) for position in np.linspace(0, jobs - length, room)]
 

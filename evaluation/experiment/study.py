@@ -309,7 +309,7 @@ def check_folder(folder: Path, *, force: bool) -> None:
     if folder.is_dir() and any(folder.iterdir()) and not (folder / ABOUT).is_file() and not force:
         left = [path.name for path in folder.iterdir() if path.name[0] != "." and path.name not in ("data", "tasks")]
         if left:
-            raise OutputError(f"{folder}: holds other files; choose another folder, or use --force")
+            raise OutputError(f"{folder}: contains other files; choose another folder, or use --force")
 
 
 def _start_over(study: Study, folder: Path, *, force: bool) -> None:
@@ -322,7 +322,7 @@ def _start_over(study: Study, folder: Path, *, force: bool) -> None:
         return
     if before is not None and not force:
         raise OutputError(
-            f"{folder}: holds an experiment with another plan or other data; choose another folder, or use --force to "
+            f"{folder}: has an experiment with another plan or other data; choose another folder, or use --force to "
             "replace its outcome (finished tasks that fit are used again)"
         )
     for name in (*_DERIVED, VERDICT, TABLE, ABOUT):

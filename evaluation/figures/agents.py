@@ -179,7 +179,7 @@ def trusted(table: pd.DataFrame) -> Drawing:
     """Draw how well every cheap score orders the models as the agents do, best first."""
     table = table[np.isfinite(table["rho"])].copy()
     if table.empty:
-        raise NothingToDraw("too few models finished to conclude which score to trust")
+        raise NothingToDraw("too few models finished to rank the scores")
     table = table.sort_values("rho", ascending=False, kind="stable").head(_MAX_SCORES)
     figure, (axis,) = blank(7.2, 1.3 + 0.27 * len(table))
     axis.axvline(0, color=INK, linewidth=1)

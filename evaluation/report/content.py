@@ -91,7 +91,9 @@ class Content:
                 raise TracekitError(f"the report's table '{name}' has no column '{missing[0]}'")
         for verdict in self.verdicts:
             if verdict.get("verdict") not in VERDICTS:
-                raise TracekitError(f"verdict '{verdict.get('verdict')}' is none of {', '.join(VERDICTS)}")
+                raise TracekitError(
+                    f"verdict '{verdict.get('verdict')}' is not a verdict; expected one of {', '.join(VERDICTS)}"
+                )
 
     @cached_property
     def sharing(self) -> Mapping[str, Answer]:

@@ -143,7 +143,7 @@ def _cells(
 
 
 def _privacy(one: Scored, answer: Answer | None) -> Cell:
-    """Return the alarms in a word; without any, whether the trace may be shared (of baselines nobody asks)."""
+    """Return the alarms in a word; without any, whether the trace may be shared (not for baselines)."""
     found = alarms(one.scores)
     copies = one.scores.get("privacy.exact_copies")
     level = copies.value if copies is not None else float("nan")

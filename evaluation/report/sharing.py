@@ -1,4 +1,4 @@
-"""May each trace be shared? The decision of ``tracekit share``, with every attack beside its control."""
+"""May each trace be shared? The decision of ``tracekit share``, with every attack and its control."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def sharing_table(content: Content) -> Html:
     """Return the decision on every synthetic trace, what to do, and the attacks behind it."""
     rows = []
     for name, answer in content.sharing.items():
-        said = "; ".join(answer.advice) or "nothing left to do"
+        said = "; ".join(answer.advice) or "nothing to do"
         alarm = any(attack.alarm for attack in answer.attacks)
         rows.append(
             [
@@ -26,7 +26,7 @@ def sharing_table(content: Content) -> Html:
                 Cell(said, kind="left"),
             ]
         )
-    caption = "May it be shared? The same decision as tracekit share makes, by the attacks and names below."
+    caption = "May it be shared? The decision of tracekit share, from the attacks and names below."
     parts = [table(caption, ["trace", "verdict", "what to do"], rows, kind="keys")]
     parts += [_behind(name, answer) for name, answer in content.sharing.items()]
     return joined(parts)

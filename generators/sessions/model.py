@@ -62,7 +62,7 @@ class Sessions:
             raise UnknownName("skeleton", skeleton, SKELETONS)
         if isinstance(privacy, bool) or privacy < 1:
             raise UsageError(
-                f"--privacy must be the least number of users that share a learnt value, from 1 on, not {privacy}"
+                f"--privacy must be a whole number from 1 (users that share every learnt value), not {privacy}"
             )
         self.skeleton, self.privacy = skeleton, privacy
         self.notes: list[str] = []

@@ -56,7 +56,7 @@ class WhatIf:
             rate *= _shifted(_has_label(table, column, label)[kind], wanted, f"{column}={label}", rate)
         for name, times in self.more.items():
             if not times >= 0:
-                raise UsageError(f"--more {name}: {times} is not a number of times from 0")
+                raise UsageError(f"--more {name}: the factor must be 0 or more, not {times}")
             rate *= np.where(_uses(table, name)[kind], times, 1.0)
         if not rate.any():
             raise UsageError("no jobs would be left: every job's rate is 0")

@@ -102,7 +102,7 @@ def test_two_claims_are_an_error_that_names_both(tmp_path: Path) -> None:
     path = tmp_path / "t.swf"
     path.write_text("1 0 5 100 4 -1 -1 4 200 -1 1 1 1 3 1 -1 -1 -1\n")
     twice = Registry[type[SWF]]("format", {"swf": "swf.swf:SWF", "other": "swf.swf:SWF"})
-    with pytest.raises(FormatError, match="could be swf and swf"):
+    with pytest.raises(FormatError, match="swf and swf"):
         detect(path, twice)
 
 

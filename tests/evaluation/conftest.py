@@ -17,7 +17,7 @@ DAY = 86_400
 
 
 def make_trace(seed: int = 0, weeks: int = WEEKS) -> Trace:
-    """Sessions of a handful of like jobs in office hours; cpu = 4·node; run time below its limit."""
+    """Sessions of a handful of similar jobs in office hours; cpu = 4·node; run time below its limit."""
     rng = np.random.default_rng(seed)
     taste = np.random.default_rng(99)  # the users stay the same people
     users = 12

@@ -1,4 +1,4 @@
-"""Generators of somebody else's, as an experiment may meet them: plugged in as ``plugged:Copy`` and so on."""
+"""Third-party generators, as an experiment may use them: plugged in as ``plugged:Copy`` and so on."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_ppo_learns_plays_and_repeats(tmp_path: Path) -> None:
 
 def test_a_trace_that_teaches_nothing_leaves_the_agent_as_it_was_born(tmp_path: Path) -> None:
     trace = tracekit.sample().head(1500)
-    calm = trace.assign({"submit_time": np.arange(len(trace)) * 1e7})  # nobody ever waits
+    calm = trace.assign({"submit_time": np.arange(len(trace)) * 1e7})  # no job ever waits
     learner = LEARNERS.get("ppo")()
     for name, untrained in (("calm", False), ("born", True)):
         learner.train(calm, tmp_path / name, config=TINY, backfill="easy", seed=1, untrained=untrained)

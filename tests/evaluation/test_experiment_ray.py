@@ -51,7 +51,7 @@ def test_ray_gives_the_same_numbers_although_a_worker_is_killed(mark: Path, tmp_
     by_model = {one["model"]: one for one in found["verdicts"]}
     assert by_model["plugged:KilledOnce"]["verdict"] == "equivalent"
     assert by_model["plugged:Throws"]["sentence"] == "failed: RuntimeError: no luck today"
-    study.run(chosen, tmp_path / "local", real, report=False)  # the mark is there now: nobody is killed
+    study.run(chosen, tmp_path / "local", real, report=False)  # the mark exists now: no process is killed
     assert compare(tmp_path / "local", tmp_path / "ray")["same"]
     places = [{path.parent.name for path in (tmp_path / run).glob("tasks/*/result.json")} for run in ("local", "ray")]
     assert places[0] == places[1]

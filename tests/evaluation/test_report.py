@@ -32,7 +32,7 @@ from tracekit.errors import TracekitError
 
 
 def scored(name: str, **values: float) -> Scored:
-    """One trace's scores: ks.* are distances; others stand beside a real value of 0.5."""
+    """One trace's scores: ks.* are distances; others have a real value of 0.5."""
     made = {}
     for key, value in values.items():
         key = key.replace("__", ".")
@@ -65,7 +65,7 @@ def text(words: list[str]) -> str:
     return "".join(words)
 
 
-# ---- who wins -------------------------------------------------------------------------------------------------------
+# ---- ranking ---------------------------------------------------------------------------------------------------------
 
 
 def test_standings_count_what_lies_within_the_noise() -> None:

@@ -298,7 +298,7 @@ def test_the_window_never_scrolls_sideways(page: Chromium, width: int, height: i
 
 
 def test_the_first_screen_says_it_all(page: Chromium) -> None:
-    """On a laptop, the outcome, the verdicts and who wins on what need no scrolling."""
+    """On a laptop, the outcome, the verdicts and the best models per score need no scrolling."""
     for part in ("h1", ".lead", ".verdicts", ".matrix"):
         bottom = page.run(f"document.querySelector('{part}').getBoundingClientRect().bottom")
         assert 0 < bottom <= 768, (part, bottom)

@@ -77,7 +77,7 @@ def caught(results: Scores, name: str) -> set[str]:
     [
         ("copy", {"privacy"}),
         ("order", {"time", "privacy"}),  # its rows are copies still
-        ("users", {"joint", "time", "privacy"}),  # who runs what; who comes next
+        ("users", {"joint", "time", "privacy"}),  # which user runs what; which user is next
         ("load", {"load", "time", "scheduling", "privacy"}),  # time: keys in seconds; scheduling: at the raw load
     ],
 )
@@ -177,7 +177,7 @@ def test_floor_judges_by_direction() -> None:
 def test_weeks_are_laid_end_to_end(real: Trace) -> None:
     view = prepare(real, [real], ["a", "b"])[0]
     blocks, odd, even, how = halves(view)
-    assert how == "odd against even weeks of 15"  # the last one is no whole week
+    assert how == "odd against even weeks of 15"  # the last one is not a whole week
     assert len(odd) + len(even) == 15
     one, two = blocks.lay(odd), blocks.lay(even)
     assert len(one) + len(two) == len(view)

@@ -110,9 +110,9 @@ def test_numbers_that_mean_the_same_people_are_found(weeks: tuple[Trace, Trace])
 def test_labels_without_jobs_count_too(weeks: tuple[Trace, Trace]) -> None:
     real, aside = weeks
     real = real.assign({"user": np.where(np.arange(len(real)) % 2, "alice", "bob1")})
-    nobody = tracekit.synth(real, "lublin", 1000, 0).assign({"user": ["alice", *["n"] * 999]}).take(slice(1, None))
-    assert "alice" in nobody.jobs["user"].cat.categories
-    assert verdicts(real, nobody, aside)["labels.user"] == "change"
+    renamed = tracekit.synth(real, "lublin", 1000, 0).assign({"user": ["alice", *["n"] * 999]}).take(slice(1, None))
+    assert "alice" in renamed.jobs["user"].cat.categories
+    assert verdicts(real, renamed, aside)["labels.user"] == "change"
 
 
 def test_the_command_answers_plainly(tmp_path: Path, run: Run, weeks: tuple[Trace, Trace]) -> None:

@@ -32,8 +32,8 @@ def test_the_two_odd_hours_of_a_year(kind: str) -> None:
     assert seconds[:4].tolist() == [utc(text) for text in expected]
     assert np.isnan(seconds[4])
     assert remarks == [
-        "1 times of day that the clock showed twice, read as the first of the two",
-        "1 times of day that the clock never showed, read one hour later",
+        "1 local times that occurred twice, read as the first",
+        "1 local times that the clock skipped, read one hour later",
     ]
     assert seconds_of(values, None)[1] == []
 
@@ -63,4 +63,4 @@ def test_a_table_of_your_own_in_the_odd_hour(tmp_path: Path) -> None:
     path.write_text("submit_time,run_time,req_procs\n2022-11-06 01:30:00,5,1\n\n2022-11-07 01:30:00,5,1\n")
     trace = tracekit.read(path, timezone=CHICAGO)
     assert trace.jobs["submit_time"].tolist() == [utc("2022-11-06 06:30:00"), utc("2022-11-07 07:30:00")]
-    assert "showed twice" in trace.history[0]
+    assert "twice" in trace.history[0]

@@ -63,10 +63,10 @@ def test_written_and_read_again(tmp_path: Path) -> None:
 def test_bad_rows_are_named(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(HEADER + "1,u,v,0,four,1,COMPLETED,2020-06-09 00:00:00,,,33,5\n")
-    with pytest.raises(FormatError, match="line 2: 'four' in column cpu_num is no number"):
+    with pytest.raises(FormatError, match="line 2: 'four' in column cpu_num"):
         tracekit.read(path)
     path.write_text(HEADER.replace(",vc,", ",virtual,") + "1,u,v,0,4,1,COMPLETED,2020-06-09 00:00:00,,,33,5\n")
-    with pytest.raises(FormatError, match="no column vc"):
+    with pytest.raises(FormatError, match="column vc"):
         tracekit.read(path, "helios")
 
 

@@ -62,7 +62,7 @@ def test_lists_quotes_and_reasons(tmp_path: Path) -> None:
     assert jobs["x_jobid"].tolist() == ["386", "386[3]", "386"]
     assert jobs["run_time"].tolist() == [3, 3, 0]
     assert np.isnan(jobs["wait_time"].iloc[2])
-    assert trace.history == ("left out 1 records that are no finished jobs",)
+    assert trace.history == ("left out 1 records that are not finished jobs",)
 
 
 def test_an_old_version_stops_earlier() -> None:

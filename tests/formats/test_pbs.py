@@ -75,7 +75,7 @@ def test_a_folder_of_days_and_arrays(tmp_path: Path) -> None:
     assert trace.history == (
         "left out 1 jobs that had not ended (no E record)",
         "left out 1 records of whole arrays",
-        "skipped 1 files that are no accounting logs",
+        "skipped 1 files that are not accounting logs",
     )
 
 

@@ -66,9 +66,7 @@ def test_nulls_and_nones_and_zones(tmp_path: Path) -> None:
     assert table["user"].isna().tolist() == [False, False, True, False, False, False]
     assert table["status"].tolist()[0] == "cancelled"
     assert table["submit_time"].iloc[5] == pd.Timestamp("2017-11-05 08:30:00", tz="UTC").timestamp()
-    assert trace.history == (
-        "submitted_time: 1 times of day that the clock showed twice, read as the first of the two",
-    )
+    assert trace.history == ("submitted_time: 1 local times that occurred twice, read as the first",)
 
 
 def test_the_machine_list_beside_it(tmp_path: Path) -> None:
@@ -81,7 +79,7 @@ def test_damage_is_named_by_line_or_left_out(tmp_path: Path) -> None:
     good = job("a", [attempt("2017-12-01 00:00:10", "2017-12-01 00:00:20")])
     path = write(tmp_path / "log", [good, good | {"submitted_time": "soon"}, good])
     line = next(n for n, text in enumerate(path.read_text().splitlines(), 1) if "soon" in text)
-    with pytest.raises(FormatError, match=rf"line {line}: 'soon' in submitted_time is no date"):
+    with pytest.raises(FormatError, match=rf"line {line}: 'soon' in submitted_time"):
         tracekit.read(path)
     assert len(tracekit.read(path, on_error="skip")) == 2
     for broken in ({"attempts": 5}, {"attempts": [3]}, {"vc": {}}, {"attempts": [{"detail": [{"gpus": 4}]}]}):
@@ -97,6 +95,6 @@ def test_damage_is_named_by_line_or_left_out(tmp_path: Path) -> None:
         tracekit.read(path)
     assert len(tracekit.read(path, on_error="skip")) == 2
     path.write_text(text.rstrip("]\n"))
-    with pytest.raises(FormatError, match="cut short"):
+    with pytest.raises(FormatError, match="closing"):
         tracekit.read(path)
     assert not np.isnan(tracekit.read(path, on_error="skip").column("run_time")).any()

@@ -85,8 +85,8 @@ def test_rows_of_another_width_are_named(tmp_path: Path) -> None:
         tracekit.read(path)
     assert len(tracekit.read(path, on_error="skip")) == 4
     path.write_text(good * 3 + good.replace("60", "1h"))
-    with pytest.raises(FormatError, match="line 4: '1h' in column run_time is no number"):
+    with pytest.raises(FormatError, match="line 4: '1h' in column run_time"):
         tracekit.read(path)
     path.write_text("1,2,3\n")
-    with pytest.raises(FormatError, match="neither 19 nor 20"):
+    with pytest.raises(FormatError, match="19 or 20"):
         tracekit.read(path, "rltune")

@@ -116,8 +116,8 @@ def test_odd_hours_of_all_parts_are_counted(tmp_path: Path) -> None:
     path.write_text("\n".join(lines) + "\n")
     trace = same(path, tmp_path, part_bytes=300, timezone="Europe/Berlin")
     assert trace.history == (
-        "column submit: 59 times of day that the clock showed twice, read as the first of the two",
-        "column start: 59 times of day that the clock never showed, read one hour later",
+        "column submit: 59 local times that occurred twice, read as the first",
+        "column start: 59 local times that the clock skipped, read one hour later",
     )
 
 
@@ -144,7 +144,7 @@ def test_damage_has_the_line_of_the_whole_file(on_error: str, tmp_path: Path) ->
     done = to_parquet(path, target, part_bytes=400, on_error="skip")
     assert done is not None
     assert done[0] == 298
-    assert done[2] == ["skipped 2 damaged lines (first: line 201, 3 fields where the header has 6)"]
+    assert done[2] == ["skipped 2 damaged lines (first: line 201, 3 fields, the header has 6)"]
 
 
 def test_text_that_is_no_utf8(tmp_path: Path) -> None:

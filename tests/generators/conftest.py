@@ -59,7 +59,7 @@ def make_trace(n_jobs: int = 400, *, seed: int = 5, calendar: bool = True, days:
 
 @pytest.fixture(scope="session")
 def toys() -> Callable[..., Trace]:
-    """Return the maker of toy traces, for tests that want another size, seed or calendar."""
+    """Return the maker of toy traces, for tests that need another size, seed or calendar."""
     return make_trace
 
 

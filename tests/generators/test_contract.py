@@ -22,7 +22,7 @@ NEEDS = dict.fromkeys(("diffusion",), ("torch",)) | {"realtabformer": ("torch", 
 
 
 def need(name: str) -> None:
-    """Skip, and say so, when a model's optional packages are not installed."""
+    """Skip with the reason when a model's optional packages are not installed."""
     if name in LEARNED:
         for package in NEEDS.get(name, ("torch", "sdv")):
             if find_spec(package) is None:
@@ -47,7 +47,7 @@ def test_the_number_of_jobs_is_exact_and_the_jobs_are_new(name: str, real: Trace
         made = model.sample(count, seed=1)
         assert len(made) == count
         assert made.jobs["job_id"].is_unique
-        assert any("MADE" in note for note in made.machine.notes), "nobody must take it for a recorded trace"
+        assert any("MADE" in note for note in made.machine.notes), "it must not be mistaken for a recorded trace"
 
 
 @pytest.mark.parametrize("name", NAMES)

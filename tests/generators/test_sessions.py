@@ -61,7 +61,7 @@ def test_spacing_is_that_of_campaigns() -> None:
     order = Order.by(np.zeros(24, dtype=np.int64), value)
     every_second = np.arange(24) % 2 == 0
     assert order.spacing(every_second)[12] == 20.0, "five heads on either side, two apart"
-    assert np.isinf(order.spacing(np.arange(24) < 3)).all(), "too few campaigns to tell"
+    assert np.isinf(order.spacing(np.arange(24) < 3)).all(), "too few campaigns"
 
 
 def test_jobs_at_their_limit_are_recognised() -> None:
@@ -164,7 +164,7 @@ def test_structure_is_that_of_the_real_trace(fitted: library.Fitted, sample: Tra
     drawn = found.baselines[0].scores  # resample: single real jobs
     for key in ("acf1.interarrival", "acf1.run_time", "user_repeat", "job_repeat"):
         assert abs(found[key].value - found[key].real) < 0.08, key
-        assert abs(drawn[key].value - found[key].real) > 0.15, f"{key} would not tell"
+        assert abs(drawn[key].value - found[key].real) > 0.15, f"{key} would show no difference"
     assert found["ks.mean"].value < 0.04
     assert found["hour_of_week.tv"].value < 0.25
     assert found["validity.share"].value == 0
@@ -222,7 +222,7 @@ def test_made_users_of_the_modelled_skeleton_have_calendars_of_their_own(sample:
 
 @pytest.mark.parametrize("skeleton", ["resampled", "modelled"])
 def test_traces_of_odd_lengths_and_without_users_keep_load_and_rhythm(skeleton: str) -> None:
-    """Ten days and a bit, nobody named: neither the end of a week nor the lack of users may bend time."""
+    """Ten days and a bit, without users: neither the end of a week nor the lack of users may distort times."""
     whole = tracekit.sample()
     short = whole.between(0.0, 10.4 * 86_400)
     made = library.synth(short, seed=1, skeleton=skeleton)

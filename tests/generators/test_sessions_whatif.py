@@ -1,4 +1,4 @@
-"""What-if wishes of the model sessions: what is asked for changes, the rest stays where it was."""
+"""What-if options of model sessions: what is requested changes, the rest stays the same."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_half_the_users_bring_half_the_jobs_and_work(sample: library.Fitted) -> 
     users, real = tracekit.sample().jobs["user"].nunique(), tracekit.sample()
     half = library.make(sample, len(real) // 2, users=users // 2, seed=2)
     assert half.jobs["user"].nunique() == pytest.approx(users / 2, rel=0.25)
-    assert stats.span(half) == pytest.approx(stats.span(real), rel=0.2), "who is left makes a difference"
+    assert stats.span(half) == pytest.approx(stats.span(real), rel=0.2), "the remaining users make a difference"
     assert half.offered_load() == pytest.approx(real.offered_load() / 2, rel=0.02)
 
 
@@ -169,7 +169,7 @@ def test_ten_years_from_one_month() -> None:
 
 
 def test_wishes_that_make_no_sense_are_refused(sample: library.Fitted) -> None:
-    nobody = tracekit.sample().replace(jobs=tracekit.sample().jobs.drop(columns="user"))
+    no_users = tracekit.sample().replace(jobs=tracekit.sample().jobs.drop(columns="user"))
     with pytest.raises(UnknownName, match="unknown queue 'lang'"):
         library.make(sample, 10, share={("queue", "lang"): 0.5})
     with pytest.raises(UsageError, match="no labels"):
@@ -190,7 +190,7 @@ def test_wishes_that_make_no_sense_are_refused(sample: library.Fitted) -> None:
     with pytest.raises(UsageError, match="no template is shared by more than"):
         library.fit(tracekit.sample(), "sessions", privacy=10_000)
     with pytest.raises(UsageError, match="the trace names none"):
-        library.fit(nobody, "sessions", privacy=2)
+        library.fit(no_users, "sessions", privacy=2)
     with pytest.raises(UsageError, match=r"--users .*sessions"):
         library.make(library.fit(tracekit.sample(), "resample"), 10, users=5)
 
@@ -198,11 +198,11 @@ def test_wishes_that_make_no_sense_are_refused(sample: library.Fitted) -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--share", "queue:0.3"], "not a share such as"),
-        (["--share", "queue=3:x"], "not a share such as"),
+        (["--share", "queue:0.3"], "--share queue"),
+        (["--share", "queue=3:x"], "--share queue"),
         (["--more", "gpus"], "--more gpus"),
         (["--model", "lublin", "--users", "5"], "--users"),
-        (["--model", "lublin", "--skeleton", "modelled"], "belongs to the model sessions"),
+        (["--model", "lublin", "--skeleton", "modelled"], "--skeleton"),
         (["--skeleton", "modeled"], "did you mean modelled"),
         (["--users", "0"], "--users"),
     ],

@@ -28,7 +28,7 @@ SIZES = (16, 32, 16, 8, 1)
 
 
 def agent_of(task: PickJob) -> Agent:
-    """Return an agent whose weights are drawn: it knows nothing, but it tells jobs apart."""
+    """Return an agent whose weights are drawn: it is untrained, but its scores differ between jobs."""
     count = weights_in("kernel", np.array(SIZES))
     flat = np.random.default_rng(5).normal(0, 0.5, count).astype(np.float32)
     return Agent("kernel", SIZES, flat, task.feature_names, task.to_dict())
@@ -173,7 +173,7 @@ def test_command_refuses_what_cannot_work(run: Any, tmp_path: Path) -> None:
     assert "no such agent" in said
     code, _, said = run("serve", "default", "--host", "0.0.0.0")
     assert code == 2
-    assert "a token is needed" in said
+    assert "--token-file" in said
     (tmp_path / "token").write_text("")
     code, _, said = run("serve", "default", "--token-file", tmp_path / "token")
     assert code == 1

@@ -1,4 +1,4 @@
-"""A service that is still compiling: it listens, says so, and answers once it is ready."""
+"""A service that is still compiling: it listens, answers 503, and decides once it is ready."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A machine is a list of hosts, and a job runs on one of them; a pool of alike processors is a machine of one host. At one
 instant jobs end, outages begin and end, predictions that have run out are corrected and jobs arrive, in this order;
-then there is one scheduling pass. All it asks about the future it asks a `Profile`: who holds how many processors of
-which host from when to when, be it a running job, a plan, a reservation or a planned outage.
+then there is one scheduling pass. All it asks about the future it asks a `Profile`: which job holds how many processors
+of which host from when to when, be it a running job, a plan, a reservation or a planned outage.
 """
 
 import itertools
@@ -50,7 +50,7 @@ class Rules:
     predict: bool = False  # the same for backfilling alone, and corrected when a job outlives its prediction
     outages: tuple = ()  # (from, to, processors); known from the beginning if announced, else from when they begin
     announced: bool = True
-    outage_mode: str = "drain"  # what becomes of running jobs in the way: drain (they run on), kill or requeue
+    outage_mode: str = "drain"  # running jobs at an outage: drain (they run on), kill or requeue
     compat: bool = False  # RLScheduler's wait, −1 − submit, in wfp3 and unicep
     options: dict = field(default_factory=lambda: MULTIFACTOR)
 
@@ -146,15 +146,15 @@ class Profile:
         return taken | {edge for begin, end, _ in self.outages for edge in (begin, end)}
 
     def has_room(self, host, job, time):
-        """Tell whether a host has room for a job from ``time`` on, over its whole estimated length."""
+        """Return whether a host has room for a job from ``time`` on, over its whole estimated length."""
         moments = [time] + [edge for edge in self.edges() if time < edge < time + job.believed]
         return all(self.room(host, moment) >= job.procs for moment in moments)
 
     def host_now(self, job):
-        """Return the first host on which a job can start now, in nobody's way; None if there is none.
+        """Return the first host on which a job can start now without delaying another; None if there is none.
 
         Beside a reservation that is: it ends by the shadow time, or the host has room for it beside the reserved job.
-        A job of no length is in nobody's way.
+        A job of no length delays no other.
         """
         for host, free in enumerate(self.free):
             if job.procs <= free and (job.believed <= 0 or self.has_room(host, job, self.now)):
@@ -172,7 +172,7 @@ class Profile:
 
 
 class Simulation:
-    """Where everything stands at one time."""
+    """The state at one time."""
 
     def __init__(self, jobs, policy, backfill, rules):
         self.policy, self.backfill, self.rules = policy, backfill, rules
@@ -194,7 +194,9 @@ class Simulation:
         self.shadow = None  # … and its shadow time, which RLScheduler works out once
         assert all(job.procs <= max(self.hosts) for job in self.jobs), "a job that can never fit"
         changing = rules.outages or rules.predict or self.held
-        assert not (changing and rules.arrivals_first), "what changes on the way needs the usual order of events"
+        assert not (changing and rules.arrivals_first), (
+            "dependencies, outages and predictions need the usual order of events"
+        )
         assert not (rules.outages and backfill == "rlscheduler"), "rlscheduler knows nothing of outages"
         assert not (rules.outages and len(self.hosts) > 1), "outages are of a machine that is one pool"
 
@@ -354,7 +356,7 @@ class Simulation:
         if self.backfill == "none":
             return
         shadow, host = profile.earliest(blocked)
-        if self.backfill == "rlscheduler":  # by submit time; who does not end before the shadow time stays
+        if self.backfill == "rlscheduler":  # by submit time; a job that does not end before the shadow time stays
             if self.shadow is None or not self.rules.commit:
                 self.shadow = shadow
             others = [job for job in others if self.now + job.believed < self.shadow]

@@ -33,11 +33,11 @@ def agent(swf) -> Path:
 def test_training_tells_its_score_beside_the_best_heuristic(run, swf, tmp_path) -> None:
     code, out, error = run("train", swf, "-o", tmp_path / "a", "--json", *SMALL, "--network", "attention")
     assert code == 0, error
-    told = json.loads(out)
-    assert told["validation_score"] > 0
-    assert told["best_heuristic_score"] > 0
+    found = json.loads(out)
+    assert found["validation_score"] > 0
+    assert found["best_heuristic_score"] > 0
     assert "score" in error
-    assert told["best_heuristic"] in error
+    assert found["best_heuristic"] in error
 
 
 def test_training_goes_on_or_refuses(run, swf, agent) -> None:
@@ -96,19 +96,19 @@ def test_evaluation_follows_the_contract(run, swf, agent, tmp_path) -> None:
         "evaluate", agent, swf, "--windows", 3, "--jobs", 50, "--seed", 2, "--json", "--plot", tmp_path / "box.png"
     )
     assert code == 0, error
-    told = json.loads(out)
-    assert {"agent", "trace", "switches", "mean", "low", "high", "windows", "baselines"} <= set(told)
-    assert len(told["windows"]) == 3
-    assert {"fcfs", "f1", "multifactor", "random", "best per window"} <= set(told["baselines"])
-    assert {"mean", "paired_difference", "low", "high", "p", "effect_size"} <= set(told["baselines"]["sjf"])
-    scores = [window["score"] for window in told["windows"]]
-    assert told["mean"] == pytest.approx(sum(scores) / 3)
-    assert told["baselines"]["sjf"]["paired_difference"] == pytest.approx(
-        told["mean"] - told["baselines"]["sjf"]["mean"]
+    found = json.loads(out)
+    assert {"agent", "trace", "switches", "mean", "low", "high", "windows", "baselines"} <= set(found)
+    assert len(found["windows"]) == 3
+    assert {"fcfs", "f1", "multifactor", "random", "best per window"} <= set(found["baselines"])
+    assert {"mean", "paired_difference", "low", "high", "p", "effect_size"} <= set(found["baselines"]["sjf"])
+    scores = [window["score"] for window in found["windows"]]
+    assert found["mean"] == pytest.approx(sum(scores) / 3)
+    assert found["baselines"]["sjf"]["paired_difference"] == pytest.approx(
+        found["mean"] - found["baselines"]["sjf"]["mean"]
     )
     assert (tmp_path / "box.png").read_bytes().startswith(b"\x89PNG")
     first = run("evaluate", agent, swf, "--windows", 3, "--jobs", 50, "--seed", 2, "--json")[1]
-    assert json.loads(first)["mean"] == told["mean"]
+    assert json.loads(first)["mean"] == found["mean"]
 
 
 def test_evaluation_takes_the_test_part_by_itself(run, swf, agent) -> None:
@@ -118,9 +118,9 @@ def test_evaluation_takes_the_test_part_by_itself(run, swf, agent) -> None:
     assert "agent − policy" in out
     code, out, _ = run("evaluate", agent, swf, "--window", "0:40", "--sample", 3, "--json")
     assert code == 0
-    told = json.loads(out)
-    assert len(told["windows"][0]["samples"]) == 3
-    assert "overlap" in told["notes"][0]
+    found = json.loads(out)
+    assert len(found["windows"][0]["samples"]) == 3
+    assert "overlap" in found["notes"][0]
     for flags in (("--window", "0:40", "--windows", 2), ("--window", "x"), ("--window", "0:99999")):
         assert run("evaluate", agent, swf, *flags)[0] == 2
     assert run("evaluate", "nobody", swf)[0] == 1
@@ -137,21 +137,21 @@ def test_simulate_takes_agents_beside_policies(run, swf, agent, tmp_path) -> Non
     assert run("simulate", swf, "--policy", "agent:nobody")[0] == 1
 
 
-def test_simulating_jobs_of_the_training_is_told(run, swf, agent, tmp_path) -> None:
+def test_simulating_jobs_of_the_training_is_found(run, swf, agent, tmp_path) -> None:
     policy = f"agent:{agent}"
     last = ("--window", "1400:50", "--window", "1450:50")
     code, out, _ = run("simulate", swf, "--policy", f"fcfs,{policy}", *last, "--json")
     assert code == 0
     assert json.loads(out)["notes"] == []  # its test part
     code, out, _ = run("simulate", swf, "--policy", f"fcfs,{policy}", "--window", "0:50", *last, "--json")
-    told = json.loads(out)["notes"]
-    assert told == [f"{policy}: 1 of 3 windows overlap the part of this trace that the agent was trained on"]
+    found = json.loads(out)["notes"]
+    assert found == [f"{policy}: 1 of 3 windows overlap the part of this trace that the agent was trained on"]
     code, _, error = run("simulate", swf, "--policy", f"fcfs,{policy}", "--procs-from", "max")
     assert code == 0
     assert f"{policy}: the agent was trained on part of this trace" in error
     tracekit.write(tracekit.read(swf).take(slice(0, 1000)), tmp_path / "other.swf")
     code, out, _ = run("simulate", tmp_path / "other.swf", "--policy", policy, "--json")
-    assert json.loads(out)["notes"] == []  # other jobs, as far as anybody can tell
+    assert json.loads(out)["notes"] == []  # other jobs, as far as can be checked
     code, out, _ = run("evaluate", agent, swf, "--window", "0:50", "--json")
     assert json.loads(out)["notes"] == ["1 of 1 windows overlap the part of this trace that the agent was trained on"]
 

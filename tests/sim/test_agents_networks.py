@@ -98,7 +98,7 @@ def test_draws_follow_the_scores() -> None:
     assert uniform(np.uint64(9), 5) != uniform(np.uint64(10), 5)
 
 
-def test_of_equal_scores_the_first_wins_and_nan_is_told() -> None:
+def test_of_equal_scores_the_first_wins_and_nan_is_found() -> None:
     assert largest(np.array([1, 2, 2], np.float32), 3) == 1
     assert largest(np.array([1, np.nan, 2], np.float32), 3) == -1
     assert drawn(np.array([1, np.nan, 2], np.float32), 3, 0.5) == -1
@@ -190,13 +190,13 @@ def test_settings_are_checked(tmp_path) -> None:
 
 def test_comparisons_by_hand() -> None:
     agent, other = np.array([1.0, 2.0, 3.0, 4.0]), np.array([2.0, 2.0, 5.0, 7.0])
-    told = compare(agent, other)
-    assert told["paired_difference"] == -1.5
-    assert told["windows_smaller"] == 3
-    assert told["windows_equal"] == 1
-    assert told["p"] == pytest.approx(0.25)  # three of three signs alike: 2 · (1/2)³
-    assert told["effect_size"] == -1.0
-    assert told["low"] <= -1.5 <= told["high"] <= 0
+    found = compare(agent, other)
+    assert found["paired_difference"] == -1.5
+    assert found["windows_smaller"] == 3
+    assert found["windows_equal"] == 1
+    assert found["p"] == pytest.approx(0.25)  # three of three signs equal: 2 · (1/2)³
+    assert found["effect_size"] == -1.0
+    assert found["low"] <= -1.5 <= found["high"] <= 0
     assert compare(agent, agent)["p"] == 1.0
     assert rank_biserial(np.zeros(3)) == 0.0
     assert np.isnan(interval(np.array([1.0]))).all()

@@ -268,7 +268,7 @@ def test_a_trace_without_choices_is_told(tmp_path) -> None:
 
 
 def test_starting_from_a_search(tmp_path) -> None:
-    # long jobs first is the worst that one can do here, and the search must find out by itself
+    # long jobs first is the worst order here, and the search must find that out
     config = TINY.replace(steps=1, search_rounds=6, search_tries=8, search_windows=8, teacher_epochs=30)
     for threads in (1, 3):
         agent = train(busy(), PickJob(), config.replace(threads=threads), out=tmp_path / f"{threads}", init="search")

@@ -31,7 +31,7 @@ SETTINGS = settings(
 
 @st.composite
 def worlds(draw):
-    """A crowded little trace with followers (some of nobody, some in circles), outages and all ways to take them."""
+    """A crowded little trace with followers (some of unknown jobs, some in circles), outages in all modes."""
     table = draw(tables())
     count, total = len(table), table.total
     ids = st.one_of(st.just(-1), st.integers(1, count + 1))
@@ -98,7 +98,7 @@ def test_the_engine_agrees_with_the_reference_and_nothing_impossible_happens(pol
 @SETTINGS
 @given(table=tables(), manner=st.sampled_from([{}, {"commit": True}, {"interval": 7.0}, {"estimates": "last-two"}]))
 def test_nothing_changes_where_nothing_changes(policy, backfill, table, manner):
-    """The changing loop, asked for an outage long ago or for dependencies that nobody has, gives the plain schedule."""
+    """The changing loop, asked for an outage long ago or for dependencies that no job has, gives the plain schedule."""
     switches = Switches(**manner)
     ready = prepare(table, switches)
     plain = starts(ready, policy, backfill, switches)
@@ -113,7 +113,7 @@ def test_nothing_changes_where_nothing_changes(policy, backfill, table, manner):
 
 
 def test_a_follower_is_submitted_after_its_predecessor():
-    """Job 2 waits for 1, which ends at 10, and thinks for 5; job 3 names nobody known; 4 and 5 name each other."""
+    """Job 2 waits for 1, which ends at 10, and thinks for 5; job 3 names an unknown job; 4 and 5 name each other."""
     trace = trace_of(
         (0, 10, 10, 4),
         (1, 5, 5, 4),
@@ -151,7 +151,7 @@ DRAIN = trace_of((0, 10, 10, 4), (1, 30, 30, 2), (2, 8, 8, 2), (3, 40, 40, 1), p
         ({"outages": ((20, 60, 2),)}, [0, 10, 10, 40]),
         # all of it is away from 12 on: only job 1 ends before, the others wait until 60
         ({"outages": ((12, 60, 4),)}, [0, 60, 60, 68]),
-        # nobody knew: job 2 and 3 run on, 4 starts when there is room again
+        # an unplanned outage: job 2 and 3 run on, 4 starts when there is room again
         ({"outages": ((12, 60, 4),), "outages_announced": False}, [0, 10, 10, 60]),
     ],
 )
@@ -203,7 +203,7 @@ def test_easy_plus_plus_by_hand():
     # the same rule by its parts; with users' estimates job 5 may start at once, for job 4 could wait until 1210
     assert tracekit.simulate(PREDICTED, "fcfs", "easy-sjf", predict="last-two").start.tolist() == result.start.tolist()
     assert tracekit.simulate(PREDICTED, "fcfs", "easy").start.tolist() == [0, 100, 210, 710, 230]
-    # never corrected (last-two alone): from 310 on job 3 counts as ending now, and job 5 is always in the way
+    # never corrected (last-two alone): from 310 on job 3 counts as ending now, and job 5 always blocks it
     assert tracekit.simulate(PREDICTED, "fcfs", "easy-sjf", estimates="last-two").start.tolist() == [
         0,
         100,
@@ -220,7 +220,7 @@ def test_policies_see_what_users_asked_for():
 
 
 class Longest:
-    """A policy of one's own, asked from Python."""
+    """A user policy, called from Python."""
 
     name = "longest"
 

@@ -125,11 +125,11 @@ def test_switches_machines_and_own_policies(toy):
         ({"baseline": "wfp3"}, UnknownName, "baseline"),
         ({"jobs": 5000}, UsageError, "do not fit"),
         ({"windows": 0}, UsageError, "at least 1"),
-        ({"windows": 500, "jobs": 199}, UsageError, "hold only 2"),
+        ({"windows": 500, "jobs": 199}, UsageError, "only 2"),
         ({"windows": [(0, 50)]}, UsageError, "length of random windows"),
         ({"windows": [(190, 50)], "jobs": None}, UsageError, "does not lie within"),
         ({"bound": -1}, UsageError, "bound"),
-        ({"trace": "toy.swf"}, UsageError, "a Trace is needed"),
+        ({"trace": "toy.swf"}, UsageError, "expected a Trace"),
     ],
 )
 def test_mistakes(toy, arguments, error, words):

@@ -242,7 +242,7 @@ def test_skipping_waits_for_the_next_event_and_ends_where_nothing_can_happen():
     assert batch.mask[0, [0, 1, 2, -1]].tolist() == [True, True, False, True]
     batch.step([128])  # until the arrival at 7
     assert batch.arrays.state["now"][0] == 7
-    assert not batch.mask[0, -1]  # nothing runs and nobody will come: waiting would never end
+    assert not batch.mask[0, -1]  # nothing runs and no job will arrive: waiting would never end
     assert batch.count[0] == 3
     with pytest.raises(UsageError, match="action"):
         batch.step([128])

@@ -16,7 +16,7 @@ GAPS = trace_of((0, 10, 10, 6), (1, 10, 10, 8), (2, 5, 5, 4), (3, 20, 20, 2), (4
 DELAY = trace_of((0, 10, 10, 3), (1, 10, 10, 2), (2, 10, 10, 4), (3, 30, 30, 1), (4, 5, 5, 1), procs=4)
 #: Job 1 runs four times its limit: at 10 it counts as ending now, so nothing may start that is still there "then".
 OVERRUN = trace_of((0, 20, 5, 3), (1, 5, 5, 4), (10, 2, 2, 1), procs=4)
-#: Job 1 ends early, at 4: conservative plans are made anew, so job 2 starts then and job 3 after it.
+#: Job 1 ends early, at 4: conservative backfilling re-plans, so job 2 starts then and job 3 after it.
 EARLY = trace_of((0, 4, 10, 4), (1, 10, 10, 3), (2, 3, 3, 2), (3, 10, 10, 1), procs=4)
 
 CASES = [

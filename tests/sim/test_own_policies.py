@@ -1,4 +1,4 @@
-"""Policies of one's own by name, module:Class, wherever a policy is named."""
+"""User policies by name, module:Class, wherever a policy is named."""
 
 import json
 import sys

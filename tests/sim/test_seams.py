@@ -21,7 +21,7 @@ from .helpers import table_of, trace_of
 @pytest.mark.parametrize("backfill", BACKFILLS)
 @pytest.mark.parametrize("cut", [5.0, 40.0, 111.5])
 def test_a_run_can_be_resumed_from_any_moment(backfill, cut):
-    """Stop the clock, keep only what had started by then, and go on: the same schedule comes out."""
+    """Stop the clock, keep only what had started by then, and continue: the schedule is the same."""
     rng = np.random.default_rng(6)
     run = rng.integers(1, 60, 150)
     table = table_of(np.sort(rng.integers(0, 900, 150)), run, run + 20, rng.integers(1, 6, 150), np.zeros(150), 8)

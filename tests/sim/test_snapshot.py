@@ -27,7 +27,7 @@ DAY = trace_of(
     (50, 30, 40, 5),  # starts at 100, at the moment itself
     (100, 10, 20, 1),  # submitted at the moment
     (101, 10, 20, 1),  # later
-    (30, 10, 20, 1),  # nobody knows when it started
+    (30, 10, 20, 1),  # its start is unknown
     procs=8,
     wait_time=[0.0, 10.0, 0.0, 50.0, 7.0, 0.0, np.nan],
     user=["ann", "bob", None, "ann", None, "cy", "cy"],
@@ -401,7 +401,7 @@ def test_json_of_newer_slurms():
 
 
 class Watching:
-    """fcfs, and checks what it is told of the running jobs."""
+    """fcfs, and checks the state of the running jobs that it gets."""
 
     name = "watching"
 
@@ -413,7 +413,7 @@ class Watching:
         assert len(running) == len(ends) == len(set(running.tolist()))
         assert state.procs[running].sum() + state.free == pytest.approx(state.total)
         assert (state.start[running] <= state.now).all()
-        assert (state.start[running] + self.run[running] > state.now).all()  # who has ended is not there
+        assert (state.start[running] + self.run[running] > state.now).all()  # no job that has ended
         assert not set(running.tolist()) & set(queue.tolist())
         assert (np.diff(ends) >= 0).all()
         assert (ends >= state.now).all()

@@ -1,4 +1,4 @@
-"""The command line: parse, call the library, print. No logic lives here."""
+"""The command line: parses, calls the library, prints. It contains no other logic."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ for _module in COMMAND_MODULES:
 
 @app.callback()
 def _flags(
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress and notes.")] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show the traceback of an unexpected error.")
     ] = False,
@@ -64,9 +64,9 @@ def _flags(
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
-    """Let a polite kill unwind like Ctrl-C, so that half-written temporary files are removed; remember that it came.
+    """Handle SIGTERM like Ctrl-C, so that half-written temporary files are removed; record the interruption.
 
-    The compiler of the simulator calls Python from C, where a KeyboardInterrupt is lost and something else fails later.
+    The compiler of the simulator calls Python from C, where a KeyboardInterrupt is lost and another error follows.
     """
     Settings.interrupted = True
     raise KeyboardInterrupt
@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     search_here([os.environ.get("TRACEKIT_TASKS", "")])
     arguments = first_words(_flags_first(sys.argv[1:] if arguments is None else arguments))
     try:
-        # a command returns nothing, or leaves with typer.Exit
+        # a command returns None or raises typer.Exit
         code = app(arguments, prog_name="tracekit", standalone_mode=False)
         return _fail("interrupted", 130) if code == 130 else code or 0
     except SystemExit as stop:
@@ -98,19 +98,21 @@ def main(arguments: list[str] | None = None) -> int:
         if Settings.verbose and not is_usage_problem(error):
             raise
         if is_usage_problem(error):
-            return _fail(explain(error, arguments), 2) if arguments else 2  # without any, the help has been shown
-        if isinstance(error, BrokenPipeError):  # whoever read our output has left
+            return _fail(explain(error, arguments), 2) if arguments else 2  # the help has been printed
+        if isinstance(error, BrokenPipeError):  # the reader of our output has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         if isinstance(error, OSError):
             return _fail(f"{error.filename or 'system'}: {error.strerror or error}", 1)
         if isinstance(error, MemoryError):
-            return _fail("out of memory; try fewer jobs, or a part of the trace (tracekit slice)", 1)
-        return _fail(f"unexpected {type(error).__name__}: {error}; 'tracekit -v …' shows where, please report it", 1)
+            return _fail("out of memory; use fewer jobs or a part of the trace (tracekit slice)", 1)
+        return _fail(
+            f"unexpected {type(error).__name__}: {error}; please report it, with the output of 'tracekit -v …'", 1
+        )
 
 
 def _flags_first(arguments: list[str]) -> list[str]:
-    """Let -q, -v and --limit be given anywhere, although they belong to the program and not to its commands."""
+    """Accept -q, -v and --limit anywhere, although they are options of the program and not of its commands."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     ours = {"-q", "--quiet", "-v", "--verbose"}
     first: list[str] = []
@@ -130,7 +132,7 @@ def _fail(message: str, code: int) -> int:
 
 
 def _unraisable(problem: sys.UnraisableHookArgs) -> None:
-    """Keep quiet about an interruption that Python had to drop; `main` tells it."""
+    """Suppress the report of an interruption that Python dropped; `main` reports it."""
     if problem.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(problem)
 
@@ -140,5 +142,5 @@ def run() -> None:
     sys.unraisablehook = _unraisable
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without – and × still gets its table
+            stream.reconfigure(errors="replace")  # terminals without – and × still get the table
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""The Typer application that all commands hang on, and what they share. Nothing heavy is imported here."""
+"""The Typer application of all commands, and what they share. Nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ app = typer.Typer(
 
 
 class Settings:
-    """What the flags before the command say, read by `say` and by progress bars; and whether somebody interrupted."""
+    """The flags before the command, read by `say` and by progress bars; and whether the run was interrupted."""
 
     quiet = False
     interrupted = False
@@ -40,23 +40,23 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on std
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing output.")]
 Resource = Annotated[
     str | None,
-    typer.Option("--resource", help="What is scheduled: procs, nodes or gpus (default: the unit that most jobs have)."),
+    typer.Option("--resource", help="Scheduled unit: procs, nodes or gpus (default: the unit that most jobs have)."),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Same seed, same result.")]
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return a rich console on stdout (data) or stderr (progress and remarks); 120 columns where nobody looks."""
+    """Return a rich console on stdout (data) or stderr (progress and notes); 120 columns if it is not a terminal."""
     from tracekit.cli.screen import Screen
 
-    made = Screen(stderr=stderr, highlight=False, markup=False, soft_wrap=True)  # names of files may hold brackets
+    made = Screen(stderr=stderr, highlight=False, markup=False, soft_wrap=True)  # file names may contain brackets
     if not made.is_terminal:
         made.width = max(made.width, 120)
     return made
 
 
 def say(message: str) -> None:
-    """Tell the person something on stderr, unless ``-q`` was given."""
+    """Print a message on stderr, unless ``-q`` was given."""
     if not Settings.quiet:
         sys.stderr.write(escaped(message) + "\n")
 
@@ -70,7 +70,7 @@ class EscapingHandler(logging.Handler):
 
 
 def search_here(names: Iterable[str]) -> None:
-    """Let ``module:Class`` name a module of the current folder, as ``python -m`` does; other names change nothing."""
+    """Allow ``module:Class`` to name a module of the current folder, as ``python -m`` does."""
     here = str(Path.cwd())
     if any(":" in name for name in names) and here not in sys.path:
         sys.path.append(here)
@@ -91,7 +91,9 @@ def print_json(data: Any) -> None:
 def json_text(data: Any) -> str:
     """Return data as JSON; NaN and infinity, which JSON cannot hold, become null."""
     text = json.dumps(_plain(data), indent=2, ensure_ascii=False) + "\n"
-    return escaped_json(text.encode("utf-8", "replace").decode())  # bytes of odd file names cannot stand in JSON
+    return escaped_json(
+        text.encode("utf-8", "replace").decode()
+    )  # JSON cannot hold the bytes of undecodable file names
 
 
 def _plain(data: Any) -> Any:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @app.command()
 def catalog(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show all that is known of one trace.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show all that is known about one trace.")] = None,
     json: Json = False,
 ) -> None:
-    """List the public traces: what they are, in which format, how large, and where. Does not use the network.
+    """List public traces with format, size and address. Does not use the network.
 
     Example: `tracekit catalog`
     """
@@ -65,14 +65,14 @@ def _print_entry(entry: Entry) -> None:
 def fetch(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a trace in the catalog.")],
     output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="DIR", help="Folder to put it in (default: the cache).")
+        str | None, typer.Option("--output", "-o", metavar="DIR", help="Output folder (default: the cache).")
     ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Download a public trace: resumed where it broke off, checked, and in place whole or not at all.
+    """Download a public trace. Interrupted downloads are resumed, and checksums are verified.
 
-    Prints the path of every file. Without -o it goes to the cache ($TRACEKIT_CACHE, or ~/.cache/tracekit).
+    Prints the path of every file. Without -o the files go to the cache ($TRACEKIT_CACHE, or ~/.cache/tracekit).
 
     Example: `tracekit fetch KTH-SP2-1996-2.1-cln -o .`
     """
@@ -102,7 +102,7 @@ def fetch(
 
 @contextmanager
 def _bar(name: str) -> Iterator[Progress]:
-    """Show a progress bar on stderr, where somebody sees it."""
+    """Show a progress bar on stderr if it is a terminal."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     screen = console(stderr=True)

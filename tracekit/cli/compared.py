@@ -1,4 +1,4 @@
-"""What `simulate` shows and writes over windows: one table with intervals and differences, two files, two pictures."""
+"""Output of `simulate` over windows: a table with intervals and differences, two files, two pictures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUMMARY = (*TABLES, *PICTURES)
 
 
 def check_summary(out: Path, *, compared: bool, figures: bool) -> None:
-    """Refuse to replace a summary that is there."""
+    """Raise OutputError if a summary exists already."""
     for name in (*TABLES, *(PICTURES if figures else ())) if compared else ():
         if (out / name).exists():
             raise OutputError(f"{out / name}: exists already; use --force to replace it")
@@ -53,7 +53,7 @@ def print_comparison(comparison: Comparison, file: str) -> None:
     made = table(
         *titles,
         title=f"{file}: {first.total:,} {first.switches['resource']}, means over {len(comparison.windows)} windows "
-        f"[95 % intervals]; difference of bsld from {comparison.baseline}, in pairs",
+        f"[95 % intervals]; paired difference of bsld from {comparison.baseline}",
         right=titles[2:],
     )
     for row in comparison.table.to_dict("records"):
@@ -71,7 +71,7 @@ def print_comparison(comparison: Comparison, file: str) -> None:
 
 
 def _between(mean: float, low: float, high: float, sign: str = "") -> str:
-    """Return ``35.7 [17.2, 85.4]``: three digits, all of a whole number; – = not known."""
+    """Return ``35.7 [17.2, 85.4]``: three significant digits, all digits of a whole number; – = unknown."""
     texts = [f"{value:{sign},.3g}" if abs(value) < 1000 else f"{value:{sign},.0f}" for value in (mean, low, high)]
     if math.isnan(mean):
         return "–"

@@ -1,4 +1,4 @@
-"""The command env: what is installed here, and what is missing for which command."""
+"""The command env: what is installed, and what is missing for which command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tracekit.errors import pip_line
 def env(json: Json = False) -> None:
     """Show versions, extras, cores, memory and folders, and what is missing for which command.
 
-    Put its output into a report of a problem.
+    Include its output in bug reports.
 
     Example: `tracekit env`
     """
@@ -44,12 +44,12 @@ def _learned() -> list[str]:
 
 def _print(facts: dict[str, Any]) -> None:
     out = console()
-    room = facts["memory_bytes"]
+    total = facts["memory_bytes"]
     lines = {
         "tracekit": f"{facts['tracekit']}, Python {facts['python']} ({facts['executable']})",
         "machine": facts["platform"],
-        "cores": f"{facts['cores']} that this process may use",
-        "memory": f"{_gb(room)}, {_gb(facts['available_bytes'])} of it free" if room else "cannot be told here",
+        "cores": f"{facts['cores']} available to this process",
+        "memory": f"{_gb(total)}, {_gb(facts['available_bytes'])} of it free" if total else "unknown",
         "packages": ", ".join(f"{name} {version or 'MISSING'}" for name, version in facts["packages"].items()),
     }
     for name, value in lines.items():
@@ -68,7 +68,7 @@ def _print(facts: dict[str, Any]) -> None:
     places = table("folder", "path", "free", "", right=("free",))
     for folder in facts["folders"]:
         places.add_row(
-            folder["use"], folder["path"], _gb(folder["free_bytes"]), "" if folder["writable"] else "CANNOT BE WRITTEN"
+            folder["use"], folder["path"], _gb(folder["free_bytes"]), "" if folder["writable"] else "NOT WRITABLE"
         )
     out.print(places, soft_wrap=False)
     if facts["missing"]:

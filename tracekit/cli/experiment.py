@@ -1,4 +1,4 @@
-"""Commands that train on synthetic traces and judge on real ones: experiment, verdict, compare."""
+"""Commands that train on synthetic traces and evaluate on real ones: experiment, verdict, compare."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _MARKS = {"equivalent": "=", "better": "+", "worse": "−", "undecided": "?", "f
 @app.command()
 def experiment(
     real: Annotated[
-        str | None, typer.Argument(metavar="REAL", help="The real trace; may stand in the plan instead.")
+        str | None, typer.Argument(metavar="REAL", help="The real trace; may be given in the plan instead.")
     ] = None,
     out: Annotated[str, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")] = "",
     models: Annotated[
-        str | None, typer.Option("--models", help="Models by comma: names, or module:Class of your own.")
+        str | None, typer.Option("--models", help="Models, separated by commas: names, or your own module:Class.")
     ] = None,
     config: Annotated[
         str | None, typer.Option("--config", metavar="PLAN.toml", help="The plan; see docs/experiments.md.")
@@ -36,16 +36,18 @@ def experiment(
     engine: Annotated[str, typer.Option("--engine", help="local (processes) or ray.")] = "local",
     address: Annotated[
         str | None,
-        typer.Option("--address", help="Ray cluster to use (default: RAY_ADDRESS, else one of this machine)."),
+        typer.Option("--address", help="Ray cluster to use (default: RAY_ADDRESS, else a local one)."),
     ] = None,
-    learner: Annotated[str | None, typer.Option("--learner", help="ppo, or pick-heuristic (seconds).")] = None,
+    learner: Annotated[str | None, typer.Option("--learner", help="ppo, or pick-heuristic (takes seconds).")] = None,
     policy: Annotated[
-        str | None, typer.Option("--policy", help="Policies beside the agents, by comma, as in simulate.")
+        str | None, typer.Option("--policy", help="Policies to compare with, separated by commas, as in simulate.")
     ] = None,
-    samples: Annotated[int | None, typer.Option("--samples", min=1, help="Synthetic traces of each model.")] = None,
-    agents: Annotated[int | None, typer.Option("--agents", min=1, help="Agents trained on each trace.")] = None,
-    other: Annotated[str | None, typer.Option("--other", help="A different real trace to train on as well.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and an estimate; run nothing.")] = False,
+    samples: Annotated[int | None, typer.Option("--samples", min=1, help="Synthetic traces per model.")] = None,
+    agents: Annotated[int | None, typer.Option("--agents", min=1, help="Agents trained per trace.")] = None,
+    other: Annotated[str | None, typer.Option("--other", help="Another real trace to train on as well.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and the estimated time; run nothing.")
+    ] = False,
     procs: Procs = None,
     resource: Resource = None,
     from_: From = None,
@@ -53,9 +55,9 @@ def experiment(
     json: Json = False,
     force: Force = False,
 ) -> None:
-    """Find out whether agents trained on synthetic jobs match agents trained on real ones.
+    """Test whether agents trained on synthetic jobs match agents trained on real jobs.
 
-    Interrupt it whenever you like: the same command goes on where it was.
+    It can be interrupted at any time; the same command resumes it.
 
     Example: `tracekit experiment sample.swf --models lublin,user-resample --learner pick-heuristic -o run`
     """
@@ -64,7 +66,7 @@ def experiment(
 
     where = Where(engine, address)
     if not out:
-        raise UsageError("where to? name a folder: -o RUN")
+        raise UsageError("missing output folder: give -o RUN")
     if not dry_run:
         library.check_folder(Path(out), force=force)
     plan = _changed(
@@ -85,7 +87,7 @@ def experiment(
         try:
             found = library.run(plan, out, where=where, force=force, progress=display, command=command)
         except KeyboardInterrupt:
-            say(f"{out}: the same command goes on from here")
+            say(f"{out}: run the same command to resume")
             raise
     if json:
         print_json(found)
@@ -98,11 +100,11 @@ def experiment(
 @app.command()
 def verdict(
     real: Annotated[str, typer.Argument(metavar="REAL", help="The real trace.")],
-    synth: Annotated[str, typer.Argument(metavar="SYNTH", help="The synthetic trace, made anywhere.")],
-    learner: Annotated[str, typer.Option("--learner", help="ppo, or pick-heuristic (seconds).")] = "ppo",
-    margin: Annotated[float, typer.Option("--margin", help="Differences below this ratio do not matter.")] = 0.1,
+    synth: Annotated[str, typer.Argument(metavar="SYNTH", help="The synthetic trace, from any tool.")],
+    learner: Annotated[str, typer.Option("--learner", help="ppo, or pick-heuristic (takes seconds).")] = "ppo",
+    margin: Annotated[float, typer.Option("--margin", help="Differences below this ratio count as equivalent.")] = 0.1,
     out: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="RUN", help="Keep the run, with a report, in a folder.")
+        str | None, typer.Option("--output", "-o", metavar="RUN", help="Keep the run and its report in this folder.")
     ] = None,
     procs: Procs = None,
     resource: Resource = None,
@@ -111,7 +113,7 @@ def verdict(
     json: Json = False,
     force: Force = False,
 ) -> None:
-    """Judge one synthetic trace in minutes: fidelity, ranking of schedulers, agents trained with a small budget.
+    """Evaluate one synthetic trace in minutes: fidelity, ranking of policies, agents trained with a small budget.
 
     Example: `tracekit verdict sample.swf made.swf --learner pick-heuristic`
     """
@@ -136,7 +138,7 @@ def verdict(
         return
     show(found)
     if found["left_out"]:
-        say(f"{real}: {found['left_out']:,} jobs have no {found['unit']} and are left out wherever sizes count")
+        say(f"{real}: {found['left_out']:,} jobs have no {found['unit']} and are left out where sizes count")
     rows = table("fidelity", "synthetic", "real", "best is")
     for key in single_trace.SHOWN:
         score = found["scores"].get(key)
@@ -152,7 +154,7 @@ def compare(
     second: Annotated[str, typer.Argument(metavar="RUN2", help="Another one.")],
     json: Json = False,
 ) -> None:
-    """Compare two experiments: what was asked, whether the numbers are the same, and which verdicts differ.
+    """Compare two experiments: differences in the plan, the numbers and the verdicts.
 
     Example: `tracekit compare run1 run2`
     """
@@ -179,7 +181,7 @@ def _plan(config: str | None) -> Plan:
 
 
 def _changed(plan: Plan, **sections: Any) -> Plan:
-    """Put what the flags say into the plan; None changes nothing."""
+    """Overwrite the plan with the given flags; None has no effect."""
     import dataclasses
 
     for name, given in sections.items():
@@ -207,7 +209,7 @@ def _show_plan(rows: list[dict[str, Any]], json: bool) -> None:
 
 
 def show(found: dict[str, Any]) -> None:
-    """Print verdicts for people."""
+    """Print the verdicts as a table."""
     out = console()
     shown = table("", "trained on", "verdict")
     for one in [*found["verdicts"], *found["baselines"], *found["arms"]]:
@@ -217,15 +219,15 @@ def show(found: dict[str, Any]) -> None:
         shown.add_row("", f"scarce + {one['model']}", f"{one['verdict']}: {said}")
     out.print(shown, soft_wrap=False)
     out.print(
-        f"%: {found['metric']} on held-out real windows, beside agents trained on real jobs; + is worse; "
+        f"%: {found['metric']} on held-out real windows, relative to agents trained on real jobs; + is worse; "
         f"within ±{100 * found['margin']:g} % counts as equivalent"
     )
-    out.print(f"would a bad trace be noticed? {found['sensitivity']['sentence']}")
+    out.print(f"sensitivity to a bad trace: {found['sensitivity']['sentence']}")
     for one in found["verdicts"]:
         for flag in one["flags"]:
             out.print(f"! {one['model']}: {flag}")
     if found["predictors"]:
-        out.print(f"which score to trust: {found['predictors_note']}")
+        out.print(f"scores that predict the verdict: {found['predictors_note']}")
 
 
 def _fail_if_nothing_worked(found: dict[str, Any]) -> None:
@@ -234,7 +236,7 @@ def _fail_if_nothing_worked(found: dict[str, Any]) -> None:
 
 
 def clock(seconds: float) -> str:
-    """Return a time as people say it.
+    """Return a duration as hours, minutes and seconds.
 
     >>> clock(59), clock(3725)
     ('0:59', '1:02:05')
@@ -245,7 +247,7 @@ def clock(seconds: float) -> str:
 
 
 class _Display:
-    """One line for the whole grid: a bar on a terminal, else a remark every half minute; nothing with -q."""
+    """Progress of the whole grid: a bar on a terminal, else a line every half minute; nothing with -q."""
 
     def __enter__(self) -> _Display:
         from rich.progress import BarColumn, Progress, TextColumn

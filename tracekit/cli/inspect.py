@@ -1,4 +1,4 @@
-"""Commands that look at one trace closely: plot, doctor."""
+"""Commands that examine one trace: plot, doctor."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from tracekit.doctor import Finding
     from tracekit.trace import Trace
 
-Folder = Annotated[str, typer.Option("-o", "--out", help="Folder for the pictures; made if it is not there.")]
+Folder = Annotated[str, typer.Option("-o", "--out", help="Folder for the pictures; created if missing.")]
 
 
 @app.command()
 def plot(
     file: In,
     out: Folder,
-    only: Annotated[str | None, typer.Option("--only", help="Names of pictures, such as cdfs,usage.")] = None,
+    only: Annotated[str | None, typer.Option("--only", help="Pictures to draw, such as cdfs,usage.")] = None,
     format: Annotated[str, typer.Option("--format", help="png, svg, pdf, or several: png,pdf.")] = "png",
     window: Annotated[
         str | None,
-        typer.Option("--window", help="START:COUNT: the jobs that gantt shows (default: 400 in the middle)."),
+        typer.Option("--window", help="START:COUNT, the jobs in the Gantt chart (default: 400 in the middle)."),
     ] = None,
     from_: From = None,
     procs: Procs = None,
@@ -39,9 +39,9 @@ def plot(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Draw a trace: distributions, arrivals, usage and queue, a Gantt chart, users, failures, waits, load.
+    """Draw a trace: distributions, arrivals, usage and queue length, a Gantt chart, users, failures, waits, load.
 
-    What the trace cannot show is left out, with the reason in the list.
+    Pictures that the trace has no data for are skipped, and the reason is printed.
 
     Example: `tracekit plot sample.swf -o pictures`
     """
@@ -91,7 +91,7 @@ def doctor(
         str | None, typer.Option("-o", "--out", help="Folder for a picture of each finding, the recipe and the report.")
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option("--recipe", help="Write the rules that would mend the findings to this file.")
+        str | None, typer.Option("--recipe", help="Write the rules that fix the findings to this file.")
     ] = None,
     from_: From = None,
     procs: Procs = None,
@@ -104,10 +104,10 @@ def doctor(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Examine a trace deeply: overload, outages, clocks, units, flurries, copies, a header that disagrees.
+    """Examine a trace: overload, outages, clock errors, units, flurries, duplicates, contradictions with the header.
 
-    Every finding comes with its evidence and the cleaning rule that would mend it. Nothing is changed: `tracekit clean
-    --recipe` applies the rules once you agree with them.
+    Every finding comes with its evidence and the cleaning rule that fixes it. Nothing is changed: use `tracekit clean
+    --recipe` to apply the rules you agree with.
 
     Example: `tracekit doctor sample.swf -o examined`
     """
@@ -132,7 +132,7 @@ def doctor(
         epoch=epoch,
     )
     report = examination.examine(
-        trace, progress=lambda name: say(f"  looking for: {name}") if len(trace) > 300_000 else None
+        trace, progress=lambda name: say(f"  checking: {name}") if len(trace) > 300_000 else None
     )
     rows = [finding.to_dict() for finding in report.findings]
     for row in rows:
@@ -153,7 +153,7 @@ def doctor(
     _print_findings(file, data)
 
 
-#: What an earlier examination may have left in its folder: pictures are numbered, 01-flurry.png.
+#: Files that an earlier run may have left in the folder: pictures are numbered, 01-flurry.png.
 _EXAMINED = ("recipe.toml", "report.json", "[0-9][0-9]*-*.png")
 
 
@@ -182,14 +182,14 @@ def _print_findings(file: str, data: dict[str, Any]) -> None:
         if row["count"]:
             first = ", ".join(map(str, row["first_rows"])) + (" …" if row["count"] > len(row["first_rows"]) else "")
             out.print(f"     rows: {first} ({row['count']:,} in all)")
-        for word, key in (("mended by", "fix"), ("advice", "advice"), ("picture", "picture")):
+        for word, key in (("fixed by", "fix"), ("advice", "advice"), ("picture", "picture")):
             if row[key]:
                 out.print(f"     {word}: {row[key]}")
     notes = len(data["findings"]) - data["alarms"]
     out.print(f"{file}: {counted(data['jobs'], 'job')}, {counted(data['alarms'], 'alarm')}, {counted(notes, 'note')}")
     if data["not_looked_for"]:
         reasons = "; ".join(f"{row['what']} ({row['reason']})" for row in data["not_looked_for"])
-        out.print(f"not looked for: {reasons}")
+        out.print(f"not checked: {reasons}")
     if data["recipe"]:
         out.print(f"recipe: {data['recipe']}; apply it with  tracekit clean IN OUT --recipe {data['recipe']}")
 
@@ -219,7 +219,7 @@ def _window(text: str) -> tuple[int, int]:
 
 
 def _folder(out: str, names: list[str], *, force: bool) -> Path:
-    """Return the folder; refuse early where a picture of that name is there already."""
+    """Return the folder; raise OutputError if a picture of that name exists already."""
     from tracekit.folders import check_folder
     from tracekit.plots.style import FORMATS
 

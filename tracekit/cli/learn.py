@@ -1,4 +1,4 @@
-"""Commands around agents: train makes one, evaluate says how good it is."""
+"""Commands around agents: train, evaluate."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ def train(
     trace: In,
     out: Annotated[str, typer.Option("--output", "-o", metavar="AGENT", help="Folder for the agent.")],
     task: Annotated[
-        str, typer.Option("--task", help="What the agent decides: pick-job, or module:Class of your own.")
+        str, typer.Option("--task", help="What the agent decides: pick-job, or your own module:Class.")
     ] = "pick-job",
     config: Annotated[
-        str | None, typer.Option("--config", metavar="FILE.toml", help="Settings of the training; see docs/agents.md.")
+        str | None,
+        typer.Option("--config", metavar="FILE.toml", help="TOML file with training settings; see docs/agents.md."),
     ] = None,
     objective: Annotated[
         str,
@@ -44,46 +45,49 @@ def train(
         str | None, typer.Option("--network", help="kernel, attention or mlp. [default: kernel]")
     ] = None,
     steps: Annotated[
-        int | None, typer.Option("--steps", min=1, help="Decisions to learn from. [default: 500000]")
+        int | None, typer.Option("--steps", min=1, help="Number of decisions to train on. [default: 500000]")
     ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Jobs of a window. [default: 256]")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Jobs per window. [default: 256]")] = None,
     learning_rate: Annotated[
-        float | None, typer.Option("--learning-rate", help="Of the optimiser. [default: 0.001]")
+        float | None, typer.Option("--learning-rate", help="Learning rate. [default: 0.001]")
     ] = None,
     backfill: Annotated[str, typer.Option("--backfill", help="none, easy, easy-sjf or rlscheduler.")] = "easy",
-    commit: Annotated[bool, typer.Option("--commit", help="A picked job blocks until it starts.")] = False,
-    skip: Annotated[bool, typer.Option("--skip", help="The agent may also do nothing until the next event.")] = False,
+    commit: Annotated[bool, typer.Option("--commit", help="A picked job blocks others until it starts.")] = False,
+    skip: Annotated[bool, typer.Option("--skip", help="The agent may also wait until the next event.")] = False,
     observer: Annotated[
-        str, typer.Option("--observer", help="What the agent sees: default, fair, rlscheduler, rlscheduler-fair.")
+        str, typer.Option("--observer", help="Observation: default, fair, rlscheduler, rlscheduler-fair.")
     ] = "default",
     visible: Annotated[
-        str, typer.Option("--visible", help="Who is shown where more than 128 wait: fcfs, sjf, sjf-smallest …")
+        str, typer.Option("--visible", help="Which jobs are observed if more than 128 wait: fcfs, sjf, sjf-smallest …")
     ] = "fcfs",
-    warm: Annotated[int, typer.Option("--warm", min=0, help="Jobs before a window that warm the machine up.")] = 0,
+    warm: Annotated[int, typer.Option("--warm", min=0, help="Warm-up jobs before each window.")] = 0,
     split: Annotated[
-        float, typer.Option("--split", help="Share of the trace, in time, to learn from; half of the rest validates.")
+        float,
+        typer.Option("--split", help="Share of the trace, in time, to train on; half of the rest is for validation."),
     ] = 0.7,
     overlap: Annotated[
-        bool, typer.Option("--overlap", help="Learn from, validate and test on the whole trace; scores will flatter.")
+        bool,
+        typer.Option("--overlap", help="Train, validate and test on the whole trace; scores are then too optimistic."),
     ] = False,
     init: Annotated[
-        str | None, typer.Option("--init", help="Start: imitate:f1 (a heuristic), imitate:best, search, or agent:DIR.")
+        str | None,
+        typer.Option("--init", help="Initial agent: imitate:f1 (a heuristic), imitate:best, search, or agent:DIR."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was interrupted.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted training.")] = False,
     estimates: Annotated[
-        str, typer.Option("--estimates", help="requested, actual, factor:F or noisy:SIGMA.")
+        str, typer.Option("--estimates", help="Run time estimates: requested, actual, factor:F or noisy:SIGMA.")
     ] = "requested",
-    procs_from: Annotated[str, typer.Option("--procs-from", help="requested, allocated or max.")] = "requested",
+    procs_from: Annotated[str, typer.Option("--procs-from", help="Sizes: requested, allocated or max.")] = "requested",
     procs: Procs = None,
     resource: Resource = None,
     compat: Annotated[
-        str | None, typer.Option("--compat", help="rlscheduler: that system's meanings, all at once.")
+        str | None, typer.Option("--compat", help="rlscheduler: use all definitions of that system.")
     ] = None,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write event files into AGENT/tensorboard as well.")
+        bool, typer.Option("--tensorboard", help="Also write event files to AGENT/tensorboard.")
     ] = False,
     threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="Threads that play windows (default: one per core).")
+        int | None, typer.Option("--threads", min=1, help="Threads that simulate windows (default: one per core).")
     ] = None,
     machine: MachineFile = None,
     from_: From = None,
@@ -93,8 +97,8 @@ def train(
 ) -> None:
     """Train an agent (by default one that picks the next job) by reinforcement learning on windows of a trace.
 
-    The agent of the best validation is kept. A training that was interrupted goes on with --resume and ends with the
-    same bytes as one that was not.
+    The agent with the best validation score is kept. An interrupted training continues with --resume and ends with the
+    same bytes as an uninterrupted one.
 
     Example: `tracekit train sample.swf -o agent --steps 2000 --jobs 64 --init imitate:sjf --seed 1`
     """
@@ -106,7 +110,7 @@ def train(
     search_here([task])
     kind = find_task(task)
     if resume and force:
-        raise UsageError("--resume goes on with what is there, --force replaces it: give one of them")
+        raise UsageError("give either --resume (continue the existing training) or --force (replace it), not both")
     settings = (Config.load(config) if config is not None else Config()).replace(
         network=network, steps=steps, jobs=jobs, learning_rate=learning_rate, threads=threads
     )
@@ -159,7 +163,7 @@ def train(
 
 
 def _task(kind: Any, **given: Any) -> Any:
-    """Make a task from the flags; one that the task does not know must be at its default."""
+    """Make a task from the flags; flags that the task does not have must be at their defaults."""
     import dataclasses
 
     from tracekit.sim.tasks.pick_job.task import PickJob
@@ -168,37 +172,37 @@ def _task(kind: Any, **given: Any) -> Any:
     usual = {field.name: field.default for field in dataclasses.fields(PickJob)}
     for name, value in given.items():
         if name not in known and value != usual[name]:
-            raise UsageError(f"--{name.replace('_', '-')}: task {kind.name} has no such setting")
+            raise UsageError(f"--{name.replace('_', '-')}: not supported by task {kind.name}")
     return kind(**{name: value for name, value in given.items() if name in known})
 
 
 @contextmanager
 def _going_on(out: Path) -> Iterator[None]:
-    """Say how a training that is interrupted can be ended later."""
+    """Print how to resume if the training is interrupted."""
     from tracekit.sim.agents.agent import CHECKPOINT
 
     try:
         yield
     except KeyboardInterrupt:
         if (out / CHECKPOINT).is_file():
-            say(f"{out}: the same command with --resume goes on from here")
+            say(f"{out}: run the same command with --resume to continue")
         raise
 
 
 def _check_out(out: Path, *, resume: bool, force: bool) -> None:
-    """Refuse early, before the trace is read."""
+    """Raise OutputError before the trace is read."""
     from tracekit.sim.agents.agent import CHECKPOINT, FACTS
 
     if out.is_file():
-        raise OutputError(f"{out}: is a file; an agent is a folder")
+        raise OutputError(f"{out}: is a file; an agent needs a folder")
     if not (resume or force):
         for name in (FACTS, CHECKPOINT):
             if (out / name).exists():
-                raise OutputError(f"{out}: holds {name} already; --resume goes on with it, --force replaces it")
+                raise OutputError(f"{out}: contains {name} already; use --resume to continue or --force to replace it")
 
 
 def _source(file: str) -> dict[str, Any]:
-    """Say where a trace came from, with a hash of the file where it is one."""
+    """Return the origin of a trace, with a hash if it is a file."""
     import hashlib
 
     path = Path(file)
@@ -209,7 +213,7 @@ def _source(file: str) -> dict[str, Any]:
 
 
 class _Progress:
-    """Shows on stderr how far a training is, and its score beside the best heuristic's."""
+    """Shows the progress of a training on stderr, with its score and that of the best heuristic."""
 
     def __init__(self) -> None:
         import sys
@@ -222,7 +226,7 @@ class _Progress:
         self._said, self._left = self._clock(), TimeLeft()
 
     def __call__(self, status: Status) -> None:
-        """Report, unless the last report is too fresh."""
+        """Print the progress, unless it was printed a moment ago."""
         now, last = self._clock(), status.steps >= status.total
         left = self._left(status.steps, status.total, now)
         if not last and now - self._said < (1.0 if self._live else 10.0):
@@ -239,24 +243,24 @@ class _Progress:
 
 @app.command()
 def evaluate(
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Folder of an agent; default is the packaged one.")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Folder of an agent; 'default' is the packaged one.")],
     trace: In,
     window: Annotated[
-        list[str] | None, typer.Option("--window", help="START:COUNT, jobs on an empty machine; may be given again.")
+        list[str] | None, typer.Option("--window", help="START:COUNT, jobs on an empty machine; may be repeated.")
     ] = None,
-    windows: Annotated[int | None, typer.Option("--windows", min=1, help="So many random windows.")] = None,
+    windows: Annotated[int | None, typer.Option("--windows", min=1, help="Number of random windows.")] = None,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, help="Jobs of a window (default: as in training).")
+        int | None, typer.Option("--jobs", min=1, help="Jobs per window (default: as in training).")
     ] = None,
     sample: Annotated[
-        int, typer.Option("--sample", min=0, help="Draw the agent's choices, so many times; 0 = its best choice.")
+        int, typer.Option("--sample", min=0, help="Sample the agent's actions this many times; 0 = its best action.")
     ] = 0,
     policy: Annotated[
         str | None,
-        typer.Option("--policy", help="Policies beside it, by comma, as in simulate. [default: every heuristic]"),
+        typer.Option("--policy", help="Policies to compare with, as in simulate. [default: every heuristic]"),
     ] = None,
     backfill: Annotated[
-        str | None, typer.Option("--backfill", help="Another backfilling than the agent was trained with.")
+        str | None, typer.Option("--backfill", help="Backfilling, if not that of the training.")
     ] = None,
     procs: Procs = None,
     resource: Resource = None,
@@ -268,9 +272,9 @@ def evaluate(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Compare an agent with every heuristic, with chance and with the best heuristic of each window, window by window.
+    """Compare an agent with every heuristic, a random policy and the best heuristic of each window, window by window.
 
-    Without windows: those of the agent's own test part if this is the trace it was trained on, else twenty at random.
+    Default windows: the agent's test part if this is the trace it was trained on, else twenty random ones.
 
     Example: `tracekit evaluate default sample.swf --windows 4 --jobs 128 --seed 1`
     """
@@ -311,8 +315,8 @@ def evaluate(
         values = {found.name: result.score, **result.baselines}
         save(scores(values, label=result.objective, agent=found.name), plot, force=force)
     if json:
-        told = result.to_dict()
-        print_json({"agent": agent, "trace": trace, **told, "notes": [*warnings, *told.get("notes", [])]})
+        summary = result.to_dict()
+        print_json({"agent": agent, "trace": trace, **summary, "notes": [*warnings, *summary.get("notes", [])]})
         return
     _print(result, trace)
     for note in (remark, *result.notes):
@@ -321,17 +325,17 @@ def evaluate(
 
 
 def _print(result: Evaluation, trace: str) -> None:
-    told = result.to_dict()
+    summary = result.to_dict()
     titles = ["policy", "mean", "agent − policy", "95 % interval", "p", "effect", "agent better"]
-    drawn = f", mean of {told['samples']} draws" if told["samples"] > 1 else ""
+    drawn = f", mean of {summary['samples']} draws" if summary["samples"] > 1 else ""
     made = table(
         *titles,
         title=f"{trace}: {result.objective}, {len(result.windows)} windows of {result.windows[0][1]:,} jobs{drawn}",
         right=titles[1:],
     )
-    interval = f"{told['low']:,.4g} … {told['high']:,.4g}"
-    made.add_row(result.agent, f"{told['mean']:,.4g}", "", interval, "", "", "")
-    for name, row in sorted(told["baselines"].items(), key=lambda item: item[1]["mean"]):
+    interval = f"{summary['low']:,.4g} … {summary['high']:,.4g}"
+    made.add_row(result.agent, f"{summary['mean']:,.4g}", "", interval, "", "", "")
+    for name, row in sorted(summary["baselines"].items(), key=lambda item: item[1]["mean"]):
         made.add_row(
             name,
             f"{row['mean']:,.4g}",

@@ -1,4 +1,4 @@
-"""Converting a file that is larger than memory, with a bar that shows how far it got."""
+"""Conversion of files larger than memory, with a progress bar."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def convert_in_parts(
     force: bool,
     options: dict[str, Any],
 ) -> str | None:
-    """Convert to Parquet in parts and return the format; None where this file can only be read whole."""
+    """Convert to Parquet in parts and return the format; None if this file can only be read whole."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     from tracekit.api import to_parquet

@@ -21,9 +21,10 @@ Sources = Annotated[
     typer.Argument(metavar="REAL SYNTH… | RUN", help="A real trace and synthetic ones, or an experiment's folder."),
 ]
 Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE.html", help="The page; FILE.json goes beside it.")
+    Path,
+    typer.Option("--output", "-o", metavar="FILE.html", help="The HTML page; the scores are written to FILE.json."),
 ]
-Title = Annotated[str, typer.Option("--title", help="The heading of the page.")]
+Title = Annotated[str, typer.Option("--title", help="Title of the page.")]
 
 
 @app.command()
@@ -41,7 +42,7 @@ def report(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Draw one self-contained page about synthetic traces, or about an experiment: who wins on what, and how.
+    """Write one self-contained HTML page that compares synthetic traces, or shows an experiment.
 
     Example: `tracekit report KTH-SP2.swf.gz tvae.swf lublin.swf --holdout other-weeks.swf -o report.html`
     """
@@ -52,7 +53,7 @@ def report(
     with Bar() as bar:
         if is_run(sources[0]):
             if len(sources) > 1 or holdout or preset or from_ or resource or procs is not None:
-                raise UsageError("the folder of an experiment holds all that its report shows: give only RUN and -o")
+                raise UsageError("the report of an experiment takes only its folder: give RUN and -o")
             from dataclasses import replace
 
             content = content_of(sources[0])
@@ -83,14 +84,14 @@ def _scored(
     from evaluation.report.content import Content, Input
     from evaluation.score import chosen_metrics, score
 
-    chosen_metrics(preset, None)  # a wrong name shows before files are read
+    chosen_metrics(preset, None)  # check names before files are read
     if len(sources) < 2:
-        what = "is no experiment's folder" if Path(sources[0]).is_dir() else "is one trace"
+        what = "is not the folder of an experiment" if Path(sources[0]).is_dir() else "is only one trace"
         raise UsageError(f"{sources[0]} {what}: give a real trace and at least one synthetic one, or a folder RUN")
     traces, aside = load_compared(sources, holdout, format=format, procs=procs, resource=resource)
     names = file_names(sources)
     if len(set(names)) < len(names):
-        raise UsageError("one file was given twice")
+        raise UsageError("the same file was given twice")
     scores = score(
         traces[0], traces[1:], holdout=aside, preset=preset, quick=quick, seed=seed, names=names, progress=bar
     )

@@ -35,29 +35,29 @@ def sweep(
     out: Annotated[
         str, typer.Option("--out", "-o", help="Folder for sweep.csv, sweep.json and the picture (PDF, SVG, PNG).")
     ],
-    load: Annotated[str, typer.Option("--load", help="FROM:TO, FROM:TO:STEP, or loads with commas.")] = "0.5:1.1",
-    policy: Annotated[str, typer.Option("--policy", help="Policies, by comma, as in simulate.")] = "fcfs",
-    backfill: Annotated[str, typer.Option("--backfill", help="Backfillings, by comma.")] = "easy",
-    shake: Annotated[int, typer.Option("--shake", help="Shaken inputs for each point; their spread is shown.")] = 5,
+    load: Annotated[str, typer.Option("--load", help="FROM:TO, FROM:TO:STEP, or a list of loads.")] = "0.5:1.1",
+    policy: Annotated[str, typer.Option("--policy", help="Policies, separated by commas, as in simulate.")] = "fcfs",
+    backfill: Annotated[str, typer.Option("--backfill", help="Backfillings, separated by commas.")] = "easy",
+    shake: Annotated[int, typer.Option("--shake", help="Shaken inputs per point; their spread is shown.")] = 5,
     windows: Annotated[
-        int | None, typer.Option("--windows", help="In place of shaken inputs: so many random windows.")
+        int | None, typer.Option("--windows", help="Use this many random windows instead of shaken inputs.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", help="Jobs of a window (default: 5000).")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Jobs per window (default: 5000).")] = None,
     estimates: Annotated[str, typer.Option("--estimates", help="As in simulate.")] = "requested",
-    warmup: Annotated[str, typer.Option("--warmup", help="Left out of the metrics at the start: 5% or 12h.")] = "5%",
-    cooldown: Annotated[str, typer.Option("--cooldown", help="The same at the end.")] = "5%",
+    warmup: Annotated[str, typer.Option("--warmup", help="Exclude from the metrics at the start: 5% or 12h.")] = "5%",
+    cooldown: Annotated[str, typer.Option("--cooldown", help="Exclude at the end: 5% or 12h.")] = "5%",
     procs: Procs = None,
     resource: Resource = None,
     seed: Seed = 0,
-    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Simulations at once.")] = None,
+    threads: Annotated[int | None, typer.Option("--threads", min=1, help="Simulations in parallel.")] = None,
     machine: MachineFile = None,
     from_: From = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Draw load–wait curves: the same jobs arriving slower and faster, under one or more policies.
+    """Draw curves of slowdown and wait over load: the same jobs with scaled arrivals, under one or more policies.
 
-    Every point is a mean with its 95 % interval. Beyond saturation waits grow with the length of the trace.
+    Every point is a mean with its 95 % interval. Beyond saturation, waits grow with the length of the trace.
 
     Example: `tracekit sweep sample.swf --load 0.5:1.1 --policy fcfs,sjf -o curves`
     """
@@ -79,13 +79,13 @@ def sweep(
         warmup=warmup,
         cooldown=cooldown,
         procs=procs,
-        resource=cast("Unit | None", resource),  # names are checked there
+        resource=cast("Unit | None", resource),  # this checks the names
         seed=seed,
     )
     pairs = [(p, backfill_for(b, switches)) for p in policies_of(policy) for b in names_of(backfill)]
     for name, _ in pairs:
         if name == "replay":
-            raise UsageError("replay decides nothing, so it has no curve; leave it out")
+            raise UsageError("policy replay repeats the recorded schedule and cannot be used in a sweep; remove it")
         find(name)
     check_length(windows, jobs)
     if windows is None:
@@ -125,20 +125,20 @@ def check_schedule(
     schedule: Annotated[
         str, typer.Argument(metavar="SCHEDULE", help="CSV: job_id,submit_time,start_time,end_time,procs.")
     ],
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace that it is a schedule of.")],
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace that was scheduled.")],
     procs: Procs = None,
     resource: Resource = None,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Jobs may be missing: the schedule is of a window.")
+        bool, typer.Option("--partial", help="Allow missing jobs: the schedule is of a window.")
     ] = False,
     dependencies: Annotated[
-        bool, typer.Option("--dependencies", help="Jobs were submitted think_time after their predecessor's end.")
+        bool, typer.Option("--dependencies", help="Jobs were submitted think_time after the end of prev_job.")
     ] = False,
     outage: Outage = None,
     from_: From = None,
     json: Json = False,
 ) -> None:
-    """Check that a schedule, by whatever tool, is possible: exit code 0, or 1 with the first violation of each kind.
+    """Check that a schedule from any tool is feasible: exit code 0, or 1 with the first violation of each kind.
 
     Example: `tracekit check-schedule runs/fcfs__easy/schedule.csv sample.swf`
     """
@@ -174,17 +174,17 @@ def explain(
     schedule: Annotated[
         str, typer.Argument(metavar="SCHEDULE", help="CSV: job_id,submit_time,start_time,end_time,procs.")
     ],
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace that it is a schedule of.")],
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="The trace that was scheduled.")],
     job: Annotated[int, typer.Option("--job", help="Id of the job that waited.")],
     procs: Procs = None,
     resource: Resource = None,
     from_: From = None,
     json: Json = False,
 ) -> None:
-    """Say why a job waited: the machine being full, the order of jobs, or its own estimate; the parts add up.
+    """Explain why a job waited: full machine, order of jobs, or its own estimate; the parts add up to the wait.
 
-    Where it is known how the schedule was made (simulate --out writes switches.json beside it), another estimate is
-    tried by simulating again; else by looking for a gap in the schedule as it was.
+    If the settings of the schedule are known (simulate --out writes switches.json), other estimates are tested by a new
+    simulation, otherwise by searching for a gap in the schedule.
 
     Example: `tracekit explain runs/fcfs__easy/schedule.csv sample.swf --job 5000`
     """

@@ -20,12 +20,12 @@ Holdout = Annotated[
     typer.Option("--holdout", help="Real jobs that the model was not fitted on; the privacy scores need them."),
 ]
 Preset = Annotated[
-    str | None, typer.Option("--preset", help="poster: the definitions of the published study (implies --quick).")
+    str | None, typer.Option("--preset", help="poster: use the definitions of the published study (implies --quick).")
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Smaller samples, fewer draws and windows: seconds, not minutes.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Smaller samples, fewer draws and windows: faster.")]
 Families = Annotated[
     str | None,
-    typer.Option("--families", help="Only some of marginal,joint,time,validity,load,privacy,scheduling."),
+    typer.Option("--families", help="Families to compute: marginal,joint,time,validity,load,privacy,scheduling."),
 ]
 
 
@@ -43,7 +43,7 @@ def score(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Tell how like the real trace the synthetic ones are, beside the noise floor and two trivial baselines.
+    """Score how similar synthetic traces are to a real one, with the noise floor and two trivial baselines.
 
     Example: `tracekit score KTH-SP2.swf.gz made.swf --holdout other-weeks.swf`
     """
@@ -51,7 +51,7 @@ def score(
     from evaluation.score import score as compare
 
     wanted = families.replace(" ", "").split(",") if families else None
-    chosen_metrics(preset, wanted)  # a wrong name shows before files are read
+    chosen_metrics(preset, wanted)  # check names before files are read
     traces, aside = load_compared([real, *synth], holdout, format=from_, procs=procs, resource=resource)
     with Bar() as bar:
         scores = compare(
@@ -89,7 +89,7 @@ def load_compared(
 
 
 class Bar:
-    """A progress bar on stderr; none with -q, and none where nobody watches."""
+    """A progress bar on stderr; none with -q or without a terminal."""
 
     def __enter__(self) -> Bar:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -112,12 +112,12 @@ class Bar:
         self._bar.stop()
 
     def __call__(self, done: int, total: int, label: str) -> None:
-        """Show how far the work has come."""
+        """Update the progress bar."""
         self._bar.update(self._task, completed=done, total=total, description=label)
 
 
 def file_names(paths: list[str]) -> list[str]:
-    """Return the files' names without folders and endings; with them, where two would be the same."""
+    """Return the file names without folders and suffixes; the full names if two would be equal."""
     short = [Path(path).name.split(".")[0] for path in paths]
     return short if len(set(short)) == len(short) else paths
 

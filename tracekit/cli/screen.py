@@ -1,4 +1,4 @@
-"""The console that prints tables and remarks: nothing that a file holds can act on the terminal."""
+"""The console for tables and notes: text from files cannot control the terminal."""
 
 from __future__ import annotations
 

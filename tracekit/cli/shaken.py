@@ -1,4 +1,4 @@
-"""What `simulate --shake` adds: intervals for every number, and which differences are noise."""
+"""Output of `simulate --shake`: intervals for every number, and which differences are noise."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def shaken_rows(
     seconds: float,
     threads: int | None,
 ) -> dict[str, Any]:
-    """Repeat on shaken inputs; every row gets its intervals, and the comparisons come back."""
+    """Repeat on shaken inputs; add intervals to every row and return the comparisons."""
     from tracekit.sim.analysis.compare import compare, mean_interval, ranking, shaken_metrics
 
     values = shaken_metrics(trace, switches, pairs, parts, count=count, seconds=seconds, threads=threads)
@@ -40,8 +40,8 @@ def shaken_rows(
 
 
 def print_shaken(rows: list[dict[str, Any]], shaken: dict[str, Any]) -> None:
-    """Show means with intervals, best first, and call noise what is noise."""
-    titles = ["policy", "backfill", "bsld", "95 %", "wait, s", "95 %", "beside the next better"]
+    """Print means with intervals, best first, and mark differences that are noise."""
+    titles = ["policy", "backfill", "bsld", "95 %", "wait, s", "95 %", "against the next better"]
     made = table(
         *titles, title=f"over {shaken['inputs']} inputs shaken by up to {shaken['seconds']:g} s", right=titles[2:6]
     )

@@ -1,4 +1,4 @@
-"""Commands for giving traces away: anonymize, share."""
+"""Commands for publishing traces: anonymize, share."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def anonymize(
     key: Annotated[
         str | None,
         typer.Option(
-            "--key", help="File that holds the key; new:FILE makes one; env:NAME or prompt. Default: env:TRACEKIT_KEY."
+            "--key", help="File with the key; new:FILE creates one; env:NAME or prompt. Default: env:TRACEKIT_KEY."
         ),
     ] = None,
-    also: Annotated[str | None, typer.Option("--also", help="Replace these, too: queue,partition.")] = None,
+    also: Annotated[str | None, typer.Option("--also", help="Also replace these: queue,partition.")] = None,
     keep: Annotated[
-        str | None, typer.Option("--keep", help="Leave these as they are: columns (app, x_status …) or machine.")
+        str | None, typer.Option("--keep", help="Keep these unchanged: columns (app, x_status …) or machine.")
     ] = None,
     shift: Annotated[
         str | None,
-        typer.Option("--shift", help="Move all dates by whole weeks or days (-52w, 30d), or by the key: key."),
+        typer.Option("--shift", help="Shift all dates by whole weeks or days (-52w, 30d), or as the key says: key."),
     ] = None,
     from_: From = None,
     to: To = None,
@@ -45,10 +45,10 @@ def anonymize(
     timezone: TimeZone = None,
     force: Force = False,
 ) -> None:
-    """Replace users, groups, projects and programs by labels that only the holder of the key can trace back.
+    """Replace users, groups, projects and programs by labels that cannot be reversed without the key.
 
-    The same key gives the same labels in every file. Header lines, notes, history, extra columns and job ids go as
-    well. Times and sizes stay: who knows a job can still recognise it.
+    The same key gives the same labels in every file. Header lines, notes, history, extra columns and job ids are
+    removed as well. Times and sizes stay: a person with knowledge of a job can still recognise it.
 
     Example: `tracekit anonymize sample.swf public.swf --key new:site.key`
     """
@@ -56,7 +56,7 @@ def anonymize(
 
     chosen = prepare(source, target, format=to, force=force)
     if shift:
-        module.shift_seconds(shift, b"-")  # a mistake shows before any work
+        module.shift_seconds(shift, b"-")  # check before any work
     secret = _key(key)
     trace, _ = load(source, format=from_, procs=procs, machine=machine, resource=resource, timezone=timezone)
     made = module.anonymize(trace, secret, also=_listed(also), keep=_listed(keep), shift=shift)
@@ -70,7 +70,7 @@ def _listed(text: str | None) -> list[str]:
 
 
 def _key(given: str | None) -> bytes:
-    """Return the key from where the flag says; never from the command line itself, which shells remember."""
+    """Return the key from the source in the flag; never from the command line itself, which shells record."""
     from tracekit.anonymize import SHORTEST_KEY, new_key, read_key
 
     if given is None and os.environ.get(KEY_VARIABLE):
@@ -78,10 +78,10 @@ def _key(given: str | None) -> bytes:
     if given is None and sys.stdin is not None and sys.stdin.isatty():
         given = "prompt"
     if given is None:
-        raise UsageError(f"a key is needed: --key new:FILE makes one, --key FILE or {KEY_VARIABLE} gives it")
+        raise UsageError(f"a key is needed: create one with --key new:FILE, or use --key FILE or {KEY_VARIABLE}")
     if given.startswith("new:"):
         key = new_key(given.removeprefix("new:"))
-        say(f"{given.removeprefix('new:')}: a new key; keep it as you keep passwords, or throw it away")
+        say(f"{given.removeprefix('new:')}: new key written; keep it secret like a password, or delete it")
     elif given.startswith("env:"):
         key = os.environ.get(given.removeprefix("env:"), "").strip().encode()
         if not key:
@@ -90,13 +90,13 @@ def _key(given: str | None) -> bytes:
         key = typer.prompt("key", hide_input=True, confirmation_prompt=True, err=True).strip().encode()
     elif not Path(given).exists():
         raise UsageError(
-            "--key names a file, and there is none of that name; a key on the command line itself would stay in the "
-            "shell's history (--key new:FILE makes a fresh one)"
+            "--key needs the name of a file, and this file does not exist; a key on the command line would stay in the "
+            "shell's history (create a key with --key new:FILE)"
         )
     else:
         key = read_key(given)
     if len(key) < SHORTEST_KEY:
-        say(f"warning: a key of {len(key)} characters can be guessed; {SHORTEST_KEY} or more cannot")
+        say(f"warning: a key of {len(key)} characters can be guessed; use at least {SHORTEST_KEY}")
     return key
 
 
@@ -106,17 +106,17 @@ def share(
     synth: Annotated[str, typer.Argument(metavar="SYNTH", help="The synthetic trace that you want to publish.")],
     holdout: Annotated[
         str | None,
-        typer.Option("--holdout", help="Real jobs that the model was not fitted on; without them never yes."),
+        typer.Option("--holdout", help="Real jobs that the model was not fitted on; needed for a yes."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller samples: seconds, not minutes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller samples: takes seconds, not minutes.")] = False,
     from_: From = None,
     resource: Resource = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Answer whether a synthetic trace may be published: exit code 0 for yes, 1 for no; with the reasons.
+    """Check whether a synthetic trace may be published: exit code 0 for yes, 1 for no, with the reasons.
 
-    Known attacks are tried on it, each beside a control: the same attack on real jobs that the model has not seen.
+    Known attacks are run on it, each with a control: the same attack on real jobs that the model has not seen.
 
     Example: `tracekit share KTH-SP2.swf.gz synthetic.swf --holdout other-weeks.swf`
     """
@@ -126,7 +126,7 @@ def share(
     unit = ours.machine.unit
     theirs = load(synth, format=from_, resource=unit)[0]
     aside = load(holdout, format=from_, resource=unit)[0] if holdout else None
-    say("looking for copies, recognisable users and names …")
+    say("checking for copies, recognisable users and names …")
     answer = judge(ours, theirs, aside, seed=seed, quick=quick)
     if json:
         print_json({"real": real, "synthetic": synth, "holdout": holdout, **answer.to_dict()})
@@ -137,7 +137,7 @@ def share(
 
 
 def _print(answer: Answer, synth: str) -> None:
-    """Print the answer, what was looked at (worst first), and what to do."""
+    """Print the answer, the checks (worst first), and what to do."""
     out = console()
     shown = answer.answer.upper() if answer.answer != "not without changes" else "NO, not without changes"
     out.print(f"May {synth} be published?  {shown}", style="bold")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 In = Annotated[
     str, typer.Argument(metavar="FILE", help="Trace to read: any known format, plain or compressed; - is stdin.")
 ]
-From = Annotated[str | None, typer.Option("--from", help="Format of the trace (default: found by content).")]
-Procs = Annotated[int | None, typer.Option("--procs", help="Size of the machine, in place of what the trace says.")]
+From = Annotated[str | None, typer.Option("--from", help="Format of the trace (default: detected from content).")]
+Procs = Annotated[int | None, typer.Option("--procs", help="Size of the machine, instead of the size in the trace.")]
 MachineFile = Annotated[str | None, typer.Option("--machine", help="TOML file that describes the machine.")]
 
 Outage = Annotated[
@@ -33,7 +33,7 @@ Outage = Annotated[
     typer.Option("--outage", help="FROM:TO:PROCS, seconds as in the trace, or a file of such lines; may be repeated."),
 ]
 
-#: More results than this are written without figures: nobody would look at them all.
+#: More results than this are written without figures.
 MOST_FIGURES = 12
 
 
@@ -43,25 +43,25 @@ def simulate(
     policy: Annotated[
         str,
         typer.Option(
-            "--policy", help="Policies, by comma; 'tracekit policies' lists them. Also agent:DIR and your module:Class."
+            "--policy", help="Policies: a,b,c; 'tracekit policies' lists them. Also agent:DIR and module:Class."
         ),
     ] = "fcfs",
     backfill: Annotated[
         str | None,
         typer.Option(
-            "--backfill", help="none, easy, easy-sjf, easy++, conservative or rlscheduler, by comma. [default: easy]"
+            "--backfill", help="A list of none, easy, easy-sjf, easy++, conservative, rlscheduler. [default: easy]"
         ),
     ] = None,
     window: Annotated[
-        list[str] | None, typer.Option("--window", help="START:COUNT, jobs on an empty machine; may be given again.")
+        list[str] | None, typer.Option("--window", help="START:COUNT, jobs on an empty machine; may be repeated.")
     ] = None,
     windows: Annotated[
-        int | None, typer.Option("--windows", help="So many random windows, of --jobs jobs each.")
+        int | None, typer.Option("--windows", help="Number of random windows, of --jobs jobs each.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", help="Jobs of a random window (default: 1024).")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Jobs per random window (default: 1024).")] = None,
     seed: Seed = 0,
     baseline: Annotated[
-        str | None, typer.Option("--baseline", help="Over windows: compare with this policy (default: the first).")
+        str | None, typer.Option("--baseline", help="Policy to compare with over windows (default: the first).")
     ] = None,
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="Folder for schedules, figures and the summary over windows.")
@@ -70,57 +70,57 @@ def simulate(
         bool, typer.Option("--figures/--no-figures", help="Draw Gantt charts, utilisation and comparisons into --out.")
     ] = True,
     estimates: Annotated[
-        str, typer.Option("--estimates", help="requested, actual, factor:F, noisy:SIGMA or last-two.")
+        str, typer.Option("--estimates", help="Estimates: requested, actual, factor:F, noisy:SIGMA or last-two.")
     ] = "requested",
-    commit: Annotated[bool, typer.Option("--commit", help="A picked job blocks until it starts.")] = False,
-    kill_at_limit: Annotated[bool, typer.Option("--kill-at-limit", help="Jobs end at their limit.")] = False,
-    bound: Annotated[float, typer.Option("--bound", help="Seconds, of the bounded slowdown.")] = 10.0,
-    interval: Annotated[float, typer.Option("--interval", help="Seconds between passes; 0 = at every event.")] = 0.0,
+    commit: Annotated[bool, typer.Option("--commit", help="A picked job blocks others until it starts.")] = False,
+    kill_at_limit: Annotated[bool, typer.Option("--kill-at-limit", help="Jobs are killed at their limit.")] = False,
+    bound: Annotated[float, typer.Option("--bound", help="Threshold of the bounded slowdown, in seconds.")] = 10.0,
+    interval: Annotated[float, typer.Option("--interval", help="Seconds between passes; 0 = every event.")] = 0.0,
     dependencies: Annotated[
-        bool, typer.Option("--dependencies", help="Jobs are submitted think_time after their predecessor ends.")
+        bool, typer.Option("--dependencies", help="Submit jobs think_time after prev_job ends.")
     ] = False,
     outage: Outage = None,
     outage_mode: Annotated[
-        str, typer.Option("--outage-mode", help="Running jobs in the way: drain (finish), kill or requeue.")
+        str, typer.Option("--outage-mode", help="Running jobs at an outage: drain (finish), kill or requeue.")
     ] = "drain",
     outage_sudden: Annotated[
-        bool, typer.Option("--outage-sudden", help="Nobody knows of an outage before it begins.")
+        bool, typer.Option("--outage-sudden", help="Outages are unplanned: not known in advance.")
     ] = False,
     predict: Annotated[
-        str | None, typer.Option("--predict", help="last-two: backfill by corrected predictions (easy++ does).")
+        str | None, typer.Option("--predict", help="last-two: backfill by corrected predictions (as easy++ does).")
     ] = None,
     warmup: Annotated[
-        str, typer.Option("--warmup", help="Left out of the metrics at the start: 5% of the jobs, or 12h.")
+        str, typer.Option("--warmup", help="Exclude from the metrics at the start: 5% of the jobs, or 12h.")
     ] = "0",
-    cooldown: Annotated[str, typer.Option("--cooldown", help="The same at the end.")] = "0",
+    cooldown: Annotated[str, typer.Option("--cooldown", help="The same at the end of the trace.")] = "0",
     shake: Annotated[
-        int | None, typer.Option("--shake", help="Repeat on so many shaken inputs, and say what is noise.")
+        int | None, typer.Option("--shake", help="Repeat on this many shaken inputs; mark what is noise.")
     ] = None,
     shake_seconds: Annotated[
-        float, typer.Option("--shake-seconds", help="How far --shake moves submits, at most.")
+        float, typer.Option("--shake-seconds", help="Largest shift of submit times by --shake.")
     ] = 60.0,
-    procs_from: Annotated[str, typer.Option("--procs-from", help="requested, allocated or max.")] = "requested",
+    procs_from: Annotated[str, typer.Option("--procs-from", help="Sizes: requested, allocated or max.")] = "requested",
     procs: Procs = None,
     resource: Resource = None,
     compat: Annotated[
-        str | None, typer.Option("--compat", help="rlscheduler: that system's meanings, all at once.")
+        str | None, typer.Option("--compat", help="rlscheduler: use all definitions of that system.")
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option("--option", help="NAME=VALUE of multifactor, e.g. half_life=86400.")
     ] = None,
     threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="Simulations at once (default: one per core).")
+        int | None, typer.Option("--threads", min=1, help="Simulations in parallel (default: one per core).")
     ] = None,
     machine: MachineFile = None,
     from_: From = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Schedule a trace's jobs under one or more policies and compare what comes out.
+    """Simulate a trace under one or more policies and compare the results.
 
     Over windows, means have 95 % intervals, and policies are compared with the baseline window by window: difference
-    of the bounded slowdown, its interval, and p of Wilcoxon's test. With --out also summary.csv, summary.json and
-    two pictures.
+    of the bounded slowdown, its interval, and the p value of Wilcoxon's test. --out also writes summary.csv,
+    summary.json and two pictures.
 
     Example: `tracekit simulate sample.swf --policy fcfs,sjf,wfp3 --backfill none,easy`
     """
@@ -145,7 +145,7 @@ def simulate(
         kill_at_limit=kill_at_limit,
         bound=bound,
         interval=interval,
-        procs_from=cast("SizeFrom", procs_from),  # names are checked there
+        procs_from=cast("SizeFrom", procs_from),  # this checks the names
         procs=procs,
         resource=cast("Unit | None", resource),
         compat=compat,
@@ -155,7 +155,7 @@ def simulate(
     policies = policies_of(policy)
     pairs = pairs_of(policies, names_of(backfill or "easy"), switches)
     if shake is not None and "replay" in policies:
-        raise UsageError("replay decides nothing, so shaking its input tells nothing; leave it out")
+        raise UsageError("policy replay repeats the recorded schedule and cannot be used with --shake; remove it")
     if window and windows:
         raise UsageError("give --window START:COUNT or --windows K, not both")
     parts = [parse_window(text) for text in window or []]
@@ -163,7 +163,7 @@ def simulate(
     compared = windows is not None or len(parts) > 1
     check_baseline(baseline, policies)
     if baseline is not None and not compared:
-        raise UsageError("--baseline is for differences over windows: add --windows K, or --window more than once")
+        raise UsageError("--baseline needs several windows: add --windows K, or repeat --window")
     place = None if out is None else Path(out)
     if place is not None:
         check_folder(place)
@@ -176,7 +176,7 @@ def simulate(
         check_summary(place, compared=compared, figures=figures)
     results = grid.run(threads=threads)
     if any(result.metrics.get("measured_jobs") == 0 for result in results):
-        raise UsageError(f"warm-up {warmup} and cool-down {cooldown} leave no job to measure")
+        raise UsageError("no job left to measure: reduce --warmup/--cooldown or use more jobs")
     comparison = Comparison.of(grid, results, baseline=baseline) if compared else None
     notes = grid.training_notes() if comparison is None else comparison.notes
     if place is not None:
@@ -222,7 +222,7 @@ def warn_of_rejections(jobs: Table) -> list[str]:
 
 
 def outages_of(texts: list[str] | None) -> tuple[Any, ...]:
-    """Read what --outage was given."""
+    """Read the values of --outage."""
     from tracekit.sim.switches import read_outages
 
     return read_outages(texts) if texts else ()
@@ -232,21 +232,21 @@ def names_of(text: str) -> list[str]:
     """Split names at commas; the same name twice is one."""
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
-        raise UsageError(f"'{text}' names nothing; write names with commas between them")
+        raise UsageError(f"'{text}' contains no name; write names separated by commas")
     return names
 
 
 def policies_of(text: str) -> list[str]:
-    """Split names of policies at commas; modules of one's own may lie in the current folder."""
+    """Split names of policies at commas; the user's modules may be in the current folder."""
     names = names_of(text)
     search_here(names)
     return names
 
 
 def check_length(windows: int | None, jobs: int | None) -> None:
-    """Refuse a length of windows where nobody asked for any: it would be passed over in silence."""
+    """Raise UsageError for a window length without windows: it would have no effect."""
     if jobs is not None and windows is None:
-        raise UsageError(f"--jobs is the length of random windows: add --windows K, or take --window 0:{jobs}")
+        raise UsageError(f"--jobs is the length of random windows: add --windows K, or use --window 0:{jobs}")
     if jobs is not None and jobs < 1:
         raise UsageError("--jobs must be at least 1")
 
@@ -273,7 +273,7 @@ def _write(grid: Grid, results: list[SimResult], out: Path, *, figures: bool) ->
     written = grid.write(out, results)
     draw = figures and len(written) <= MOST_FIGURES
     if figures and not draw:
-        say(f"{len(written)} schedules: no figures are drawn for more than {MOST_FIGURES}")
+        say(f"{len(written)} schedules: figures are only drawn for up to {MOST_FIGURES}")
     for place, result in written.items() if draw else ():
         from tracekit import plots
 
@@ -304,7 +304,7 @@ def _print(file: str, first: SimResult, rows: list[dict[str, Any]], windows: int
 
 
 def _remark(windows: list[SimResult]) -> None:
-    """Say what is remarkable about the jobs; ``windows`` are the results of the first policy."""
+    """Print notes on the jobs; ``windows`` are the results of the first policy."""
     first = windows[0]
     rejected = Counter[str]()
     for result in windows:
@@ -319,22 +319,22 @@ def _remark(windows: list[SimResult]) -> None:
             say(f"{kind}: " + ", ".join(f"{count:,.10g} {word.replace('_', ' ')}" for word, count in counts.items()))
     without = sum(result.metrics["jobs_without_limit"] for result in windows)
     if without and first.switches["estimates"] in ("requested", "last-two"):
-        say(f"without a limit, so that the run time serves as the estimate: {without:,}")
+        say(f"without a limit, so that the run time is the estimate: {without:,}")
     if first.metrics.get("dropped"):
-        say(f"of no length and dropped, as RLScheduler does: {first.metrics['dropped']:,}")
+        say(f"with run time 0 and dropped, as in RLScheduler: {first.metrics['dropped']:,}")
 
 
 @app.command()
 def reproduce(
     study: Annotated[str, typer.Argument(metavar="STUDY", help="rlscheduler (SC'20): FCFS, WFP3, UNICEP, SJF, F1.")],
-    trace: Annotated[str | None, typer.Option("--trace", help="Another trace under the same protocol.")] = None,
+    trace: Annotated[str | None, typer.Option("--trace", help="Another trace to run with the same protocol.")] = None,
     procs: Procs = None,
     json: Json = False,
 ) -> None:
-    """Recompute a published table with its authors' own meanings, beside the printed numbers.
+    """Recompute a published table with the authors' definitions, and show it with the published numbers.
 
-    Without --trace: lublin_256 and lublin_256_new2 from $TRACEKIT_DATA, or from the cache, where fetch puts them.
-    Published numbers are also known for the archive logs SDSC-SP2-1998-4.2-cln and HPC2N-2002-2.2-cln.
+    Without --trace: lublin_256 and lublin_256_new2 from $TRACEKIT_DATA, or from the cache of `tracekit fetch`.
+    Published numbers are also available for the archive logs SDSC-SP2-1998-4.2-cln and HPC2N-2002-2.2-cln.
 
     Example: `tracekit reproduce rlscheduler --trace sample.swf`
     """
@@ -374,7 +374,7 @@ def reproduce(
 
 @app.command()
 def policies(json: Json = False) -> None:
-    """List the scheduling policies with their formulas; the smallest value starts first.
+    """List the scheduling policies with their formulas; the job with the smallest value starts first.
 
     Example: `tracekit policies`
     """

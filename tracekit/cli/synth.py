@@ -1,4 +1,4 @@
-"""Commands about models: synth makes a new trace from an old one, models lists what can do it."""
+"""Commands about models: synth makes a synthetic trace, models lists the models."""
 
 from __future__ import annotations
 
@@ -23,48 +23,49 @@ _BUDGETS = ("quick", "normal", "thorough")
 
 @app.command()
 def synth(
-    real: Annotated[str | None, typer.Argument(metavar="REAL", help="Trace to learn from; - is stdin.")] = None,
+    real: Annotated[str | None, typer.Argument(metavar="REAL", help="Trace to fit the model on; - is stdin.")] = None,
     out: Annotated[
         str | None, typer.Option("--output", "-o", metavar="OUT", help="File to write; - is stdout.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", help="What to learn with; see tracekit models (default: sessions).")
+        str | None, typer.Option("--model", help="Model to fit; see tracekit models (default: sessions).")
     ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Jobs to make (default: as many as REAL).")] = None,
-    span: Annotated[str | None, typer.Option("--span", help="Time to fill instead, such as 30d, 12h or 4w.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", min=1, help="Number of jobs (default: as in REAL).")] = None,
+    span: Annotated[str | None, typer.Option("--span", help="Time span instead, such as 30d, 12h or 4w.")] = None,
     seed: Seed = 0,
     budget: Annotated[
-        str, typer.Option("--budget", help="quick, normal or thorough: about 1, 5, 30 minutes.")
+        str, typer.Option("--budget", help="Fitting time: quick, normal or thorough, about 1, 5, 30 minutes.")
     ] = "normal",
     encoding: Annotated[
-        str, typer.Option("--encoding", help="default (only possible jobs), or raw columns.")
+        str, typer.Option("--encoding", help="Encoding: default (only feasible jobs), or raw columns.")
     ] = "default",
-    load: Annotated[str, typer.Option("--load", help="Offered load: real, none (as made) or a number.")] = "real",
+    load: Annotated[str, typer.Option("--load", help="Offered load: real, none (not scaled) or a number.")] = "real",
     machine_procs: Annotated[
         int | None, typer.Option("--machine-procs", help="Scale to a machine of this size.")
     ] = None,
     start: Annotated[str | None, typer.Option("--start", help="Date of the first job, such as 2025-03-01.")] = None,
-    only: Annotated[list[str] | None, typer.Option("--only", help="Only jobs like queue=3; may be repeated.")] = None,
+    only: Annotated[list[str] | None, typer.Option("--only", help="Only jobs with queue=3; may be repeated.")] = None,
     skeleton: Annotated[
-        str | None, typer.Option("--skeleton", help="sessions: resampled (users' moved calendars) or modelled.")
+        str | None, typer.Option("--skeleton", help="sessions: resampled (users' shifted calendars) or modelled.")
     ] = None,
     privacy: Annotated[
-        int | None, typer.Option("--privacy", min=1, help="sessions: users who must share what is learnt.")
+        int | None,
+        typer.Option("--privacy", min=1, help="sessions: minimum number of users behind every learnt value."),
     ] = None,
     users: Annotated[
-        int | None, typer.Option("--users", min=1, help="sessions: as if the trace had so many users.")
+        int | None, typer.Option("--users", min=1, help="sessions: number of users of the synthetic trace.")
     ] = None,
     share: Annotated[
         list[str] | None, typer.Option("--share", help="sessions: share of jobs, such as queue=batch:0.3.")
     ] = None,
     more: Annotated[
-        list[str] | None, typer.Option("--more", help="sessions: times as many such jobs, such as gpus:1.2.")
+        list[str] | None, typer.Option("--more", help="sessions: factor on the number of such jobs, such as gpus:1.2.")
     ] = None,
     save: Annotated[
-        str | None, typer.Option("--save", metavar="DIR", help="Keep the fitted model in a folder.")
+        str | None, typer.Option("--save", metavar="DIR", help="Save the fitted model in this folder.")
     ] = None,
-    from_model: Annotated[str | None, typer.Option("--from-model", metavar="DIR", help="Use a kept model.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Load a kept model even if that can run code.")] = False,
+    from_model: Annotated[str | None, typer.Option("--from-model", metavar="DIR", help="Use a saved model.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Load a saved model even if it can run code.")] = False,
     from_: From = None,
     to: To = None,
     procs: Procs = None,
@@ -75,12 +76,12 @@ def synth(
     json: Json = False,
     force: Force = False,
 ) -> None:
-    """Make a synthetic trace after a real one.
+    """Make a synthetic trace from a real one.
 
-    Ctrl-C while it learns ends the learning, keeps the best state so far and goes on (exit code 130).
+    Ctrl-C while the model is fitted stops the fit; the trace is then made from the best state so far (exit code 130).
 
-    The model sessions is the default. It alone grants --users, --share and --more, and reaches a load by the number of
-    users; the others stretch time.
+    The default model is sessions. Only sessions supports --users, --share and --more, and reaches a load by changing
+    the number of users; other models scale inter-arrival times.
 
     Example: `tracekit synth sample.swf -o made.swf --jobs 1000 --seed 1`
     """
@@ -93,13 +94,13 @@ def synth(
     if encoding not in ("default", "raw"):
         raise UnknownName("encoding", encoding, ("default", "raw"))
     if (real is None) == (from_model is None):
-        raise UsageError("give either a trace to learn from or --from-model DIR")
+        raise UsageError("give either a trace to fit or --from-model DIR")
     if real is not None and model is None:
         model = library.DEFAULT_MODEL
     if jobs is not None and span is not None:
         raise UsageError("give either --jobs or --span, not both")
     if out is None and sys.stdout.isatty():
-        raise UsageError("where to? give -o OUT; -o - shows the trace here")
+        raise UsageError("missing output: give -o OUT, or -o - for stdout")
     out = out or "-"
     if json and out == "-":
         raise UsageError("--json prints on stdout, so the trace needs a file: -o OUT")
@@ -172,7 +173,7 @@ def _write_parts(parts: Any, jobs: int, out: str, fitted: Fitted, seed: int, *, 
 
     progress = silent if Settings.quiet else StderrProgress("writing")
 
-    def told() -> Any:
+    def chunks() -> Any:
         done = 0
         for part in parts:
             yield part
@@ -181,7 +182,7 @@ def _write_parts(parts: Any, jobs: int, out: str, fitted: Fitted, seed: int, *, 
 
     place = Path(out).resolve()
     with writing(out, force=force) as file, TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as folder:
-        written, history = Parquet().write_chunks(told(), file, folder=Path(folder))
+        written, history = Parquet().write_chunks(chunks(), file, folder=Path(folder))
     say(f"{out}: {written:,} jobs, written in parts")
     if json:
         notes = {"notes": fitted.notes, "history": history}
@@ -215,7 +216,7 @@ def _parse_span(text: str | None) -> float | None:
         return None
     found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([smhdw]?)\s*", text)
     if not found or float(found[1]) <= 0:
-        raise UsageError(f"--span {text}: not a time such as 30d, 12h or 4w")
+        raise UsageError(f"--span {text}: expected a time such as 30d, 12h or 4w")
     return float(found[1]) * _SECONDS[found[2] or "s"]
 
 
@@ -225,17 +226,17 @@ def _parse_only(given: list[str] | None) -> dict[str, str] | None:
         for part in text.split(","):
             name, equals, value = part.partition("=")
             if not equals or not name.strip() or not value.strip():
-                raise UsageError(f"--only {text}: not a condition such as queue=3")
+                raise UsageError(f"--only {text}: expected a condition such as queue=3")
             conditions[name.strip()] = value.strip()
     return conditions or None
 
 
 def _options(model: str | None, skeleton: str | None, privacy: int | None) -> dict[str, Any]:
-    """Return the options of the fit that only the model sessions has."""
+    """Return the fit options that only model sessions supports."""
     given = {name: value for name, value in (("skeleton", skeleton), ("privacy", privacy)) if value is not None}
     if given and model != "sessions":
-        of = f"model {model}" if model else "a kept model, which is fitted already,"
-        raise UsageError(f"--{next(iter(given))} belongs to the model sessions; {of} has no such option")
+        where = f"not by model {model}" if model else "and only when it is fitted"
+        raise UsageError(f"--{next(iter(given))} is only supported by model sessions, {where}")
     return given
 
 
@@ -244,7 +245,7 @@ def _parse_share(given: list[str] | None) -> dict[tuple[str, str], float]:
     for text in given or []:
         found = re.fullmatch(r"\s*(\w+)\s*=\s*(.+):\s*([0-9.]+)\s*(%?)\s*", text)
         if not found:
-            raise UsageError(f"--share {text}: not a share such as queue=batch:0.3")
+            raise UsageError(f"--share {text}: expected a share such as queue=batch:0.3")
         wanted[found[1], found[2].strip()] = _number(found[3], f"--share {text}") / (100 if found[4] else 1)
     return wanted
 
@@ -254,7 +255,7 @@ def _parse_more(given: list[str] | None) -> dict[str, float]:
     for text in given or []:
         found = re.fullmatch(r"\s*(\w+)\s*:\s*([0-9.]+)\s*", text)
         if not found:
-            raise UsageError(f"--more {text}: not a wish such as gpus:1.2")
+            raise UsageError(f"--more {text}: expected a factor such as gpus:1.2")
         wanted[found[1]] = _number(found[2], f"--more {text}")
     return wanted
 
@@ -268,7 +269,7 @@ def _number(text: str, what: str) -> float:
 
 @app.command()
 def models(json: Json = False) -> None:
-    """List the models: what they are, under which licence, what they need and how long they take.
+    """List the models with their licences, required extras and typical fitting times.
 
     Example: `tracekit models`
     """

@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 In = Annotated[
     str, typer.Argument(metavar="IN", help="Trace to read: any known format, plain or compressed; - is stdin.")
 ]
-Out = Annotated[str, typer.Argument(metavar="OUT", help="File to write; its ending names the format; - is stdout.")]
-From = Annotated[str | None, typer.Option("--from", help="Format of the input (default: found by content).")]
-To = Annotated[str | None, typer.Option("--to", help="Format of the output (default: by its ending).")]
+Out = Annotated[str, typer.Argument(metavar="OUT", help="File to write; its suffix selects the format; - is stdout.")]
+From = Annotated[str | None, typer.Option("--from", help="Format of the input (default: detected from content).")]
+To = Annotated[str | None, typer.Option("--to", help="Format of the output (default: by its suffix).")]
 Procs = Annotated[
-    int | None, typer.Option("--procs", help="Size of the machine in the scheduled unit, where the file does not say.")
+    int | None,
+    typer.Option("--procs", help="Size of the machine in the scheduled unit, if the file does not contain it."),
 ]
 MachineFile = Annotated[str | None, typer.Option("--machine", help="TOML file that describes the machine.")]
-TimeZone = Annotated[str | None, typer.Option("--timezone", help="Zone of the machine and of dates without one.")]
+TimeZone = Annotated[str | None, typer.Option("--timezone", help="Time zone of the machine and of local dates.")]
 OnError = Annotated[str, typer.Option("--on-error", help="Damaged lines: stop, or skip and count them.")]
-Map = Annotated[str | None, typer.Option("--map", help="Columns of a table: our=theirs,our=theirs …")]
-Epoch = Annotated[str | None, typer.Option("--epoch", help="Date of second 0, for formats without a calendar (gpw).")]
+Map = Annotated[str | None, typer.Option("--map", help="Columns of a table: OURS=THEIRS,OURS=THEIRS …")]
+Epoch = Annotated[str | None, typer.Option("--epoch", help="Date of second 0, for formats without dates (gpw).")]
 
 
 def load(
@@ -42,7 +43,7 @@ def load(
     map_: str | None = None,
     epoch: str | None = None,
 ) -> tuple[Trace, str]:
-    """Read a trace as the flags say; print on stderr what was left out and which unit was chosen."""
+    """Read a trace with the given flags; print on stderr what was left out and which unit was chosen."""
     from tracekit.api import read_as
     from tracekit.units import note
 
@@ -56,9 +57,9 @@ def load(
 
 
 def read_options(*, timezone: str | None, on_error: str, map_: str | None, epoch: str | None) -> dict[str, Any]:
-    """Check the flags that say how to read, and return them as formats take them."""
+    """Check the reading flags, and return them as options of the formats."""
     if on_error not in ("stop", "skip"):
-        raise UsageError(f"--on-error is stop or skip, not '{on_error}'")
+        raise UsageError(f"--on-error must be stop or skip, not '{on_error}'")
     if timezone:
         _check_zone(timezone)
     options: dict[str, Any] = {"timezone": timezone, "epoch": epoch}
@@ -72,14 +73,14 @@ def read_options(*, timezone: str | None, on_error: str, map_: str | None, epoch
 
 
 def keep_map(path: str, format: str, map_: str | None, timezone: str | None) -> None:
-    """Remember a column map that worked, beside the table that it is for."""
+    """Save a column map that worked beside its table."""
     if map_ and format == "csv" and path != "-":
         from swf._table import parse_map
         from swf.csv import remember
 
         place = remember(Path(path), parse_map(map_), timezone)
         if place:
-            say(f"column map remembered in {place}")
+            say(f"column map saved in {place}")
 
 
 def _check_zone(name: str) -> None:
@@ -106,7 +107,7 @@ def save(trace: Trace, path: str, *, format: str | None = None, force: bool = Fa
 
 
 def prepare(source: str, target: str, *, format: str | None = None, force: bool = False) -> str:
-    """Refuse a hopeless output before any work is done; return its format."""
+    """Raise OutputError before any work if the output cannot be written; return its format."""
     from tracekit.api import format_for
     from tracekit.files import check_distinct, check_writable
 
@@ -131,12 +132,12 @@ def convert(
     parts: Annotated[
         bool | None,
         typer.Option(
-            "--parts/--whole", help="To Parquet in parts, in little memory (default: from 200 MB of text on)."
+            "--parts/--whole", help="Convert to Parquet in parts, with little memory (default: for text above 200 MB)."
         ),
     ] = None,
     force: Force = False,
 ) -> None:
-    """Turn a trace from one format into another.
+    """Convert a trace to another format.
 
     Example: `tracekit convert KTH-SP2.swf.gz kth.parquet`
     """
@@ -179,7 +180,7 @@ def info(
     epoch: Epoch = None,
     json: Json = False,
 ) -> None:
-    """Describe a trace: machine, load, and how run times, sizes, waits and arrivals are distributed.
+    """Describe a trace: machine, load, and the distributions of run times, sizes, waits and arrivals.
 
     Example: `tracekit info sample.swf`
     """
@@ -208,7 +209,7 @@ def _print_info(file: str, summary: dict[str, Any]) -> None:
     out.print(f"{file}  ({summary['format']})", style="bold")
     facts = {
         "machine": " · ".join(part for part in (machine["name"], sizes) if part)
-        or "not described; see --procs and --machine",
+        or "unknown; see --procs and --machine",
         "jobs": f"{summary['jobs']:,}" + (f" by {summary['users']:,} users" if summary["users"] else ", users unknown"),
         "submitted": f"{summary['first_submit']} to {summary['last_submit']}"
         if summary["first_submit"]
@@ -267,10 +268,10 @@ def validate(
     resource: Resource = None,
     on_error: OnError = "stop",
     map_: Map = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if anything at all is found.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if any problem is found.")] = False,
     json: Json = False,
 ) -> None:
-    """List what is wrong with a trace: counts, first rows, and the cleaning rule that would mend it.
+    """List the problems of a trace: counts, first rows, and the cleaning rule that fixes each.
 
     Example: `tracekit validate sample.swf`
     """
@@ -292,13 +293,13 @@ def validate(
     else:
         out = console()
         if problems:
-            rows = table("problem", "rows", "first rows", "mended by", right=("rows",))
+            rows = table("problem", "rows", "first rows", "fixed by", right=("rows",))
             for problem in problems:
                 first = ", ".join(map(str, problem.first_rows[:3])) + (" …" if problem.count > 3 else "")
                 rows.add_row(problem.rule, f"{problem.count:,}", first, problem.fix)
             out.print(rows)
         verdict = "usable" if fine else "not usable: fewer than half of the jobs could be scheduled"
-        out.print(f"{file}: {len(trace):,} jobs, {sound:,} can be scheduled as they stand; {verdict}")
+        out.print(f"{file}: {len(trace):,} jobs, {sound:,} can be scheduled as they are; {verdict}")
     if strict and problems:
         raise typer.Exit(1)
 
@@ -308,10 +309,10 @@ def clean(
     source: In,
     target: Out,
     rules: Annotated[
-        str | None, typer.Option("--rules", help="Names of rules in order, such as sort-by-submit,drop-zero-run-time.")
+        str | None, typer.Option("--rules", help="Rules in order, such as sort-by-submit,drop-zero-run-time.")
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option("--recipe", help="TOML file with the rules, as an earlier clean wrote it.")
+        str | None, typer.Option("--recipe", help="TOML file with the rules, as written by an earlier clean.")
     ] = None,
     from_: From = None,
     to: To = None,
@@ -320,9 +321,9 @@ def clean(
     resource: Resource = None,
     force: Force = False,
 ) -> None:
-    """Apply named cleaning rules, and write the recipe that was applied next to the output.
+    """Apply named cleaning rules, and write the applied recipe next to the output.
 
-    No rule ever applies by itself; `tracekit rules` lists them.
+    No rule is applied unless it is given; `tracekit rules` lists them.
 
     Example: `tracekit clean sample.swf clean.swf --rules sort-by-submit,drop-zero-run-time`
     """
@@ -338,7 +339,7 @@ def clean(
         else cleaning.read_recipe(str(recipe))
     )
     if not names:
-        raise UsageError("no rule is named; 'tracekit rules' lists them")
+        raise UsageError("no rules given; 'tracekit rules' lists them")
     chosen = prepare(source, target, format=to, force=force)
     beside = f"{target}.recipe.toml"
     if target != "-":
@@ -381,7 +382,7 @@ def slice_(
     after: Annotated[str | None, typer.Option("--after", help="Submitted at or after this date or second.")] = None,
     before: Annotated[str | None, typer.Option("--before", help="Submitted before this date or second.")] = None,
     jobs: Annotated[
-        str | None, typer.Option("--jobs", help="COUNT first jobs, or START:COUNT from a 0-based position.")
+        str | None, typer.Option("--jobs", help="The first COUNT jobs, or START:COUNT from a 0-based position.")
     ] = None,
     user: Annotated[str | None, typer.Option("--user", help="Only these users, separated by commas.")] = None,
     queue: Annotated[str | None, typer.Option("--queue", help="Only these queues, separated by commas.")] = None,
@@ -392,9 +393,9 @@ def slice_(
     resource: Resource = None,
     force: Force = False,
 ) -> None:
-    """Cut a part out of a trace: by time, by position, by user or queue.
+    """Extract a part of a trace: by time, by position, by user or queue.
 
-    Dates are read on the machine's own clock; plain numbers are seconds since the trace's epoch.
+    Dates are in the machine's time zone; plain numbers are seconds since the trace's epoch.
 
     Example: `tracekit slice sample.swf week.swf --after 2024-01-08 --before 2024-01-15`
     """
@@ -414,7 +415,7 @@ def slice_(
         try:
             trace = transform.window(trace, int(start or 0), int(count))
         except ValueError:
-            raise UsageError(f"--jobs wants COUNT or START:COUNT, not '{jobs}'") from None
+            raise UsageError(f"--jobs must be COUNT or START:COUNT, not '{jobs}'") from None
     if not len(trace):
         facts = whole.summary()
         first, last = facts["first_submit"] or "second 0", facts["last_submit"] or _human(facts["span_s"])
@@ -442,7 +443,7 @@ def _second(trace: Trace, text: str | None, default: float) -> float:
         return float(text)
     except ValueError:
         if trace.machine.epoch is None:
-            raise TracekitError(f"the trace has no calendar, so '{text}' means nothing; give seconds") from None
+            raise TracekitError(f"the trace has no calendar, so '{text}' cannot be used; give seconds") from None
         return instant(text, trace.machine.timezone) - trace.machine.epoch
 
 
@@ -454,7 +455,7 @@ def scale(
         str | None, typer.Option("--load", help="Offered load to reach by scaling inter-arrival times: 0.9 or 90%.")
     ] = None,
     procs: Annotated[
-        int | None, typer.Option("--procs", help="Size of another machine, to which job sizes are scaled.")
+        int | None, typer.Option("--procs", help="Size of another machine; job sizes are scaled to it.")
     ] = None,
     from_: From = None,
     to: To = None,
@@ -462,7 +463,7 @@ def scale(
     resource: Resource = None,
     force: Force = False,
 ) -> None:
-    """Give a trace another load, or fit it to a machine of another size.
+    """Scale a trace to another load, or to a machine of another size.
 
     Example: `tracekit scale sample.swf busy.swf --load 0.95`
     """
@@ -471,7 +472,7 @@ def scale(
 
     wanted = None if load_ is None else read_load(load_)
     if load_ is None and procs is None:
-        raise UsageError("say what to scale: --load X, --procs N, or both")
+        raise UsageError("nothing to scale: give --load X, --procs N, or both")
     chosen = prepare(source, target, format=to, force=force)
     trace, _ = load(source, format=from_, machine=machine, resource=resource)
     if procs is not None:
@@ -542,7 +543,7 @@ def demo(
     folder: Annotated[str, typer.Option("--out", "-o", help="Folder for the files and the report.")] = "demo",
     force: Force = False,
 ) -> None:
-    """Run the main job on the embedded sample, show every command, and leave a report to open.
+    """Run the main steps on the embedded sample, print every command, and write a report.
 
     Example: `tracekit demo`
     """
@@ -553,7 +554,7 @@ def demo(
     try:
         page = tour.run(Path(folder), main, force=force)
     except KeyboardInterrupt:
-        say(f"'tracekit demo -o {folder} --force' goes on from here")
-        raise SystemExit(130) from None  # the step has said that it was interrupted
-    Settings.quiet = quiet  # the tour runs commands with flags of their own
-    say(f"\nopen {page}; each command above does the same for a file of your own in place of sample.swf")
+        say(f"run 'tracekit demo -o {folder} --force' to continue")
+        raise SystemExit(130) from None  # the step has reported the interruption
+    Settings.quiet = quiet  # the tour runs commands with their own flags
+    say(f"\nopen {page}; the commands above also work with your own file instead of sample.swf")

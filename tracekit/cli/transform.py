@@ -14,20 +14,24 @@ from tracekit.errors import UnknownName, UsageError
 if TYPE_CHECKING:
     from tracekit.trace import Trace
 
-Folder = Annotated[str, typer.Option("--out", "-o", help="Folder for the files; made if it does not exist.")]
+Folder = Annotated[str, typer.Option("--out", "-o", help="Folder for the files; created if missing.")]
 
 
 @app.command()
 def merge(
     files: Annotated[list[str], typer.Argument(metavar="IN IN… OUT", help="Traces to merge, then the file to write.")],
     machines: Annotated[
-        str, typer.Option("--machines", help="same (years of one), add (clusters side by side), or auto.")
+        str, typer.Option("--machines", help="Machines: same (years of one machine), add (several clusters), or auto.")
     ] = "auto",
     labels: Annotated[
-        str, typer.Option("--labels", help="Users, queues …: apart (A:7, B:7), join (one and the same), or auto.")
+        str,
+        typer.Option("--labels", help="Users, queues …: apart (A:7, B:7), join (equal labels are the same), or auto."),
     ] = "auto",
     align: Annotated[
-        str, typer.Option("--align", help="calendar, start (all begin together), append (one after another), or auto.")
+        str,
+        typer.Option(
+            "--align", help="Times: calendar, start (all begin together), append (one after another), or auto."
+        ),
     ] = "auto",
     from_: From = None,
     to: To = None,
@@ -35,10 +39,10 @@ def merge(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Make one trace of several: years of one machine, or clusters side by side.
+    """Merge traces: years of one machine, or several clusters.
 
-    Job ids that clash are given anew (the old ones stay in x_job_id), prev_job follows, x_source names the file. What
-    auto decided, and how the traces overlap, is told.
+    Clashing job ids are renumbered (the old ones are kept in x_job_id), prev_job is adjusted, x_source is the file. The
+    choices of auto and the overlap of the traces are printed.
 
     Example: `tracekit merge first.swf second.swf both.parquet`
     """
@@ -79,7 +83,7 @@ def merge(
         return
     say(f"machines {made.machines}, labels {made.labels}, aligned by {made.align}")
     if made.renumbered:
-        say("job ids clashed and were given anew; the old ones are in x_job_id")
+        say("job ids clashed and were renumbered; the old ones are in x_job_id")
     for remark in made.remarks:
         say(remark)
 
@@ -90,16 +94,14 @@ def split(
     outputs: Annotated[
         list[str] | None, typer.Argument(metavar="[OUT_A OUT_B]", help="The two files of --alternate-weeks.")
     ] = None,
-    out: Annotated[
-        str | None, typer.Option("--out", "-o", help="Folder for the files; made if it does not exist.")
-    ] = None,
+    out: Annotated[str | None, typer.Option("--out", "-o", help="Folder for the files; created if missing.")] = None,
     by: Annotated[
         str | None,
         typer.Option("--by", help="week, month, user, queue, partition, group, project, app, or a number of parts."),
     ] = None,
-    at: Annotated[list[str] | None, typer.Option("--at", help="Cut at this date or second; may be repeated.")] = None,
+    at: Annotated[list[str] | None, typer.Option("--at", help="Split at this date or second; may be repeated.")] = None,
     alternate: Annotated[
-        bool, typer.Option("--alternate-weeks", help="Every other week to OUT_A, the weeks between to OUT_B.")
+        bool, typer.Option("--alternate-weeks", help="Write every other week to OUT_A, the weeks between to OUT_B.")
     ] = False,
     to: To = None,
     from_: From = None,
@@ -109,9 +111,9 @@ def split(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Cut a trace into files: by week or month, by user or queue, into equal parts, or at given moments.
+    """Split a trace into files: by week or month, by user or queue, into equal parts, or at given times.
 
-    Every job is in exactly one file. Files are called NAME_PART with the input's ending, unless --to names a format.
+    Every job is in exactly one file. Files are named NAME_PART with the input's suffix, unless --to gives a format.
     --alternate-weeks writes two files: one to fit a model on, and one to hold out, for `tracekit share`.
 
     Example: `tracekit split sample.swf -o weeks --by week`
@@ -122,14 +124,14 @@ def split(
     if alternate:
         if by is not None or at or out is not None or len(outputs or ()) != 2:
             raise UsageError(
-                "--alternate-weeks takes two files and nothing else: split FILE OUT_A OUT_B --alternate-weeks"
+                "--alternate-weeks takes two files, no --by, --at or -o: split FILE OUT_A OUT_B --alternate-weeks"
             )
         _alternate(file, outputs or [], to, load(file, format=from_, procs=procs, machine=machine)[0], force, json)
         return
     if out is None or outputs:
-        raise UsageError("name the folder for the files with -o DIR (two files only with --alternate-weeks)")
+        raise UsageError("missing output folder: give -o DIR (two files only with --alternate-weeks)")
     if (by is None) == (at is None):
-        raise UsageError("say how to split, one way only: --by week|month|user|queue|partition|N, or --at DATE")
+        raise UsageError("give either --by week|month|user|queue|partition|N or --at DATE")
     trace, found = load(file, format=from_, procs=procs, machine=machine, resource=resource)
     parts = cut(trace, by) if by is not None else split_at(trace, [_second(trace, text, 0.0) for text in at or []])
     names = file_names([name for name, _ in parts])
@@ -166,11 +168,11 @@ def _alternate(file: str, outputs: list[str], to: str | None, trace: Trace, forc
 def shake(
     file: In,
     out: Folder,
-    count: Annotated[int, typer.Option("-k", "--count", min=1, help="How many perturbations to make.")] = 10,
+    count: Annotated[int, typer.Option("-k", "--count", min=1, help="Number of copies.")] = 10,
     seed: Seed = 0,
-    seconds: Annotated[float, typer.Option("--seconds", help="Submits move by at most so much.")] = 60.0,
+    seconds: Annotated[float, typer.Option("--seconds", help="Largest shift of submit times.")] = 60.0,
     run_share: Annotated[
-        float, typer.Option("--run-share", help="Run times change by at most this share, e.g. 0.05.")
+        float, typer.Option("--run-share", help="Largest relative change of run times, e.g. 0.05.")
     ] = 0.0,
     to: To = None,
     from_: From = None,
@@ -179,9 +181,9 @@ def shake(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write slightly perturbed copies of a trace, to tell effects from artefacts of one input.
+    """Write slightly perturbed copies of a trace, to distinguish effects from artefacts of one input.
 
-    The same perturbations as `simulate --shake`: number i of seed S is the same wherever it is made.
+    The perturbations are those of `simulate --shake`: copy i of seed S is the same in both.
 
     Example: `tracekit shake sample.swf -o shaken -k 5`
     """
@@ -203,7 +205,7 @@ def shake(
 
 
 def _stem(path: str) -> str:
-    """Return a file's name without endings."""
+    """Return a file's name without suffixes."""
     from tracekit.files import COMPRESSED_SUFFIXES
 
     name = Path(path)
@@ -213,7 +215,7 @@ def _stem(path: str) -> str:
 
 
 def _write_all(out: Path, traces: dict[str, Trace], source: str, format: str, *, force: bool) -> list[Path]:
-    """Write every trace into the folder, or none; refuse before the first one if any file is there already."""
+    """Write every trace into the folder, or none; raise OutputError first if any file exists already."""
     from tracekit.api import write
     from tracekit.folders import check_folder, writing_folder
 
@@ -227,7 +229,7 @@ def _write_all(out: Path, traces: dict[str, Trace], source: str, format: str, *,
 
 
 def _ending(source: str, format: str) -> str:
-    """Return the ending for a format: the source's own where it is of that format, else the format's first one."""
+    """Return the suffix for a format: the source's if it is of that format, else the format's first one."""
     from swf import FORMATS
     from swf.base import WritableFormat
     from tracekit.files import plain_suffix

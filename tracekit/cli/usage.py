@@ -1,4 +1,4 @@
-"""What is wrong with a command line, in one line that says what to type instead."""
+"""Errors of the command line, in one line with a suggestion."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ import re
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard
 
-#: What the parser says about values, and how a person would say it.
+#: The parser's messages about values, and ours.
 _PLAIN = {
-    "valid integer": "is no whole number",
-    "valid number": "is no number",
+    "valid integer": "is not a whole number",
+    "valid number": "is not a number",
     "greater than or equal to": "is too small: at least",
     "less than or equal to": "is too large: at most",
 }
 
 
 class UsageProblem(Protocol):
-    """What the parser raises; its classes have moved between packages, so they are known by what they have."""
+    """The parser's errors; the classes have moved between packages, so they are recognised by their attributes."""
 
     exit_code: int
     ctx: Any
 
     def format_message(self) -> str:
-        """Return the parser's own words."""
+        """Return the parser's message."""
         ...
 
 
 def is_usage_problem(error: BaseException) -> TypeGuard[UsageProblem]:
-    """Tell whether an error says that the command line could not be understood."""
+    """Return whether an error is a mistake on the command line."""
     return hasattr(error, "format_message") and getattr(error, "exit_code", None) == 2
 
 
 def first_words(arguments: list[str]) -> list[str]:
-    """Understand ``help``, ``help COMMAND`` and ``--version``, which people try first."""
+    """Accept ``help``, ``help COMMAND`` and ``--version``, which people try first."""
     match arguments:
         case ["help", *rest]:
             return [*rest[:1], "--help"]
@@ -42,7 +42,7 @@ def first_words(arguments: list[str]) -> list[str]:
 
 
 def explain(error: UsageProblem, arguments: list[str]) -> str:
-    """Return the parser's complaint in one line, with the nearest name and how the command is used."""
+    """Return the parser's message in one line, with the nearest name and the usage of the command."""
     said = error.format_message().strip().rstrip(".")
     said = re.sub(r"\(Possible options: (.*)\)$", r"(did you mean \1?)", said)
     said = re.sub(r"\. Did you mean (.*\?)$", r" (did you mean \1)", said)
@@ -50,22 +50,22 @@ def explain(error: UsageProblem, arguments: list[str]) -> str:
     path = getattr(error.ctx, "command_path", f"tracekit {name}".strip())
     if said.startswith("No such command"):
         if Path(name).is_file():
-            return f"'{name}' is a file, no command; try: tracekit info {name}"
+            return f"'{name}' is a file, not a command; try: tracekit info {name}"
         return f"{_lower(said)}; 'tracekit --help' lists them"
     if said.startswith("No such option") and " " not in path:
         flag = getattr(error, "option_name", "")
-        return f"{_lower(said)}; flags stand after their command: tracekit COMMAND {flag}"
+        return f"{_lower(said)}; options go after their command: tracekit COMMAND {flag}"
     said = _value(said, getattr(error, "param", None), arguments) or _lower(said)
     meant = _two_hyphens(error, arguments)
     if meant:
         return f"{said}; did you mean {meant}? A long option begins with two hyphens"
     if any(one.endswith(",") for one in arguments):
-        return f"{said}; a list is written without spaces: a,b,c"
+        return f"{said}; write lists without spaces: a,b,c"
     return f"{said}; {_usage(error, path)}'{path} --help' shows all"
 
 
 def _value(said: str, parameter: Any, arguments: list[str]) -> str | None:
-    """Return a complaint about a flag's value that shows the value; None where it is none."""
+    """Return a message about a flag's value that shows the value; None for other errors."""
     flag = next((one for one in getattr(parameter, "opts", ()) if one.startswith("--")), None)
     if flag is None or not said.startswith("Invalid value"):
         return None
@@ -78,7 +78,7 @@ def _value(said: str, parameter: Any, arguments: list[str]) -> str | None:
 
 
 def _two_hyphens(error: UsageProblem, arguments: list[str]) -> str | None:
-    """Return the option that was written with one hyphen, or with the dash that a text program made of two."""
+    """Return the option that was typed with one hyphen, or with a dash in place of two hyphens."""
     known = {flag for one in error.ctx.command.params for flag in one.opts} if error.ctx else set()
     for word in arguments:
         meant = "--" + word.lstrip("-–—").partition("=")[0]

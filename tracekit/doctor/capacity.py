@@ -102,7 +102,7 @@ def usage(trace: Trace) -> list[Finding]:
     except NothingRan as reason:
         raise CannotLook(str(reason)) from None
     if not seen.waits_known:
-        raise CannotLook("waits are unknown, so start times are")
+        raise CannotLook("waits, and so start times, are unknown")
     times, level = stats.steps(seen.start, seen.end, seen.procs)
     length, level = np.diff(times), level[:-1]
     share = float(length[level > _SLACK * size].sum() / max(length.sum(), 1e-9))

@@ -173,7 +173,7 @@ def censored_end(trace: Trace) -> list[Finding]:
     submit, rows = submits(trace)
     wait, run = trace.column("wait_time")[rows], trace.column("run_time")[rows]
     if not np.isfinite(wait).any():
-        raise CannotLook("waits are unknown, so ends are")
+        raise CannotLook("waits, and so end times, are unknown")
     stay = np.where(wait > 0, wait, 0.0) + np.where(run > 0, run, 0.0)
     known = np.isfinite(stay) & np.isfinite(run)
     submit, stay, rows = submit[known], stay[known], rows[known]

@@ -51,7 +51,7 @@ def matching(trace: Trace, text: str) -> NDArray[np.bool_]:
     for part in re.split(r"\s+and\s+", text.strip()):
         match = _CONDITION.match(part.strip())
         if not match:
-            raise UsageError(f"a filter is made of conditions such as user=374 and submit>=1000, not '{part}'")
+            raise UsageError(f"a filter consists of conditions such as user=374 and submit>=1000, not '{part}'")
         name, sign, value = _ALIASES.get(match[1], match[1]), match[2], match[3]
         if name != "size" and name not in BY_NAME:
             raise UnknownName("column in a filter", match[1], {"size", *BY_NAME, *_ALIASES})
@@ -112,8 +112,8 @@ def mend_jumps(trace: Trace) -> Changed:
         moved[jump.rows] = True
     if not moved.any():
         return trace, 0
-    mended = trace.assign({"submit_time": submit})
-    return mended.take(mended.order()), int(moved.sum())
+    fixed = trace.assign({"submit_time": submit})
+    return fixed.take(fixed.order()), int(moved.sum())
 
 
 def shift_submits(trace: Trace, text: str) -> Changed:
@@ -156,7 +156,7 @@ def set_machine(trace: Trace, text: str) -> Changed:
     """Correct what is known of the machine: ``procs=128``, ``nodes=64``, ``gpus=8``, ``epoch=893466664``."""
     key, sign, value = (part.strip() for part in text.partition("="))
     if key not in (*UNITS, "epoch") or not sign:
-        raise UnknownName("fact of a machine", key, (*UNITS, "epoch"))
+        raise UnknownName("property of a machine", key, (*UNITS, "epoch"))
     if not value.isdecimal() or (key != "epoch" and int(value) < 1):
         raise UsageError(f"set-machine:{key} needs a whole number{'' if key == 'epoch' else ' from 1'}, not '{value}'")
     number = float(value) if key == "epoch" else int(value)

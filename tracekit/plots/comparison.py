@@ -85,7 +85,7 @@ def differences(comparison: Comparison) -> Figure:
     table = comparison.table
     chosen = np.flatnonzero((table["policy"] != comparison.baseline) & np.isfinite(table["difference"]))
     if not len(chosen):
-        raise NothingToDraw(f"nothing is compared with {comparison.baseline}")
+        raise NothingToDraw(f"no policy is compared with {comparison.baseline}")
     values = comparison.differences[chosen]
     part = table.iloc[chosen]
     figure, (axis,) = new_figure(1, 1.5 + 0.42 * len(chosen))

@@ -153,14 +153,14 @@ def behaviour(trace: Trace) -> Figure:
     """Draw what people submit when the queue is short, middling and long: sizes and run times as box plots."""
     seen = recorded(trace)
     if not seen.waits_known:
-        raise NothingToDraw("waits are unknown, so the length of the queue is")
+        raise NothingToDraw("waits, and so the length of the queue, are unknown")
     queue = queue_met(seen)
     low, high = (float(np.floor(value)) for value in np.quantile(queue, [1 / 3, 2 / 3]))
     if high <= low:
         low, high = 0.0, max(float(np.floor(np.quantile(queue[queue > 0], 0.5))) if (queue > 0).any() else 0.0, 1.0)
     classes = [queue <= low, (queue > low) & (queue <= high), queue > high]
     if min(int(part.sum()) for part in classes) < 10:
-        raise NothingToDraw("the queue was nearly always of one length: fewer than 10 jobs met another")
+        raise NothingToDraw("the length of the queue hardly varied: fewer than 10 jobs met another length")
     ranges = (f"0 to {low:,.0f}" if low else "0", f"{low + 1:,.0f} to {high:,.0f}", f"over {high:,.0f}")
     labels = [f"{span}\n{part.sum():,} jobs" for span, part in zip(ranges, classes, strict=True)]
     figure, (left, right) = new_figure(1, 4.2, columns=2)

@@ -80,7 +80,7 @@ def recorded_gantt(trace: Trace, *, first: int | None = None, jobs: int = 400) -
     """
     seen = recorded(trace)
     if not seen.waits_known:
-        raise NothingToDraw("waits are unknown, so start times are; simulate --out draws a schedule")
+        raise NothingToDraw("waits, and so start times, are unknown; simulate --out draws a schedule")
     first = max((len(seen) - jobs) // 2, 0) if first is None else first
     if first >= len(seen):
         raise NothingToDraw(f"the window starts at job {first:,}, but only {len(seen):,} jobs ran")
@@ -130,7 +130,7 @@ def load_and_slowdown(trace: Trace) -> Figure:
     """
     seen = recorded(trace)
     if not seen.waits_known:
-        raise NothingToDraw("waits are unknown, so slowdowns are")
+        raise NothingToDraw("waits, and so slowdowns, are unknown")
     load = np.clip(load_experienced(seen), 0, 1.2)
     slow = bounded_slowdown(seen.wait, seen.run)
     across = np.linspace(0, top_of(float(load.max()), 1.0), 41)

@@ -91,7 +91,7 @@ def _about(agent: Agent, task: Any, name: str) -> dict[str, Any]:
 
 def _check_kind(request: Request, task: Any) -> None:
     if request.kind != task.name:
-        raise Refused(422, f"kind: this agent answers {task.name}, the request asks {request.kind}")
+        raise Refused(422, f"kind: this agent supports {task.name}, not {request.kind}")
 
 
 class Decider:

@@ -1,8 +1,8 @@
-"""What a request must be before it is looked at: framed in one way only, for this host, and not sent by a web page.
+"""Checks of a request before it is processed: unambiguous framing, for this host, and not sent by a web page.
 
-Framing: a proxy in front must see the same end of a request as the service does, or the rest of one request is taken
-for the next. Host: a web page can point a name of its own at 127.0.0.1 (DNS rebinding); such a request names that host.
-Origin: browsers send it with requests that another site's page makes.
+Framing: a proxy in front must see the same end of a request as the service does, or the rest of one request is read as
+the next (request smuggling). Host: a web page can point its own name at 127.0.0.1 (DNS rebinding); such a request has
+that name as its host. Origin: browsers send it with requests from pages of other sites.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 
 
 def check_lines(lines: Sequence[bytes]) -> None:
-    """Refuse header lines that can be read in two ways: folded, without a colon, with a lone CR or LF."""
+    """Reject ambiguous header lines: folded, without a colon, with a lone CR or LF."""
     for line in lines:
         if line != b"\r\n" and not _LINE.fullmatch(line):
             raise Refused(400, "a header line is not of the form 'Name: value'")
 
 
 def length_of(headers: Message, *, needed: bool) -> int:
-    """Return the length of the body in bytes; 0 without a body where none is ``needed``."""
+    """Return the length of the body in bytes; 0 without a body if none is ``needed``."""
     lengths, coded = headers.get_all("Content-Length", []), "Transfer-Encoding" in headers
     if len(lengths) > 1 or any("," in text for text in lengths) or (lengths and coded):
-        raise Refused(400, "the length of the body is given more than once")
+        raise Refused(400, "Content-Length is given more than once")
     if coded or (needed and not lengths):
-        raise Refused(411, "send the length of the body (Content-Length)")
+        raise Refused(411, "the header Content-Length is missing or not valid")
     text = lengths[0].strip() if lengths else "0"
     if not (text.isascii() and text.isdigit()):
-        raise Refused(411, "send the length of the body (Content-Length)")
+        raise Refused(411, "the header Content-Length is missing or not valid")
     if len(text) > 12 or int(text) > MOST_BYTES:
         raise Refused(413, f"the request has more than {MOST_BYTES:,} bytes")
     return int(text)
 
 
 class Guard:
-    """Knows by which names the service may be called; ``named`` are those that the user gave."""
+    """The host names of the service; ``named`` are those given by the user."""
 
     def __init__(self, named: Collection[str] = ()) -> None:
         self.names = {"localhost", *map(_plain, named), *map(_plain, _own_names(named))}
 
     def check(self, headers: Message, arrived: str, *, needed: bool) -> None:
-        """Refuse a request for another host, or by a page of another site.
+        """Reject a request for another host, or from a page of another site.
 
-        ``arrived`` is the address that the caller connected to, ``needed`` whether HTTP demands the Host header.
+        ``arrived`` is the address that the client connected to, ``needed`` whether HTTP requires the Host header.
         """
         hosts = headers.get_all("Host", [])
         if len(hosts) > 1 or (needed and not hosts):
-            raise Refused(400, "send one Host header")
+            raise Refused(400, "the request needs exactly one Host header")
         if hosts and not self._known(hosts[0].strip(), arrived):
-            raise Refused(403, "this host name is not served here; tracekit serve --allow-host NAME permits it")
+            raise Refused(403, "this host name is not allowed; allow it with tracekit serve --allow-host NAME")
         self._check_origin(headers, hosts[0].strip() if hosts else "")
 
     def _known(self, host: str, arrived: str) -> bool:
@@ -77,7 +77,7 @@ class Guard:
         site = headers.get("Sec-Fetch-Site", "none").strip().lower()
         own = [f"{scheme}://{host}".lower() for scheme in ("http", "https")]
         if len(origins) > 1 or any(_origin(origin) not in own for origin in origins) or site == "cross-site":
-            raise Refused(403, "requests by web pages of other sites are refused")
+            raise Refused(403, "requests from web pages of other sites are rejected")
 
 
 def _origin(text: str) -> str:
@@ -89,10 +89,10 @@ def _origin(text: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return a name as it is compared: lower case, no brackets, no dot at the end."""
+    """Return a name for comparison: lower case, no brackets, no dot at the end."""
     return name.strip("[]").rstrip(".").lower()
 
 
 def _own_names(named: Collection[str]) -> list[str]:
-    """Return this machine's name, where the service listens for other machines."""
+    """Return this machine's name, if the service listens for other machines."""
     return [socket.gethostname()] if {"0.0.0.0", "::", ""} & set(named) else []

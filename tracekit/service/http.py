@@ -1,8 +1,8 @@
 """The service over HTTP (POST /v1/decide, GET /v1/agent, GET /health) and over lines on stdin and stdout.
 
-Python's own threading server carries it: one thread per connection, at most `MOST_CONNECTIONS`. Slow or silent callers
-cannot hold it up: each request has a deadline, and when all places are taken a new caller gets that of a connection
-that waits for its caller. Loopback only, unless a token is set; see `tracekit.service.guard` for what is refused.
+It uses Python's threading server: one thread per connection, at most `MOST_CONNECTIONS`. Slow or silent clients
+cannot block it: each request has a deadline, and when all connections are in use, a new client replaces one that is
+idle. Loopback only, unless a token is set; see `tracekit.service.guard` for what is rejected.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from tracekit.service.guard import Guard, check_lines, length_of
 from tracekit.service.protocol import MOST_BYTES, Refused, parse
 
 MOST_CONNECTIONS = 64
-#: Seconds for a request to arrive in full, and for a connection to stand idle between two.
+#: Seconds for a request to arrive in full, and for a connection to be idle between two.
 DEADLINE_S = 10.0
-#: Seconds for the headers to arrive once the first byte is there.
+#: Seconds for the headers to arrive after the first byte.
 HEADERS_S = 5.0
-#: Seconds, and bytes, for which a refused caller may go on sending before the connection is cut.
+#: Seconds, and bytes, for which a rejected client may continue to send before the connection is closed.
 LINGER_S, LINGER_BYTES = 2.0, 1 << 28
 _CHUNK = 65536
 log = logging.getLogger("tracekit")
 
 
 class Answers(Protocol):
-    """Whoever decides; see `tracekit.service.decide.Decider`."""
+    """The decider; see `tracekit.service.decide.Decider`."""
 
     def about(self) -> dict[str, Any]:
-        """Return who answers."""
+        """Return the description of the agent."""
 
     def answer(self, request: Any) -> dict[str, Any]:
         """Return the jobs of a request in order."""
@@ -61,18 +61,18 @@ class Service(ThreadingHTTPServer):
         self.decider, self.token = decider, token
         self.guard = Guard([host, *allowed])
         self.places = _Places()
-        self.door = threading.BoundedSemaphore(MOST_CONNECTIONS)  # callers that are being refused
+        self.door = threading.BoundedSemaphore(MOST_CONNECTIONS)  # clients that are being rejected
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
 
     @property
     def url(self) -> str:
-        """Where the service is reached."""
+        """The address of the service."""
         host, port = str(self.server_address[0]), self.server_address[1]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give the connection a thread, or refuse it when all places are taken by requests that are being answered."""
+        """Give the connection a thread, or reject it if every connection is busy with a request."""
         if self.places.take(request, str(client_address[0])):
             super().process_request(request, client_address)
         elif self.door.acquire(blocking=False):
@@ -81,8 +81,8 @@ class Service(ThreadingHTTPServer):
             self.close_request(request)
 
     def _turn_away(self, request: Any) -> None:
-        """Say that all places are taken."""
-        text = json.dumps(Refused(503, "all places are taken; ask again in a moment").body()).encode()
+        """Answer 503: too many connections."""
+        text = json.dumps(Refused(503, "too many connections; retry after 1 s").body()).encode()
         head = f"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n"
         try:
             request.settimeout(LINGER_S)
@@ -94,10 +94,10 @@ class Service(ThreadingHTTPServer):
             self.door.release()
 
     def shutdown_request(self, request: Any) -> None:
-        """Close a connection without taking back the last answer.
+        """Close a connection without losing the last answer.
 
-        To close while the caller is still sending resets the connection, and a reset throws away what the caller has
-        not yet read. So what still comes is read and forgotten, for a while.
+        Closing while the client is still sending resets the connection, and a reset discards what the client has not
+        yet read. So further input is read and discarded for a while.
         """
         try:
             request.shutdown(socket.SHUT_WR)
@@ -112,28 +112,28 @@ class Service(ThreadingHTTPServer):
         self.close_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve one connection and free its place."""
+        """Serve one connection and free its slot."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self.places.leave(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Note a connection that broke; the others go on."""
-        log.debug("a connection of the service broke", exc_info=True)
+        """Log a broken connection; the others continue."""
+        log.debug("a connection of the service failed", exc_info=True)
 
 
 class _Places:
-    """The connections that have a thread: who called, since when they wait for their caller, and who is answered."""
+    """The connections with a thread: client address, idle since when, and whether a request is being answered."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.since: dict[Any, float] = {}  # moment of the last sign of progress; inf while an answer is computed
+        self.since: dict[Any, float] = {}  # time of the last progress; inf while an answer is computed
         self.caller: dict[Any, str] = {}
-        self.winding_up: set[Any] = set()  # closed to make room; their threads end by themselves
+        self.winding_up: set[Any] = set()  # closed to free a slot; their threads end on their own
 
     def take(self, request: Any, caller: str) -> bool:
-        """Give a connection a place, if need be that of one that only waits; False if there is none."""
+        """Give a connection a slot, if necessary that of an idle one; False if there is none."""
         with self.lock:
             if len(self.since) >= MOST_CONNECTIONS and not self._make_room():
                 return False
@@ -141,7 +141,7 @@ class _Places:
         return True
 
     def _make_room(self) -> bool:
-        """Close the connection that has waited longest, of the caller with most connections that wait."""
+        """Close the connection that has been idle longest, of the client with most idle connections."""
         waiting = [request for request, since in self.since.items() if since != float("inf")]
         if not waiting or len(self.winding_up) >= MOST_CONNECTIONS:
             return False
@@ -158,20 +158,20 @@ class _Places:
         self.caller.pop(request, None)
 
     def mark(self, request: Any, *, answering: bool) -> None:
-        """Note that a request has arrived and is being answered, or that the connection waits for its caller again."""
+        """Record that a request is being answered, or that the connection is idle again."""
         with self.lock:
             if request in self.since:
                 self.since[request] = float("inf") if answering else time.monotonic()
 
     def leave(self, request: Any) -> None:
-        """Free the place of a connection that has ended."""
+        """Free the slot of a connection that has ended."""
         with self.lock:
             self._forget(request)
             self.winding_up.discard(request)
 
 
 class _Patient:
-    """Reads from a socket until a deadline: a caller that sends a byte a second gets no more time by that."""
+    """Reads from a socket until a deadline: it covers the whole request, so slow senders cannot extend it."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection, self.until = connection, 0.0
@@ -222,7 +222,7 @@ class _Patient:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "tracekit", ""
-    wbufsize = -1  # head and body leave in one packet
+    wbufsize = -1  # send head and body in one packet
     disable_nagle_algorithm = True
     server: Service
 
@@ -235,13 +235,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.places.mark(self.connection, answering=False)
         try:
             self.patient.begin()
-        except OSError:  # a caller that stays silent, or is gone
+        except OSError:  # a client that is silent or gone
             self.close_connection = True
             return
         super().handle_one_request()  # a TimeoutError closes the connection
 
     def parse_request(self) -> bool:
-        """Read the head and the body, so that nothing is left of a request when the next one is read; then check it."""
+        """Read the head and the body completely, so that the next request starts clean; then check it."""
         self.body = b""
         if not super().parse_request():
             return False
@@ -264,7 +264,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.patient.begin_body()
         body = self.patient.read(size)
         if len(body) < size:
-            raise Refused(400, "the request ended before its announced length")
+            raise Refused(400, "the request body is shorter than its Content-Length")
         return body
 
     # ---- the three addresses -----------------------------------------------------------------------------------------
@@ -280,13 +280,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._guarded(lambda: self.server.decider.answer(parse(self.body)))
 
     def _check_address(self) -> None:
-        """Refuse other addresses, and these with the other method; unknown methods are refused by the server itself."""
+        """Reject other paths and methods; the server itself rejects unknown methods."""
         known = {"/v1/decide": "POST", "/v1/agent": "GET", "/health": "GET"}
         if self.command not in known.values() or known.get(self.path) == self.command:
             return
         if self.path in known:
-            raise Refused(405, f"{self.path} is asked with {known[self.path]}, not {self.command}")
-        raise Refused(404, f"no such address; known: {', '.join(f'{verb} {path}' for path, verb in known.items())}")
+            raise Refused(405, f"{self.path} needs method {known[self.path]}, not {self.command}")
+        raise Refused(404, f"unknown path; known: {', '.join(f'{verb} {path}' for path, verb in known.items())}")
 
     def _guarded(self, answer: Any) -> None:
         try:
@@ -295,8 +295,8 @@ class _Handler(BaseHTTPRequestHandler):
         except Refused as refused:
             self._refuse(refused)
         except Exception:
-            log.exception("the service could not answer")
-            self._refuse(Refused(500, "the service failed on this request; its log says why"))
+            log.exception("the service failed to answer")
+            self._refuse(Refused(500, "internal error; see the log of the service"))
         else:
             self._send(200, found)
 
@@ -305,15 +305,15 @@ class _Handler(BaseHTTPRequestHandler):
             return
         sent = self.headers.get("Authorization", "").encode("utf-8", "replace")
         if not hmac.compare_digest(sent, f"Bearer {self.server.token}".encode()):
-            raise Refused(401, "send the token: Authorization: Bearer TOKEN")
+            raise Refused(401, "missing or wrong token; send the header Authorization: Bearer TOKEN")
 
     def _refuse(self, refused: Refused) -> None:
-        self.close_connection = True  # what is left of a bad request must not be read as the next one
+        self.close_connection = True  # the rest of a bad request must not be read as the next one
         self._send(refused.status, refused.body())
 
     def _send(self, status: int, body: dict[str, Any]) -> None:
         text = json.dumps(body).encode()
-        self.server.places.mark(self.connection, answering=False)  # a caller that does not read can lose its place
+        self.server.places.mark(self.connection, answering=False)  # a client that does not read can lose its slot
         self.connection.settimeout(DEADLINE_S)
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -326,7 +326,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what the server itself refuses (a request line that is none, headers without end) as JSON, too."""
+        """Answer errors of the server itself (invalid request line, endless headers) as JSON, too."""
         self.close_connection = True
         if getattr(self, "request_version", None) == "HTTP/0.9" or not hasattr(self, "request_version"):
             self.request_version = "HTTP/1.0"
@@ -350,7 +350,7 @@ def serve_lines(decider: Answers, lines: IO[bytes], out: IO[bytes]) -> None:
         except Refused as refused:
             answer = refused.body()
         except Exception:
-            log.exception("the service could not answer")
-            answer = Refused(500, "the service failed on this request; its log says why").body()
+            log.exception("the service failed to answer")
+            answer = Refused(500, "internal error; see the log of the service").body()
         out.write(json.dumps(answer).encode() + b"\n")
         out.flush()

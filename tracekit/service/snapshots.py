@@ -158,7 +158,7 @@ def read_squeue(text: str, procs: int, now: float | None = None) -> Snapshot:
     notes["more tasks of pending arrays"] = sum(entry.tasks - 1 for entry in waiting)
     held = sum(entry.size for entry in running)
     if held > procs:
-        raise TracekitError(f"squeue: running jobs hold {held:,.0f} processors of {procs:,}; check the machine's size")
+        raise TracekitError(f"squeue: running jobs use {held:,.0f} of {procs:,} processors; check the machine's size")
     times = np.array([_start_and_estimate(entry, clock) for entry in running], np.float64).reshape(-1, 2)
     waiting.sort(key=lambda entry: entry.submit)
     return Snapshot(
@@ -239,7 +239,7 @@ def _size(text: Any) -> float:
     """Read a number of processors."""
     size = float(text)
     if not (math.isfinite(size) and size >= 1):
-        raise ValueError(f"a job holds at least one processor, not {text}")
+        raise ValueError(f"a job needs at least one processor, not {text}")
     return size
 
 

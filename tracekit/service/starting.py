@@ -19,7 +19,7 @@ class Preparable(Protocol):
         """Compile or load what the first answer needs; may take a minute."""
 
     def about(self) -> dict[str, Any]:
-        """Return who answers."""
+        """Return the description of the agent."""
 
     def answer(self, request: Any) -> dict[str, Any]:
         """Return the jobs of a request in order."""
@@ -39,15 +39,13 @@ class Starting:
         return self._ready.is_set() and not self._failure
 
     def about(self) -> dict[str, Any]:
-        """Return who answers; needs no compiled code."""
+        """Return the description of the agent; needs no compiled code."""
         return self._decider.about()
 
     def answer(self, request: Any) -> dict[str, Any]:
         """Answer, or refuse with 503 while the code is being compiled."""
         if not self._ready.wait(self._patience):
-            raise Refused(
-                503, "starting: the code is being compiled, which takes up to a minute; ask again in a moment"
-            )
+            raise Refused(503, "starting: the code is being compiled, which takes up to a minute; retry in a moment")
         if self._failure:
             raise Refused(500, f"the service could not start: {self._failure}")
         return self._decider.answer(request)

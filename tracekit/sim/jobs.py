@@ -186,22 +186,22 @@ def _accepted(jobs: Table, *, replay: bool = False) -> tuple[NDArray[np.bool_], 
 def rejection_warning(jobs: Table) -> str | None:
     """Return a warning where more than half of the jobs, or of their processor-seconds, are rejected; else None.
 
-    A simulation of the rest is a simulation of another workload, so this comes before any result.
+    A simulation of the rest is a simulation of another workload, so this comes before any result. If every job is
+    rejected, the simulation is an error, which gives the reasons itself.
     """
     good, rejected = _accepted(jobs)
     work = np.where((jobs.procs > 0) & (jobs.run > 0), jobs.procs * jobs.run, 0.0)
     of_jobs = float(np.mean(~good)) if len(jobs) else 0.0
     of_work = float(work[~good].sum() / work.sum()) if work.sum() > 0 else 0.0
-    if max(of_jobs, of_work) <= MUCH:
+    if max(of_jobs, of_work) <= MUCH or not good.any():
         return None
     reasons = ", ".join(f"{reason}: {count:,}" for reason, count in rejected.items())
     advice = (
-        f"the machine has {jobs.total:,} {jobs.resource}; another size is given with --procs N, another unit with "
-        "--resource"
+        f"the machine has {jobs.total:,} {jobs.resource}; set another size with --procs N, another unit with --resource"
     )
     return (
         f"WARNING: {int((~good).sum()):,} of {len(jobs):,} jobs ({of_jobs:.0%} of the jobs, {of_work:.0%} of the work) "
-        f"are rejected ({reasons}), so the results are those of a small rest; {advice}"
+        f"are rejected ({reasons}), so the results are for the remaining jobs only; {advice}"
     )
 
 

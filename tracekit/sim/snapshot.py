@@ -272,8 +272,8 @@ class Snapshot:
         held = running.size.sum() if scale == 1 else units[~np.isnan(begun)].sum() / scale
         if held > self.total:
             raise TracekitError(
-                f"at {self.clock:g} s running jobs hold {held:g} of {self.total:,} {self.unit}, so no "
-                "simulation can start from there: give the machine's true size"
+                f"at {self.clock:g} s running jobs use {held:g} of {self.total:,} {self.unit}, so no "
+                "simulation can start from there: give the right size of the machine"
             )
         return Prepared(table, table.run, table.limit, units, scale, rejected), begun
 
@@ -338,7 +338,7 @@ def _at(
 ) -> Snapshot:
     """Return the moment ``time`` of jobs with known starts, (jobs,)."""
     if not math.isfinite(time):
-        raise UsageError(f"the moment of a snapshot is a number of seconds, not {time}")
+        raise UsageError(f"the time of a snapshot must be a number of seconds, not {time}")
     ready = prepare(dataclasses.replace(table, position=np.arange(len(table))), switches, replay=True)
     place = ready.table.position
     begin = start[place]

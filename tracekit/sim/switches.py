@@ -121,7 +121,7 @@ class Switches:
         for key, value in self.options.items():
             _one_of("option of multifactor", key, tuple(MULTIFACTOR_DEFAULTS))
             if math.isnan(value) or (key in ("age_max", "half_life") and value <= 0):
-                raise UsageError(f"option {key} cannot be {value}")
+                raise UsageError(f"option {key}: {value} is not valid")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Switches:
@@ -138,7 +138,7 @@ class Switches:
 
     def _check_together(self) -> None:
         if self.dynamic and (self.compat is not None or self.ties != "completions"):
-            raise UsageError("dependencies, outages and predictions need the usual order of events: no compat, no ties")
+            raise UsageError("dependencies, outages and predictions cannot be combined with compat or ties")
         if self.predict is not None and estimate_of(self.estimates)[0] == "last-two":
             raise UsageError("--predict cannot be combined with --estimates last-two")
 
@@ -172,7 +172,7 @@ def combined(backfill: str, switches: Switches) -> tuple[str, Switches]:
 def check_outage(begin: float, end: float, units: float) -> Outage:
     """Return an outage as (from, to, units); an error names what is wrong with it."""
     if not (math.isfinite(begin) and math.isfinite(end) and begin < end):
-        raise UsageError(f"an outage must end after it begins, not go from {begin:g} to {end:g}")
+        raise UsageError(f"an outage must end after it begins, not from {begin:g} to {end:g}")
     if not (math.isfinite(units) and units > 0):
         raise UsageError(f"an outage must remove more than 0 processors, not {units:g}")
     return float(begin), float(end), float(units)

@@ -35,7 +35,7 @@ def random_windows(jobs: int, windows: int, length: int, seed: int) -> list[Wind
     """Draw windows from a trace of ``jobs`` jobs as `draw_windows` does, but no more of them than there are places."""
     places = jobs - length + 1
     if 0 < places < windows:
-        raise UsageError(f"--windows {windows:,}: {jobs:,} jobs hold only {places:,} of {length:,} jobs")
+        raise UsageError(f"--windows {windows:,}: {jobs:,} jobs have only {places:,} windows of {length:,} jobs")
     return draw_windows(jobs, windows, length, seed)
 
 
@@ -49,7 +49,7 @@ def spans(submit: NDArray[np.float64], shares: Sequence[float]) -> list[Span]:
     [(0, 4), (4, 6)]
     """
     if not shares or min(shares) <= 0 or sum(shares) > 1 + 1e-9:
-        raise UsageError(f"the parts of a trace must be above 0 and not sum to more than 1, not {tuple(shares)}")
+        raise UsageError(f"the shares of the parts must be above 0 and sum to at most 1, not {tuple(shares)}")
     count = len(submit)
     latest = np.fmax.accumulate(np.where(np.isnan(submit), -np.inf, submit))
     earliest = np.fmin.accumulate(np.where(np.isnan(submit), np.inf, submit)[::-1])[::-1]

@@ -14,7 +14,7 @@ from tracekit.schema import is_whole
 from tracekit.trace import Trace
 from tracekit.transform.scaling import forget_waits
 
-#: Every submit moves by at most so many seconds: far less than what anybody would notice, enough to reorder a queue.
+#: Largest shift of submit times in seconds: negligible for users, but enough to reorder a queue.
 SECONDS = 60.0
 
 

@@ -78,7 +78,7 @@ def _by_label(trace: Trace, column: str) -> Iterator[tuple[str, Trace]]:
 def _parts(trace: Trace, names: NDArray[np.object_], by: str) -> Iterator[tuple[str, Trace]]:
     present = sorted(set(names.tolist()))
     if len(present) > MAX_PARTS:
-        raise TracekitError(f"that would be {len(present):,} parts, one per {by}; {MAX_PARTS:,} is the most")
+        raise TracekitError(f"that would be {len(present):,} parts, one per {by}; at most {MAX_PARTS:,} are allowed")
     for name in present:
         yield name, trace.take(names == name, step=f"only {by} {name}")
 

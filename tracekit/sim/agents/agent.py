@@ -121,7 +121,7 @@ def _check_task(task: dict[str, Any], features: tuple[str, ...], place: Path) ->
     except UsageError as error:
         raise FormatError(place / FACTS, f"task: {error}") from None
     if shown != features:
-        raise FormatError(place / FACTS, "its features are not those that its task shows")
+        raise FormatError(place / FACTS, "the features do not match those of the task")
 
 
 def find_folder(folder: str | Path) -> Path:
@@ -146,7 +146,7 @@ def find_folder(folder: str | Path) -> Path:
 def _facts(place: Path) -> dict[str, Any]:
     facts = read_json(place / FACTS)
     if not isinstance(facts, dict) or facts.pop("version", None) not in KNOWN_VERSIONS:
-        raise FormatError(place / FACTS, f"is not agent.json of version {' or '.join(map(str, KNOWN_VERSIONS))}")
+        raise FormatError(place / FACTS, f"is not an agent file of version {' or '.join(map(str, KNOWN_VERSIONS))}")
     return facts
 
 
@@ -177,5 +177,5 @@ def _flat(arrays: dict[str, NDArray[Any]], layout: Layout, place: Path) -> NDArr
         parts.append(arrays[name].astype(np.float32).reshape(-1))
     flat = np.concatenate(parts)
     if len(arrays) != len(layout) or not np.isfinite(flat).all():
-        raise FormatError(place / WEIGHTS, "holds numbers that are not finite, or too many")
+        raise FormatError(place / WEIGHTS, "contains numbers that are not finite, or too many numbers")
     return flat

@@ -151,4 +151,4 @@ def _one_of(kind: str, value: str, known: tuple[str, ...]) -> None:
 
 def _check(name: str, value: float, good: bool) -> None:
     if not (math.isfinite(value) and good):
-        raise UsageError(f"{name} cannot be {value}")
+        raise UsageError(f"{value} is not a valid value of {name}")

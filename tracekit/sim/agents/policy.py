@@ -46,7 +46,7 @@ class _Whole(EpisodeSource):
         self.task, self.table, self.machine = task, ready.table, setup.machine
         trace = ready.table.trace
         if trace is None:
-            raise TracekitError("an agent needs the trace that its jobs come from")
+            raise TracekitError("an agent can only be used together with the trace of the jobs")
         begun = np.full(len(ready.table), np.nan) if setup.begun is None else setup.begun
         columns = task.view(trace, ready.table, None).columns(ready, None)
         self._only = Episode((0, len(ready.table)), ready, begun, setup.clock, columns)

@@ -57,7 +57,7 @@ def split(source: EpisodeSource, share: float, *, overlap: bool = False) -> Spli
         raise not_a_share("--split", share)
     rest = (1 - share) / 2
     first, second, third = spans(source.table.submit, (share, rest, rest))
-    for name, (begin, end) in (("learn from", first), ("validate on", second)):
+    for name, (begin, end) in (("training", first), ("validation", second)):
         if end - begin < 2:
             raise TracekitError(f"a trace of {jobs:,} jobs leaves only {end - begin} for {name}; use a longer trace")
     return Split((first,), (second,), (third,) if third[1] > third[0] else ())

@@ -46,7 +46,7 @@ def mean_interval(values: Sequence[float] | Floats) -> dict[str, float]:
 def check_count(count: int) -> None:
     """Refuse fewer than two shaken inputs: one input cannot show noise."""
     if count < 2:
-        raise UsageError(f"--shake needs at least 2 perturbations to tell noise from effect, not {count}")
+        raise UsageError(f"--shake needs at least 2 perturbations to separate noise from effects, not {count}")
 
 
 def verdict(difference: Mapping[str, float]) -> str:

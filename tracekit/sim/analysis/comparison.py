@@ -67,7 +67,7 @@ def check_baseline(baseline: str | Policy | None, names: Sequence[str]) -> str:
     """Return the name of the baseline: the first policy where none is given, an error where it is not simulated."""
     name = names[0] if baseline is None else name_of(baseline)
     if name not in names:
-        raise UnknownName("baseline among the policies that are compared", name, set(names))
+        raise UnknownName("baseline", name, set(names))
     return name
 
 

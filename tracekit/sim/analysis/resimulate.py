@@ -134,7 +134,7 @@ def explain_file(schedule: str | Path, trace: Trace, job: int, *, procs: int | N
     size = float(trace.sizes()[rows[0]]) if len(rows) else float("nan")
     if size > recorded.total and job not in recorded.job_id:
         raise TracekitError(
-            f"job {job} asks for {size:g} of {recorded.total:g} processors, so it can never start; it was rejected"
+            f"job {job} requests {size:g} of {recorded.total:g} processors, so it can never start; it was rejected"
         )
     row = recorded.row(job)
     if not len(rows):

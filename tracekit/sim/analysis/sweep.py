@@ -37,7 +37,7 @@ def parse_loads(text: str) -> list[float]:
             return [round(low + i * step, 10) for i in range(int((high - low) / step + 1e-9) + 1)]
     elif ":" not in text and numbers and all(np.isfinite(x) and x > 0 for x in numbers):
         return sorted(set(numbers))
-    raise UsageError(f"--load {text}: write FROM:TO, FROM:TO:STEP or loads with commas, such as 0.5:1.1 or 0.7,0.9")
+    raise UsageError(f"--load {text}: write FROM:TO, FROM:TO:STEP or a list, such as 0.5:1.1 or 0.7,0.9")
 
 
 def sweep(

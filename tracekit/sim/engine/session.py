@@ -163,7 +163,7 @@ class Session:
         if code == MULTIFACTOR and not (self.dynamics and len(self.dynamics.accounts.user)):
             if self.sim.running.tally["started"][0] > self._resumed:
                 raise UsageError(
-                    "multifactor keeps accounts of users from the start: prepare_policy(MULTIFACTOR) first"
+                    "multifactor needs the usage of users from the start: call prepare_policy(MULTIFACTOR) first"
                 )
             self.dynamics = self._dynamics(accounts=True)
 
@@ -306,7 +306,7 @@ def policy_values(session: Session, policy: Policy) -> Values:
         answer = np.asarray(policy.priority(waiting.copy(), state), dtype=np.float64)
         if answer.shape != waiting.shape:
             raise TracekitError(
-                f"policy {policy.name}: {len(waiting)} jobs wait, but its values have shape {answer.shape}"
+                f"policy {policy.name}: priority() returned shape {answer.shape} for {len(waiting)} waiting jobs"
             )
         if np.isnan(answer).any():
             raise TracekitError(f"policy {policy.name}: priority() returned NaN (at time {now:g})")

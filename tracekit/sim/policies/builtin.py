@@ -75,7 +75,7 @@ def find(policy: str | Policy) -> BuiltIn | Policy:
     scheme, _, argument = policy.partition(":")
     if scheme in SCHEMES:
         if not argument:
-            raise UsageError("which agent? write agent:default for the packaged one, or agent:DIR")
+            raise UsageError("the agent is missing: write agent:default for the packaged one, or agent:DIR")
         made: BuiltIn | Policy = SCHEMES.get(scheme)(argument)
         return made
     found = POLICIES.get(policy) if module_of(policy) is None else own("policy", policy, SCHEMES)

@@ -95,7 +95,7 @@ class EpisodeSource:
         ours = ready.table.position >= self.table.position[start]
         if not ours.any():
             raise TracekitError(
-                f"window {start}:{count} holds no job that can be simulated ({_reasons(ready)}); choose another"
+                f"window {start}:{count} contains no job that can be simulated ({_reasons(ready)}); choose another"
             )
         begun, opening = np.full(len(ready.table), np.nan), -np.inf
         rows: slice | None = slice(start, start + count) if self._whole is not None else None

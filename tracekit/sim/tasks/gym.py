@@ -72,7 +72,7 @@ class _EpisodeSampler:
             self.source = EpisodeSource(found, task or PickJob(**settings))
         self.windows = None if windows is None else [(int(start), int(count)) for start, count in windows]
         if windows is not None and (span is not None or keep is not None or not windows):
-            raise UsageError("give at least one window; explicit windows take neither span nor keep")
+            raise UsageError("give at least one window; windows cannot be combined with span or keep")
         self.span = span or (0, len(self.source))
         self.jobs = min(jobs, self.span[1] - self.span[0]) if span is None else jobs
         if windows is None:

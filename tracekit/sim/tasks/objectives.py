@@ -119,7 +119,7 @@ class Objective:
 
     @property
     def additive(self) -> bool:
-        """Whether the cost is a mean over jobs, so that it can be told job by job."""
+        """Whether the cost is a mean over jobs, so that it can be computed job by job."""
         return all(name in ADDITIVE for name, _ in self.terms)
 
     def weights(self) -> Floats:
@@ -145,7 +145,7 @@ def objective(text: str) -> Objective:
         try:
             weight = float(number) if colon else 1.0
         except ValueError:
-            raise UsageError(f"objective '{text}': '{number}' is no weight; write bsld:0.7,wait:0.3") from None
+            raise UsageError(f"objective '{text}': '{number}' is not a valid weight; write bsld:0.7,wait:0.3") from None
         if not math.isfinite(weight):
             raise UsageError(f"objective '{text}': a weight must be a finite number")
         terms.append((name, weight))

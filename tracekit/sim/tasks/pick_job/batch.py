@@ -107,7 +107,7 @@ class Batch:
         chosen = np.array(list(lanes), dtype=np.int64)
         episodes = [self.source.episode(window) for window in windows]
         if len(episodes) != len(chosen):
-            raise UsageError(f"{len(chosen)} lanes cannot begin {len(episodes)} windows")
+            raise UsageError(f"{len(chosen)} lanes were given {len(episodes)} windows")
         most = max((len(episode.ready.table) for episode in episodes), default=0)
         if most > self.arrays.jobs.submit.shape[1]:
             self.arrays = self._allocate(most, self.arrays)

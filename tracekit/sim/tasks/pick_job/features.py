@@ -115,7 +115,7 @@ def _area(ready: Prepared, facts: Facts, constant: Mapping[str, float]) -> Float
 
 
 def _log_request_size(ready: Prepared, facts: Facts, constant: Mapping[str, float]) -> Floats:
-    """Request × size, that is log(1 + r)·n, the part of f1 that tells jobs of one window apart."""
+    """Request × size, that is log(1 + r)·n, the part of f1 that differs between jobs of one window."""
     return _request(ready, facts, constant) * _size(ready, facts, constant)
 
 

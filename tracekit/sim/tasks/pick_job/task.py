@@ -74,7 +74,7 @@ class PickJob(TaskDefaults):
         if self.switches.dynamic:
             raise UsageError("PickJob does not support dependencies, outages or predictions; leave these switches out")
         if any(parse_cut(cut) != (0.0, 0.0) for cut in (self.switches.warmup, self.switches.cooldown)):
-            raise UsageError("PickJob scores every job of a window: no warmup, no cooldown ('warm' fills the machine)")
+            raise UsageError("PickJob does not support warmup and cooldown; 'warm' fills the machine before a window")
         if estimate_of(self.switches.estimates)[0] == "last-two":
             raise UsageError(
                 "PickJob does not support estimates 'last-two'; use requested, actual, factor:F or noisy:SIGMA"
