@@ -11,6 +11,7 @@ from shared_data import shared, shared_files
 
 import tracekit
 from tracekit.errors import FormatError, TracekitError, UnknownName
+from tracekit.schema import EXACT_FLOATS
 from tracekit.validation import usable, validate
 
 GPW = """\
@@ -43,13 +44,13 @@ def test_gpw_columns(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", shared_files("gen-parallel-workloads/*/*/*.csv"), ids=lambda p: p.name)
 def test_gpw_files_load_as_they_are_and_come_back(path: Path, tmp_path: Path) -> None:
-    source = pd.read_csv(path, float_precision="round_trip")
+    source = pd.read_csv(path, **EXACT_FLOATS)
     trace = tracekit.read(path)
     assert len(trace) == 15_000
     np.testing.assert_array_equal(trace.column("run_time"), source["run_time"])
     np.testing.assert_array_equal(trace.column("req_nodes"), source["node_num"])
     tracekit.write(trace, tmp_path / "o.csv", "gpw")
-    back = pd.read_csv(tmp_path / "o.csv", float_precision="round_trip")
+    back = pd.read_csv(tmp_path / "o.csv", **EXACT_FLOATS)
     assert list(back.columns) == list(source.columns)[-9:]
     for name in ("u_id", "user", "gpu_num", "cpu_num", "node_num", "run_time", "wall_time", "new_status"):
         np.testing.assert_array_equal(back[name], source[name], err_msg=name)

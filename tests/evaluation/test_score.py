@@ -106,7 +106,7 @@ def test_fresh_weeks_of_the_same_users_are_no_worse_than_noise(busy: Trace) -> N
 
 def test_json_is_as_promised(results: Scores) -> None:
     plain = json.loads(json.dumps(results.to_dict(), allow_nan=False))
-    assert set(plain["real"]) == {"name", "jobs", "values"}
+    assert set(plain["real"]) == {"name", "jobs", "values", "left_out"}
     assert plain["real"]["values"]["acf1.run_time"] > 0.4
     assert set(plain["noise_floor"]["ks.run_time"]) >= {"value", "low", "high"}
     for entry in plain["synthetic"]:

@@ -47,10 +47,12 @@ rows = st.lists(st.tuples(*[labels] * len(LABELS), *[numbers] * 4), min_size=1, 
 
 
 def trace_of(found: list[tuple]) -> Trace:
-    table = pd.DataFrame(found, columns=[*LABELS, "wait_time", "run_time", "req_time", "req_mem"])
+    names = [*LABELS, "wait_time", "run_time", "req_time", "req_mem"]
+    # objects: the strings of pandas 3 cannot hold lone surrogates
+    table = pd.DataFrame({name: pd.Series([row[k] for row in found], dtype=object) for k, name in enumerate(names)})
     table["submit_time"] = np.arange(len(table)) * 10.0
     table["job_id"], table["req_procs"] = np.arange(1, len(table) + 1), 2
-    table["x_note"] = [row[0] for row in found]
+    table["x_note"] = pd.Series([row[0] for row in found], dtype=object)
     return Trace(table, Machine(name="Toy", procs=64))
 
 

@@ -103,7 +103,7 @@ def test_ctrl_c_ends_a_real_fit_early(name: str, real: Trace, monkeypatch: pytes
 
 def test_too_many_jobs_are_subsampled_and_said_so(real: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Echo().fit(real, seed=1)
-    assert model.notes == ["learnt from 300 random jobs of 400 (a matter of time)"]
+    assert model.notes == ["learnt from 300 random jobs of 400 (limited by time)"]
     assert "learnt from 300" in model.sample(5).history[-1]
     monkeypatch.setattr(learned, "memory", lambda: (1, 1))
     with pytest.raises(TracekitError, match="not enough memory"):
@@ -241,7 +241,7 @@ def test_another_start_keeps_the_week_in_step(weekly: Trace) -> None:
     assert str(stats.local_times(made)[0])[:16] == "2031-08-23 05:00" or made.column("submit_time")[0] == 0
     assert by_day(made) == pytest.approx(by_day(weekly), abs=0.06)
     assert (np.diff(made.column("submit_time")) >= 0).all()
-    with pytest.raises(UsageError, match="not a date"):
+    with pytest.raises(UsageError, match="soon"):
         move_start(weekly, "soon")
 
 
@@ -280,12 +280,12 @@ def test_rejection_has_a_bound_and_says_so(weekly: Trace) -> None:
     rare = weekly.assign({"queue": pd.Series(["rare"] + ["usual"] * (len(weekly) - 1))})
     made = library.synth(rare, "resample", 50, only={"queue": "usual"})
     assert set(made.jobs["queue"].astype(str)) == {"usual"}
-    with pytest.raises(TracekitError, match=r"only \d+ have queue=never; 50 are wanted"):
+    with pytest.raises(TracekitError, match=r"only 0 of .* have queue=never; 50 are needed"):
         library.synth(rare, "resample", 50, only={"queue": "never"})
 
 
 def test_bad_requests(weekly: Trace) -> None:
-    with pytest.raises(UsageError, match="--load must be real, none or a number"):
+    with pytest.raises(UsageError, match="--load must be a number"):
         library.synth(weekly, "resample", 5, load="much")
     with pytest.raises(UsageError, match="must be above 0"):
         library.synth(weekly, "resample", 5, load=-1)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tracekit.errors import FormatError, TracekitError, UnknownName, UsageError, loads
 from tracekit.machine import UNITS
+from tracekit.schema import EXACT_FLOATS
 from tracekit.sim.metrics import steps
 from tracekit.sim.simulate import SimResult
 from tracekit.sim.switches import Outage, outage_steps
@@ -126,7 +127,7 @@ def read_schedule(path: str | Path) -> pd.DataFrame:
 
     with opened(path) as source:
         try:
-            found = pd.read_csv(source, float_precision="round_trip")  # others crash on 9e2147483648
+            found = pd.read_csv(source, **EXACT_FLOATS)
         except (ValueError, UnicodeDecodeError) as error:
             problem = str(error).rpartition("C error: ")[2]
             raise FormatError(path, f"is not a CSV table: {problem}", hint=_SCHEDULES) from None
