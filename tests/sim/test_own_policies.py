@@ -62,7 +62,7 @@ def test_find(here, toy, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "kind", "words"),
     [
-        ("my_order:Shortest", UsageError, "there is no module my_order "),
+        ("my_order:Shortest", UsageError, "module my_order "),
         ("my_orders:Shortst", UnknownName, "did you mean Shortest"),
         ("my_orders:Nothing", UsageError, "has no name and method priority"),
         ("my_orders:number", UsageError, "has no name and method priority"),
