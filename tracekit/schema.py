@@ -131,8 +131,8 @@ def _in_shape(values: pd.Series, kind: Kind) -> bool:
 _LONG_EXPONENT = r"[eE][+-]?\d{4,}"
 
 
-#: For `pandas.read_csv`: exact numbers. The default parser of pandas 2 rounds, and crashes on exponents beyond 32 bits; that of
-#: pandas 3 is exact, and the option is deprecated there.
+#: For `pandas.read_csv`: exact numbers. The default parser of pandas 2 rounds, and crashes on exponents beyond 32 bits;
+#: that of pandas 3 is exact, and the option is deprecated there.
 EXACT_FLOATS: dict[str, Any] = {"float_precision": "round_trip"} if int(pd.__version__.split(".")[0]) < 3 else {}
 
 

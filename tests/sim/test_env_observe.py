@@ -270,7 +270,7 @@ def test_windows_by_hand():
         windows.draw((40, 60), 1, 21, seed=0)
     with pytest.raises(UsageError, match="none of the"):
         windows.draw_from([(0, 5)], 1, 6, seed=0)
-    with pytest.raises(UsageError, match="parts of a trace"):
+    with pytest.raises(UsageError, match="at most 1"):
         windows.spans(submit, (0.9, 0.2))
 
 
@@ -341,7 +341,7 @@ def test_noisy_estimates_are_drawn_per_window_as_in_simulate():
         ({"switches": Switches(warmup="5%")}, "warmup"),
         ({"backfill": "esy"}, "did you mean easy"),
         ({"switches": Switches(estimates="last-two")}, "last-two"),
-        ({"slots": 0}, "at least one job"),
+        ({"slots": 0}, "shown 1 to"),
         ({"observer": "defalt"}, "did you mean default"),
         ({"visible": "wfp3"}, "rule of visibility"),
         ({"visible": "random"}, "rule of visibility"),
