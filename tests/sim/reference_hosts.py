@@ -7,6 +7,7 @@ the future (a reservation, a plan) is asked of the least that is free of every c
 import copy
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 NAN = float("nan")
 
@@ -170,12 +171,12 @@ class Cluster:
         cores, idle = free[h][0], sum(free[h][2])
         asked = round(piece[2] * 1000)
         taken = piece[0][0]
-        left = 0.5 * (cores - taken) / self.most_cores
-        left += 0.5 * (idle - asked) / self.most_gpus if self.most_gpus else 0
+        left = Fraction(cores - taken, self.most_cores)
+        left += Fraction(idle - asked, self.most_gpus) if self.most_gpus else 0
         if self.allocator == "best-fit":
-            return round(-left, 12)
+            return -left
         if self.allocator == "worst-fit":
-            return round(left, 12)
+            return left
         if self.allocator == "dot-product":
             product = cores * taken / self.most_cores**2
             product += idle * asked / self.most_gpus**2 if self.most_gpus else 0

@@ -17,7 +17,7 @@ from tracekit.errors import FormatError, UnknownName, UsageError
 from tracekit.machine import UNITS, Machine, Unit
 from tracekit.trace import SizeFrom
 
-#: From, to (seconds, as in the trace) and how many units of the machine are out of service, or which hosts: names joined by +.
+#: From, to (seconds, as in the trace) and how many units are out of service, or which hosts: names joined by +.
 Outage = tuple[float, float, float | str]
 
 Backfill = Literal["none", "easy", "easy-sjf", "conservative", "rlscheduler"]

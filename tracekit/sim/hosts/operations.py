@@ -249,7 +249,7 @@ def is_overdrawn(m: Ints, h: int) -> bool:
     return False
 
 
-# ---- the two entries from outside -------------------------------------------------------------------------------------
+# ---- the two entries from outside ------------------------------------------------------------------------------------
 
 FITS, TAKE, GIVE, FITS_BESIDE, TAKE_BESIDE, START, START_BESIDE, HOLD, CLAIM, WITHDRAW, WITHDRAW_ROW, IDLE = range(12)
 

@@ -190,13 +190,14 @@ def score(m: Ints, f: Floats, row: Ints, job: int, h: int) -> float:
     free, idle = level(m, row, h, 0), idle_gpus(m, f, row, h)
     most_cores, most_gpus = float(m[MOST_CORES]), float(max(m[MOST_GPUS], 1))
     if rule in (BEST_FIT, WORST_FIT):  # Σ of the shares left over
+        if not m[ROUNDED]:  # in whole numbers, so that equals are equal
+            rest = float((free - cores) * max(m[MOST_GPUS], 1) + (idle - gpus) * m[MOST_CORES])
+            return -rest if rule == BEST_FIT else rest
         left = 0.5 * (free - cores) / most_cores + 0.5 * (idle - gpus) / most_gpus
-        value = 1.0 - left if rule == BEST_FIT else left
-        return float(np.floor(100.0 * value)) if m[ROUNDED] else value
+        return float(np.floor(100.0 * (1.0 - left if rule == BEST_FIT else left)))
     if rule == DOT_PRODUCT:  # Grandl et al., "Multi-resource packing for cluster schedulers", SIGCOMM 2014
         product = cores * float(free) / most_cores**2 + gpus * float(idle) / most_gpus**2
-        value = 1.0 - 0.5 * product
-        return float(np.floor(100.0 * value)) if m[ROUNDED] else value
+        return float(np.floor(100.0 * (1.0 - 0.5 * product))) if m[ROUNDED] else -np.floor(product * 1e12 + 0.5)
     if rule == PACKING:
         return _packing(m, f, row, job, h)
     if rule == CLUSTERING:
