@@ -46,8 +46,8 @@ class Job:
 class Cluster:
     """Hosts, an allocator, and what both need to place a job."""
 
-    def __init__(self, hosts, allocator, typical=()):
-        self.hosts, self.allocator, self.typical, self.cursor = hosts, allocator, typical, 0
+    def __init__(self, hosts, allocator, typical=(), unit=1):
+        self.hosts, self.allocator, self.typical, self.unit, self.cursor = hosts, allocator, typical, unit, 0
         self.most_cores = max(host.cores for host in hosts)
         self.most_gpus = max(host.gpus for host in hosts) * 1000
 
@@ -68,7 +68,7 @@ class Cluster:
         usable = self.usable(job)
         most_cores, most_gpus = (max((getattr(self.hosts[h], n) for h in usable), default=0) for n in ("cores", "gpus"))
         if job.tasks is None and not 0 < job.gpus < 1 and (job.cores > most_cores or math.ceil(job.gpus) > most_gpus):
-            count = math.ceil(job.gpus) if job.gpus else job.cores
+            count = math.ceil(job.gpus) if job.gpus else job.cores // self.unit
             return count, ((job.cores, count), (job.memory, count), 1 if job.gpus else 0), True
         tasks = job.tasks or 1
         each = job.gpus / tasks
@@ -84,7 +84,7 @@ class Cluster:
         if piece[2] >= 1:
             limits.append(sum(left >= 1000 for left in gpus) // piece[2])
         elif piece[2] > 0:
-            limits.append(sum(max(left, 0) // round(piece[2] * 1000) for left in gpus))
+            limits.append(sum(max(left, 0) // thousandths(piece[2]) for left in gpus))
         return max(min(limits), 0)
 
     def place(self, job, free):
@@ -142,7 +142,7 @@ class Cluster:
             return dict.fromkeys([d for d, left in enumerate(gpus) if left >= 1000][: piece[2]], 1000)
         if not piece[2]:
             return {}
-        milli = round(piece[2] * 1000)
+        milli = thousandths(piece[2])
         fitting = [d for d, left in enumerate(gpus) if left >= milli]
         if self.allocator == "fgd":
             return {max(fitting, key=lambda d: (self.gain(free, h, piece, {d: milli}), -d)): milli}
@@ -169,7 +169,7 @@ class Cluster:
     def like(self, free, h, piece):
         """Return how much the allocator likes a host for one task; the largest wins, of equals the first host."""
         cores, idle = free[h][0], sum(free[h][2])
-        asked = round(piece[2] * 1000)
+        asked = thousandths(piece[2])
         taken = piece[0][0]
         left = Fraction(cores - taken, self.most_cores)
         left += Fraction(idle - asked, self.most_gpus) if self.most_gpus else 0
@@ -199,6 +199,11 @@ class Cluster:
             free[h][1] += sign * memory
             for d, milli in gpus.items():
                 free[h][2][d] += sign * milli
+
+
+def thousandths(gpus):
+    """Return GPUs in thousandths; an uneven share is rounded down."""
+    return math.floor(gpus * 1000 + 1e-6)
 
 
 def most_parts(room, asked, parts):

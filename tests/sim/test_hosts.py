@@ -118,7 +118,7 @@ def by_reference(trace, cluster, table, policy, backfill, allocate, **options):
             )
         )
     typical = typical_of(table, kinds)
-    world = Simulation(jobs, Cluster(hosts, allocate, typical), policy, backfill, **options)
+    world = Simulation(jobs, Cluster(hosts, allocate, typical, scale), policy, backfill, **options)
     world.run()
     return [job.start for job in jobs], [placed(job, host_names(cluster), scale) for job in jobs]
 

@@ -175,7 +175,7 @@ def _over(
         ("gpus", gpus, [g.gpus or 0 for g in machine.groups]),
     ):
         size = np.repeat(np.array(most, dtype=np.float64), counts)
-        over = _first_over(host, start, end, held, size)
+        over = _first_over(host, start, end, held, size, 4.0 if kind == "memory" else 1e-3)
         if over is not None:
             times, at, h, used = over
             words = f"at time {at:.15g}, {names[h]} holds {used:g} of {size[h]:g} {'KB' if kind == 'memory' else kind}"
@@ -184,7 +184,7 @@ def _over(
 
 
 def _first_over(
-    host: Ints, start: Floats, end: Floats, held: Floats, size: Floats
+    host: Ints, start: Floats, end: Floats, held: Floats, size: Floats, slack: float
 ) -> tuple[int, float, int, float] | None:
     """Return how often, when, where and by how much a host first holds more than it has."""
     long = (end > start) & (held > 0)
@@ -198,7 +198,7 @@ def _first_over(
     first = np.concatenate(([True], hosts[1:] != hosts[:-1])) if len(hosts) else np.zeros(0, bool)
     before = np.where(first, used - change, 0.0)
     used -= before[np.maximum.accumulate(np.where(first, np.arange(len(used)), 0))]
-    over = used > size[hosts] * (1 + 1e-9) + 1e-3
+    over = used > size[hosts] * (1 + 1e-9) + slack
     if not over.any():
         return None
     at = np.flatnonzero(over)[np.argmin(times[over])]

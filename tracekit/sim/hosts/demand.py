@@ -83,9 +83,7 @@ def demand_of(trace: Trace, cluster: Machine, source: SizeFrom = "requested") ->
     need[:, PIECES] = pieces
     each = np.round(gpus / pieces, 9)
     need[:, GPUS] = np.where(each >= 1, np.ceil(each), 0)
-    need[:, MILLI] = np.where((each > 0) & (each < 1), np.ceil(np.round(each * MILLI_GPU, 6)), 0)
-    full = need[:, MILLI] >= MILLI_GPU
-    need[full, GPUS], need[full, MILLI] = 1, 0
+    need[:, MILLI] = np.where((each > 0) & (each < 1), np.maximum(np.floor(np.round(each * MILLI_GPU, 6)), 1), 0)
     need[:, TYPES], need[:, POOL] = types, pool
     nothing = (need[:, CORES] <= 0) & (need[:, GPUS] == 0) & (need[:, MILLI] == 0)
     least = np.where(nothing, np.nan, np.where(cores > 0, cores, np.where(gpus > 0, 1.0 / scale, np.nan)))
@@ -158,7 +156,10 @@ def _judged(demand: Demand, cluster: Machine, given: NDArray[np.bool_], types: U
     spread = ~given & ((need[:, CORES] > most_cores) | (need[:, GPUS] > most_gpus)) & usable.any(axis=0)
     spread &= ~wants_gpu | ((most_gpus > 0) & (need[:, MILLI] == 0))  # a share of a GPU is on one host
     need[spread, SPREAD] = 1
-    need[spread, PIECES] = np.where(need[spread, GPUS] > 0, need[spread, GPUS], need[spread, CORES])
+    cores_in = need[:, CORES] // np.where(
+        need[:, CORES] % demand.scale == 0, demand.scale, 1
+    )  # whole cores, if any
+    need[spread, PIECES] = np.where(need[:, GPUS] > 0, need[:, GPUS], cores_in)[spread]
     need[spread & wants_gpu, GPUS] = 1
     for column in (CORES, MEMORY):  # tasks are alike: whole units each
         need[:, column] = np.where(spread, need[:, column], need[:, column] // need[:, PIECES] * need[:, PIECES])

@@ -263,12 +263,12 @@ def _tiered(m: Ints, f: Floats, h: int, free: int, idle: int, cores: int, gpus: 
     if m[TOTAL_GPUS] == 0:  # cores in the place of GPUs
         whole = float(m[m[TOTAL] + h * m[CELLS]])
         used, left = whole - free, free - cores
-    rule, most = m[RULE], 1e12
+    rule = m[RULE]
     if rule == LEXICOGRAPHIC:
         return 0.0
     partly = (1.0 if 0 < left < whole else 0.0) - (1.0 if 0 < used < whole else 0.0)
     waste = (whole - left if 0 < left < whole else 0.0) - (used if 0 < used < whole else 0.0)
     share = used / max(whole, 1.0)
     if rule == LOAD_BALANCE:
-        return -share * most - partly * 1e6 - waste / max(whole, 1.0)
-    return -partly * most - waste * 1e3 - share
+        return -share * 1e15 - partly * 1e7 - waste
+    return -partly * 1e12 - waste * 1e3 - share * 100.0
