@@ -8,7 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tracekit
 from tracekit.clusters import completed, gpu_types, host_names
+from tracekit.errors import TracekitError, UsageError
 from tracekit.machine import HostGroup, Machine
 from tracekit.sim.analysis.check_hosts import check_hosts
 from tracekit.sim.jobs import extract_jobs, prepare
@@ -174,3 +176,130 @@ def test_hosts_agree_with_the_reference(allocate, backfill, data):
         ours, (starts, hosts) = made
         assert ours.start.tolist() == starts
         assert list(ours.hosts) == hosts
+
+
+def plain(rows, procs):
+    submit, run, limit, size = (np.array(column, float) for column in zip(*rows, strict=True))
+    table = {"job_id": np.arange(1, len(rows) + 1), "submit_time": submit, "run_time": run, "req_time": limit}
+    return Trace(pd.DataFrame(table | {"req_procs": size}), Machine(procs=procs))
+
+
+def crowd(jobs=150, most=8, procs=8, seed=3):
+    rng = np.random.default_rng(seed)
+    run = rng.integers(1, 50, jobs)
+    submit, size = np.sort(rng.integers(0, 1500, jobs)), rng.integers(1, most + 1, jobs)
+    return plain(np.stack([submit, run, run * rng.integers(1, 4, jobs), size], 1).tolist(), procs)
+
+
+@pytest.mark.parametrize("backfill", [*BACKFILLS, "rlscheduler"])
+@pytest.mark.parametrize("group", [HostGroup(1, cores=8), HostGroup(8, cores=1)], ids=["one host", "one core each"])
+def test_one_host_and_hosts_of_one_core_are_a_counter(backfill, group):
+    """Jobs larger than a host spread, so that hosts of one core are a pool of processors."""
+    trace = crowd()
+    for policy in ("fcfs", "sjf", "wfp3"):
+        for switches in ({}, {"commit": True}, {"interval": 30.0}, {"ties": "arrivals"}, {"estimates": "last-two"}):
+            counter = tracekit.simulate(trace, policy, backfill, **switches)
+            hosts = tracekit.simulate(trace, policy, backfill, cluster=machine_of(group), **switches)
+            np.testing.assert_array_equal(hosts.start, counter.start)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@given(data=st.data())
+def test_with_exact_estimates_no_backfilled_job_delays_the_reserved_one(data):
+    """Start times under EASY of the first blocked job are those that it has without any backfilling behind it."""
+    cluster = data.draw(clusters())
+    rows = [(0, run, run, *rest) for _, run, _, *rest in data.draw(demands(cluster))]
+    trace = trace_of(rows)
+    allocate = data.draw(st.sampled_from(ALLOCATORS))
+    chosen = Switches(cluster=cluster, allocate=allocate)
+    table = extract_jobs(trace, chosen)
+    if not len(prepare(table, chosen).table):
+        return
+    none, easy = (run_table(table, "fcfs", backfill, chosen) for backfill in ("none", "easy"))
+    waits = np.flatnonzero(none.start > 0)
+    if len(waits):
+        assert easy.start[waits[0]] <= none.start[waits[0]]
+
+
+@pytest.mark.parametrize("mode", ["drain", "kill", "requeue"])
+@pytest.mark.parametrize("backfill", BACKFILLS)
+def test_outages_of_named_hosts(mode, backfill):
+    """Nothing starts on a host that is out of service, and nothing that would still run there when it goes."""
+    cluster = machine_of(HostGroup(3, cores=4, name="n"))
+    outages = ((100.0, 400.0, "n-0"), (300.0, 500.0, "n-1+n-2"))
+    result = tracekit.simulate(
+        crowd(most=4, procs=12),
+        "fcfs",
+        backfill,
+        cluster=cluster,
+        outages=outages,
+        outage_mode=mode,
+        estimates="actual",
+    )
+    hosts = np.array([text.partition(":")[0] for text in result.hosts])
+    for begin, end, names in outages:
+        there = np.isin(hosts, names.split("+")) & (result.end > begin) & (result.start < end)
+        assert not there.any()
+    with pytest.raises(UsageError, match="n-1"):
+        tracekit.simulate(crowd(most=4), cluster=cluster, outages=((0.0, 5.0, "m-1"),))
+    with pytest.raises(UsageError, match="HOST"):
+        tracekit.simulate(crowd(most=4), cluster=cluster, outages=((0.0, 5.0, 3.0),))
+    with pytest.raises(UsageError, match="cluster"):
+        tracekit.simulate(crowd(most=4), outages=((0.0, 5.0, "n-1"),))
+
+
+class First:
+    """first-fit, written in Python."""
+
+    name = "first"
+
+    def choose(self, hosts, /):
+        chosen = []
+        for h in np.flatnonzero(hosts.fits):
+            chosen += [h] * (1 if hosts.spreads else int(hosts.fits[h]))
+        return chosen if hosts.spreads else chosen[: hosts.pieces]
+
+
+@pytest.mark.parametrize("backfill", ["none", "easy", "easy-sjf"])
+def test_an_allocator_of_ones_own_that_is_first_fit_gives_its_schedule(backfill):
+    cluster = machine_of(HostGroup(2, cores=4, gpus=2), HostGroup(1, cores=8))
+    trace = crowd(most=4, procs=16)
+    for policy in ("fcfs", "wfp3"):
+        compiled = tracekit.simulate(trace, policy, backfill, cluster=cluster)
+        asked = tracekit.simulate(trace, policy, backfill, cluster=cluster, allocate=First())
+        np.testing.assert_array_equal(asked.start, compiled.start)
+        assert list(asked.hosts) == list(compiled.hosts)
+
+
+def test_bad_answers_of_an_allocator_are_errors_that_name_it():
+    cluster = machine_of(HostGroup(2, cores=4))
+    for answer, words in ((7, "no host 7"), ("n0", "not host numbers"), ([], "0 of 1")):
+        own = type("Bad", (), {"name": "bad", "choose": lambda self, hosts, answer=answer: answer})()
+        with pytest.raises(TracekitError, match=words) as caught:
+            tracekit.simulate(crowd(most=4), cluster=cluster, allocate=own)
+        assert "bad" in str(caught.value)
+
+
+def test_dependencies_and_predictions_run_on_hosts():
+    cluster = machine_of(HostGroup(2, cores=4))
+    trace = crowd(most=4)
+    trace = trace.assign({"prev_job": pd.array([None, 1, 2, *[None] * 147], "Int64"), "think_time": np.full(150, 5.0)})
+    result = tracekit.simulate(trace, "fcfs", "easy", cluster=cluster, dependencies=True, predict="last-two")
+    assert not check_hosts(result.schedule(), trace, cluster)
+    assert result.submit[1] == result.end[0] + 5
+
+
+def test_results_have_the_metrics_of_hosts():
+    cluster = machine_of(
+        HostGroup(1, cores=4, memory=100, gpus=2, pool="a", name="a"),
+        HostGroup(1, cores=4, memory=100, pool="b", name="b"),
+    )
+    rows = [(0, 10, 10, 2, 10, 1, None, None, "a"), (0, 10, 10, 4, 5, 0, None, None, "b")]
+    result = tracekit.simulate(trace_of(rows), cluster=cluster)
+    found = result.summary()
+    assert found["allocate"] == "first-fit"
+    assert (found["gpu_utilization"], found["core_utilization"], found["memory_utilization"]) == (0.5, 0.75, 0.2)
+    assert found["fragmentation"] == 1.0  # the one idle GPU is on a partly used host
+    assert found["pools"]["a"] == {"jobs": 1, "mean_wait_s": 0.0, "utilization": 0.5}
+    assert list(result.schedule()["hosts"]) == ["a-0:2/1", "b-0:4/0"]
+    assert result.switches["cluster"] == "test"
