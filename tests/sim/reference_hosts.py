@@ -87,8 +87,8 @@ class Cluster:
             limits.append(sum(max(left, 0) // thousandths(piece[2]) for left in gpus))
         return max(min(limits), 0)
 
-    def place(self, job, free):
-        """Return the parts of a job on hosts where it fits, or None."""
+    def place(self, job, free, spare=None):
+        """Return the parts of a job on hosts where it fits, or None; of equals, those without room in ``spare``."""
         count, piece, spread = self.pieces(job)
         usable = self.usable(job)
         if count == 1:
@@ -103,14 +103,18 @@ class Cluster:
             return None
         if not spread:
             return self.one_by_one(job, free, choices[0], count, piece)
-        plans = [self.spread_over(free, job, members, rooms, count, piece) for members in choices]
+        plans = [self.spread_over(free, job, members, rooms, count, piece, spare) for members in choices]
         return min(plans, key=len)
 
-    def spread_over(self, free, job, members, rooms, count, piece):
+    def spread_over(self, free, job, members, rooms, count, piece, spare):
         """Use the hosts with the most room first, so that they are as few as possible."""
         parts = []
         left = count
-        for h in sorted(members, key=lambda h: (-rooms[h], h)):
+
+        def spared(h):
+            return spare is not None and min(self.room(spare, h, piece), count) >= rooms[h]
+
+        for h in sorted(members, key=lambda h: (-rooms[h], spared(h), h)):
             n = min(rooms[h], left)
             if n:
                 idle = [d for d, milli in enumerate(free[h][2]) if milli >= 1000][:n] if piece[2] else []
@@ -279,7 +283,7 @@ class Simulation:
             others.sort(key=lambda job: (job.estimate, job.number))
         for job in others:
             if self.now + job.estimate <= shadow:
-                parts = self.cluster.place(job, self.free)
+                parts = self.cluster.place(job, self.free, least([self.free, then]))
             else:
                 parts = self.cluster.place(job, least([self.free, then]))
                 if parts is not None:
@@ -295,7 +299,7 @@ class Simulation:
         while ends and (ends[0].believed_end <= shadow or self.cluster.place(job, then) is None):
             shadow = max(shadow, ends[0].believed_end)
             self.cluster.take(then, ends.pop(0).parts, 1)
-        self.cluster.take(then, self.cluster.place(job, then))
+        self.cluster.take(then, self.cluster.place(job, then, self.free))
         return shadow, then
 
     def plan(self, order):

@@ -78,6 +78,11 @@ def asks(capacity: Any) -> bool:
     raise NotImplementedError("only compiled code can call this")
 
 
+def take_in_time(capacity: Any, at_shadow: Any, job: Any) -> None:
+    """Give a job its room that ends by the time of the reservation; by default as `take` does."""
+    raise NotImplementedError("only compiled code can call this")
+
+
 def stairs(capacity: Any, running: Any, stair: Any) -> None:
     """Prepare for `earliest_start` of many jobs at one moment, in scratch of shape (most running + 1,)."""
     raise NotImplementedError("only compiled code can call this")
@@ -190,6 +195,10 @@ def _stairs(capacity: Any, running: Any, stair: Any) -> Any:
     pass
 
 
+def _take_in_time(capacity: Any, at_shadow: Any, job: Any) -> Any:
+    take(capacity, job)
+
+
 def _in_the_way(capacity: Any, job: Any) -> Any:
     return True
 
@@ -204,6 +213,7 @@ _DEFAULTS: dict[str, Function] = {
     "stairs": _stairs,
     "earliest_start": _earliest_start,
     "in_the_way": _in_the_way,
+    "take_in_time": _take_in_time,
 }
 
 
@@ -257,7 +267,7 @@ _REFUSED: dict[str, Function] = {
 }
 _INTERFACE: tuple[Function, ...] = (
     *BASIC,
-    *(largest_startable, asks, stairs, earliest_start, in_the_way),
+    *(largest_startable, asks, stairs, earliest_start, in_the_way, take_in_time),
     *ENVIRONMENT,
     *OUTAGES,
 )

@@ -17,14 +17,17 @@ from tracekit.sim.hosts.operations import (
     START_BESIDE,
     TAKE,
     TAKE_BESIDE,
+    TAKE_IN_TIME,
     WITHDRAW,
     WITHDRAW_ROW,
+    free_cores,
     is_overdrawn,
     most_startable,
     units_of,
 )
 from tracekit.sim.hosts.state import (
     ARGUMENT,
+    COUNTABLE,
     DO,
     FREE,
     FREE_CORES,
@@ -64,6 +67,10 @@ def _register(kind: Any, *, asked: bool) -> None:
         m = address_of(capacity.data)
         do_at(capacity.data[DO], m, address_of(capacity.real), TAKE_BESIDE, job, m, m)
 
+    def take_in_time(capacity: Any, at_shadow: Any, job: Any) -> Any:
+        m = address_of(capacity.data)
+        do_at(capacity.data[DO], m, address_of(capacity.real), TAKE_IN_TIME, job, m, m)
+
     def take_placed(capacity: Any, job: Any) -> Any:
         m = address_of(capacity.data)
         do_at(capacity.data[DO], m, address_of(capacity.real), START, job, m, m)
@@ -100,11 +107,14 @@ def _register(kind: Any, *, asked: bool) -> None:
         return units_of(capacity.data, capacity.data[TOTAL_CORES], capacity.data[TOTAL_GPUS])
 
     def cells(capacity: Any) -> Any:
-        return capacity.data[WIDTH]
+        return 1 if capacity.data[COUNTABLE] else capacity.data[WIDTH]
 
     def write_free(capacity: Any, row: Any, at: Any) -> Any:
-        for c in range(capacity.data[WIDTH]):
-            row[at + c] = capacity.data[capacity.data[FREE] + c]
+        if capacity.data[COUNTABLE]:
+            row[at] = free_cores(capacity.data)
+        else:
+            for c in range(capacity.data[WIDTH]):
+                row[at + c] = capacity.data[capacity.data[FREE] + c]
 
     def add_held(capacity: Any, job: Any, row: Any, at: Any) -> Any:
         m, capacity.data[ARGUMENT] = address_of(capacity.data), at
@@ -116,6 +126,9 @@ def _register(kind: Any, *, asked: bool) -> None:
         return do_at(capacity.data[DO], m, f, CLAIM, job, address_of(row), address_of(claimed)) != 0
 
     def fits_claimed(capacity: Any, job: Any, claimed: Any) -> Any:
+        if capacity.data[COUNTABLE]:
+            m = address_of(capacity.data)
+            return do_at(capacity.data[DO], m, address_of(capacity.real), FITS, job, m, m) != 0
         for c in range(capacity.data[WIDTH]):  # compiled
             if claimed[c] > 0 and claimed[c] > capacity.data[capacity.data[FREE] + c]:
                 return False
@@ -123,7 +136,8 @@ def _register(kind: Any, *, asked: bool) -> None:
 
     def take_claimed(capacity: Any, job: Any, claimed: Any) -> Any:
         m = address_of(capacity.data)  # the last claim was this job's, and its placement is still there
-        do_at(capacity.data[DO], m, address_of(capacity.real), START, job, m, m)
+        code = TAKE if capacity.data[COUNTABLE] else START
+        do_at(capacity.data[DO], m, address_of(capacity.real), code, job, m, m)
 
     def withdraw(capacity: Any, units: Any) -> Any:
         m = address_of(capacity.data)
@@ -148,7 +162,7 @@ def _register(kind: Any, *, asked: bool) -> None:
                     return True
         return False
 
-    starting = (take_placed, take_beside_placed, asks) if asked else (take, take_beside)
+    starting = (take_placed, take_beside_placed, asks) if asked else (take, take_beside, take_in_time)
     take_placed.__name__, take_beside_placed.__name__ = "take", "take_beside"
     register_capacity(
         kind,

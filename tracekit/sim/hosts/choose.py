@@ -19,12 +19,14 @@ from tracekit.sim.hosts.state import (
     CURSOR,
     FREE_CORES,
     HOSTS,
+    IN_TIME,
     MODE,
     NOW,
     PICK,
     PICKS,
     POOLS,
     RULE,
+    SHADOW,
     SLOTS,
     TASKS,
     Floats,
@@ -100,7 +102,7 @@ def pool_for(m: Ints, f: Floats, row: Ints, job: int) -> int:
     Tasks go to the first such pool; a job that spreads goes to the one where it needs the fewest hosts.
     """
     pieces = need(m, job, PIECES)
-    if m[MODE] == NOW and need(m, job, CORES) > m[FREE_CORES]:
+    if m[MODE] <= IN_TIME and need(m, job, CORES) > m[FREE_CORES]:
         return -1
     for p in range(m[POOLS]):
         m[m[COUNT] + p] = 0
@@ -173,12 +175,25 @@ def note_pick(m: Ints, f: Floats, first: int, pieces: int, held: int) -> None:
 
 @jit_internal
 def _spread(m: Ints, f: Floats, row: Ints, job: int, pool: int) -> None:
-    """Put a job on as few hosts of a pool as possible: those with the most room first, of equals the first host."""
-    left, most = need(m, job, PIECES), 2**62
+    """Put a job on as few hosts of a pool as possible: those with the most room first, of equals the first host.
+
+    A reservation takes, of equals, hosts that do not have this room now before those that do; a job that ends in time
+    for it takes hosts that do not have this room beside it first. So both leave as much as they can to jobs beside it.
+    """
+    left, most, mode = need(m, job, PIECES), 2**62, m[MODE]
+    choosy = mode in (IN_TIME, SHADOW)
     while left > 0:
         most = fullest_below(m, f, pool, most)
-        for h in range(m[HOSTS]):
-            if left > 0 and fixed(m, h, 0) == pool and m[m[SLOTS] + h] == most:
+        for turn in range(2 if choosy else 1):
+            for h in range(m[HOSTS]):
+                if left == 0 or fixed(m, h, 0) != pool or m[m[SLOTS] + h] != most:
+                    continue
+                if choosy:
+                    m[MODE] = NOW if mode == SHADOW else BESIDE
+                    useful = host_slots(m, row, job, h) >= most
+                    m[MODE] = mode
+                    if useful == (turn == 0):
+                        continue
                 used = min(most, left)
                 held = lowest_devices(m, f, row, h, used) if need(m, job, GPUS) > 0 else 0
                 note_pick(m, f, h, used, held)
@@ -231,7 +246,7 @@ def _gang(m: Ints, f: Floats, row: Ints, job: int, pool: int) -> bool:
 def has_room(m: Ints, f: Floats, row: Ints, job: int) -> bool:
     """Return whether a job fits: all its tasks in one pool, or none."""
     if need(m, job, PIECES) == 1:
-        indexed = m[MODE] == NOW or m[MODE] == BESIDE
+        indexed = m[MODE] in (NOW, IN_TIME, BESIDE)
         return candidate(m, f, row, job, 0, -1, indexed) >= 0
     return pool_for(m, f, row, job) >= 0
 
@@ -241,7 +256,7 @@ def choose(m: Ints, f: Floats, row: Ints, job: int) -> bool:
     """Write the allocator's choice for a job into ``pick``; return False where it does not fit."""
     m[PICKS] = 0
     if need(m, job, PIECES) == 1:
-        indexed = m[MODE] == NOW or m[MODE] == BESIDE
+        indexed = m[MODE] in (NOW, IN_TIME, BESIDE)
         h = best_host(m, f, row, job, 0, -1, indexed)
         if h < 0:
             return False

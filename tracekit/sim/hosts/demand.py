@@ -156,9 +156,7 @@ def _judged(demand: Demand, cluster: Machine, given: NDArray[np.bool_], types: U
     spread = ~given & ((need[:, CORES] > most_cores) | (need[:, GPUS] > most_gpus)) & usable.any(axis=0)
     spread &= ~wants_gpu | ((most_gpus > 0) & (need[:, MILLI] == 0))  # a share of a GPU is on one host
     need[spread, SPREAD] = 1
-    cores_in = need[:, CORES] // np.where(
-        need[:, CORES] % demand.scale == 0, demand.scale, 1
-    )  # whole cores, if any
+    cores_in = need[:, CORES] // np.where(need[:, CORES] % demand.scale == 0, demand.scale, 1)  # whole cores, if any
     need[spread, PIECES] = np.where(need[:, GPUS] > 0, need[:, GPUS], cores_in)[spread]
     need[spread & wants_gpu, GPUS] = 1
     for column in (CORES, MEMORY):  # tasks are alike: whole units each

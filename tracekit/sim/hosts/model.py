@@ -229,6 +229,7 @@ class HostModel:
         head = one.data
         head[of.UNIT], head[of.SCALE] = ready.table.resource == "gpus", ready.scale
         head[of.BOUND] = self._bound(ready)
+        head[of.COUNTABLE] = self._countable(demand)
 
     def _fill(self, one: Any, demand: Demand, jobs: int) -> None:
         """Write demands and idle hosts into one lane's arrays."""
@@ -247,6 +248,19 @@ class HostModel:
         head[int(head[of.HELD]) : int(head[of.TYPICAL])] = 0
         head[of.FREE_CORES], head[of.FREE_GPUS] = head[of.TOTAL_CORES], head[of.TOTAL_GPUS]
         build_tree(head, parts)
+
+    def _countable(self, demand: Demand) -> bool:
+        """Return whether hosts are alike, without GPUs, in one pool, and every job takes whole hosts."""
+        need, host = demand.need, self.total[0]
+        if self.kind is AskedHosts or self.fixed[:, 2].any() or (self.total != host).any() or host[0] >= UNLIMITED:
+            return False
+        if (self.fixed[:, 0] != self.fixed[0, 0]).any():
+            return False
+        whole = (need[:, CORES] % host[0] == 0) & (
+            (need[:, SPREAD] > 0) | (need[:, CORES] == need[:, PIECES] * host[0])
+        )
+        parts = np.maximum(need[:, CORES] // host[0], 1)
+        return bool((whole & (need[:, MEMORY] <= parts * host[1])).all())
 
     def _bound(self, ready: Prepared) -> int:
         """Return how `largest_startable` may skip jobs by their size."""

@@ -21,6 +21,7 @@ from tracekit.sim.hosts.state import (
     BOUND,
     CELLS,
     COUNT,
+    COUNTABLE,
     CURSOR,
     DOWN,
     DOWNS,
@@ -32,6 +33,7 @@ from tracekit.sim.hosts.state import (
     FULL,
     HELD,
     HOSTS,
+    IN_TIME,
     LEVELS,
     LOG,
     NOW,
@@ -165,7 +167,7 @@ def units_of(m: Ints, cores: int, gpus: int) -> int:
 
 
 @jit_internal
-def change_outages(m: Ints, f: Floats, row: Ints, at: int, before: int, after: int) -> None:
+def change_outages(m: Ints, row: Ints, at: int, before: int, after: int, counted: bool) -> None:
     """Take hosts that are out of service after, and not before, out of a row of cells; put others back."""
     cells = m[CELLS]
     for h in range(m[HOSTS]):
@@ -173,7 +175,9 @@ def change_outages(m: Ints, f: Floats, row: Ints, at: int, before: int, after: i
         for k in range(m[OUTAGES]):
             was = was or (((before >> k) & 1) != 0 and m[m[DOWNS] + k * m[HOSTS] + h] != 0)
             is_ = is_ or (((after >> k) & 1) != 0 and m[m[DOWNS] + k * m[HOSTS] + h] != 0)
-        if was != is_:
+        if was != is_ and counted:
+            row[at] += m[m[TOTAL] + h * cells] if was else -m[m[TOTAL] + h * cells]
+        elif was != is_:
             for c in range(cells):
                 row[at + h * cells + c] += m[m[TOTAL] + h * cells + c] if was else -m[m[TOTAL] + h * cells + c]
 
@@ -208,6 +212,9 @@ def make_idle(m: Ints, f: Floats) -> None:
 @jit_internal
 def add_job(m: Ints, f: Floats, job: int, row: Ints, at: int) -> None:
     """Add what a running job holds to a row of cells."""
+    if m[COUNTABLE]:
+        row[at] += need(m, job, CORES)
+        return
     begin = m[m[SPAN] + 2 * job]
     for i in range(begin, begin + m[m[SPAN] + 2 * job + 1]):
         for h in range(m[m[LOG] + 4 * i], m[m[LOG] + 4 * i + 1] + 1):
@@ -217,6 +224,9 @@ def add_job(m: Ints, f: Floats, job: int, row: Ints, at: int) -> None:
 @jit_internal
 def claim_cells(m: Ints, f: Floats, row: Ints, at: int, job: int, claimed: Ints) -> bool:
     """Write what a job would take where a row of cells is free; return False where it does not fit."""
+    if m[COUNTABLE]:
+        claimed[0] = need(m, job, CORES)
+        return claimed[0] <= row[at]
     for c in range(m[WIDTH]):
         claimed[c] = 0
     look(m, at, ROW, 0)
@@ -233,10 +243,19 @@ def switch_outages(m: Ints, f: Floats, bits: int) -> None:
     """Take hosts out of service, or put them back: the outages that are going on change by ``bits``."""
     before = m[DOWN]
     m[DOWN] = before + bits
-    change_outages(m, f, m, m[FREE], before, before + bits)
+    change_outages(m, m, m[FREE], before, before + bits, False)
     for h in range(m[HOSTS]):
         refresh(m, h)
         f[m[TASKS] + h] = np.nan
+
+
+@jit_internal
+def free_cores(m: Ints) -> int:
+    """Return the free cores of all hosts; below 0 on a host that is out of service while its jobs run."""
+    found = 0
+    for h in range(m[HOSTS]):
+        found += m[m[FREE] + h * m[CELLS]]
+    return found
 
 
 @jit_internal
@@ -252,6 +271,7 @@ def is_overdrawn(m: Ints, h: int) -> bool:
 # ---- the two entries from outside ------------------------------------------------------------------------------------
 
 FITS, TAKE, GIVE, FITS_BESIDE, TAKE_BESIDE, START, START_BESIDE, HOLD, CLAIM, WITHDRAW, WITHDRAW_ROW, IDLE = range(12)
+TAKE_IN_TIME = 12
 
 
 @c_function("int64(int64, int64, int64, int64, int64, int64)")
@@ -262,11 +282,11 @@ def do(data: int, real: int, code: int, job: int, cells: int, claims: int) -> in
     if code in (FITS, FITS_BESIDE):
         look(m, m[FREE], NOW if code == FITS else BESIDE, 0)
         return 1 if has_room(m, f, m, job) else 0
-    if code in (TAKE, TAKE_BESIDE):
-        look(m, m[FREE], NOW if code == TAKE else BESIDE, 0)
+    if code in (TAKE, TAKE_IN_TIME, TAKE_BESIDE):
+        look(m, m[FREE], NOW if code == TAKE else IN_TIME if code == TAKE_IN_TIME else BESIDE, 0)
         choose(m, f, m, job)
-    if code in (TAKE, TAKE_BESIDE, START, START_BESIDE):
-        commit(m, f, job, code in (TAKE, START))
+    if code in (TAKE, TAKE_IN_TIME, TAKE_BESIDE, START, START_BESIDE):
+        commit(m, f, job, code in (TAKE, TAKE_IN_TIME, START))
     elif code == GIVE:
         release(m, f, job)
     elif code == HOLD:
@@ -276,7 +296,7 @@ def do(data: int, real: int, code: int, job: int, cells: int, claims: int) -> in
     elif code == WITHDRAW:
         switch_outages(m, f, job)
     elif code == WITHDRAW_ROW:
-        change_outages(m, f, row, m[ARGUMENT], max(-job, 0), max(job, 0))
+        change_outages(m, row, m[ARGUMENT], max(-job, 0), max(job, 0), m[COUNTABLE] != 0)
     elif code == IDLE:
         make_idle(m, f)
     return found

@@ -12,11 +12,11 @@ from tracekit.sim.hosts.demand import CORES, GPUS, MILLI, MILLI_GPU, PIECES
 from tracekit.sim.hosts.state import (
     CELLS,
     HELD,
+    IN_TIME,
     KINDS,
     MODE,
     MOST_CORES,
     MOST_GPUS,
-    NOW,
     ROUNDED,
     RULE,
     SEED,
@@ -169,7 +169,7 @@ def _best_device(m: Ints, f: Floats, row: Ints, job: int, h: int) -> tuple[float
 @jit_internal
 def _now_fragmented(m: Ints, f: Floats, row: Ints, h: int) -> float:
     """Return F of a host as it is; kept until the host changes."""
-    if m[MODE] != NOW:
+    if m[MODE] > IN_TIME:
         return fragmentation(m, f, row, h, 0, 0, 0)
     if np.isnan(f[m[TASKS] + h]):
         f[m[TASKS] + h] = fragmentation(m, f, row, h, 0, 0, 0)

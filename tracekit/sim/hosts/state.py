@@ -47,6 +47,7 @@ Floats = NDArray[np.float64]
     MOST_GPUS,  # of one host, in thousandths
     ROUNDED,  # scores are whole numbers out of 100, as openb's are
     FULL,  # whether the log was too short
+    COUNTABLE,  # whether hosts are all alike and jobs take whole ones, so that plans can count them
     TASKS,  # typical tasks of fgd
     ENTRIES,  # length of the log
     AT,  # where in a row of cells one looks …
@@ -56,7 +57,7 @@ Floats = NDArray[np.float64]
     DO,  # address of the compiled code …
     WHEN,  # … and of that for reservations
     LEVELS,  # levels of the tree; their beginnings follow
-) = range(34)
+) = range(35)
 _PARTS = LEVELS + 10
 #: Where the parts begin, by their place in the head.
 (
@@ -79,8 +80,9 @@ _PARTS = LEVELS + 10
 ) = range(_PARTS, _PARTS + 16)
 HEAD = _PARTS + 16
 
-#: Where a free level is looked at: now; in another row of cells; now and beside the reservation; at the reservation.
-NOW, ROW, BESIDE, SHADOW = range(4)
+#: Where a free level is looked at: now; now, by a job that ends in time for the reservation; in another row of cells;
+#: now and beside the reservation; at the reservation.
+NOW, IN_TIME, ROW, BESIDE, SHADOW = range(5)
 #: Children of a node of the tree.
 FAN = 16
 
