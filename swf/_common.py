@@ -117,7 +117,7 @@ def host_groups(hosts: pd.DataFrame) -> tuple[HostGroup, ...]:
     kinds = hosts["gpu_type"].astype(object)
     names = ["gpu_type", "gpus", "cores", "memory"]
     alike: Any = hosts.assign(gpu_type=kinds.where(kinds.notna(), "")).groupby(names).size()
-    found = []
+    found: list[HostGroup] = []
     for (kind, gpus, cores, memory), n in alike.items():
         name = "".join(c if c not in ":/+,|" else "-" for c in f"{kind or 'host'}-{int(gpus)}x-{int(cores)}c")
         name += f"-{int(memory / 1024**2)}g" + f"-{len(found)}" * any(f.name.startswith(name) for f in found)

@@ -10,13 +10,17 @@ from __future__ import annotations
 from typing import Any
 
 import numba
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic
 
-from tracekit.sim.compile import cache_folder, config
+from tracekit.compiled import config
+from tracekit.sim.compile import cache_folder
 
+cgutils: Any = _cgutils
+_cfunc: Any = numba.cfunc
+_intrinsic: Any = intrinsic  # its type stands for functions of fewer arguments
 _I64, _F64 = ir.IntType(64), ir.DoubleType()
 
 
@@ -24,10 +28,11 @@ def c_function(signature: str) -> Any:
     """Compile a function for calls by address; kept on disk as all compiled code is."""
 
     def decorate(function: Any) -> Any:
-        before = config.CACHE_DIR
-        config.CACHE_DIR = str(cache_folder())
+        folder, before = cache_folder(), config.CACHE_DIR
+        config.CACHE_DIR = str(folder or "")  # read by numba while it decorates, and only then
         try:
-            made: Any = numba.cfunc(signature, cache=True, nopython=True, error_model="numpy", _nrt=False)
+            kept = folder is not None
+            made: Any = _cfunc(signature, cache=kept, nopython=True, error_model="numpy", _nrt=False)
             return made(function)
         finally:
             config.CACHE_DIR = before
@@ -35,7 +40,7 @@ def c_function(signature: str) -> Any:
     return decorate
 
 
-@intrinsic
+@_intrinsic
 def do_at(context: Any, address: Any, data: Any, real: Any, code: Any, job: Any, row: Any, claimed: Any) -> Any:
     """Call ``do`` at an address; arrays are given by their addresses."""
 
@@ -47,7 +52,7 @@ def do_at(context: Any, address: Any, data: Any, real: Any, code: Any, job: Any,
     return types.int64(*[types.int64] * 7), generate
 
 
-@intrinsic
+@_intrinsic
 def when_at(
     context: Any, address: Any, data: Any, real: Any, layer: Any, now: Any, job: Any, limits: Any, running: Any
 ) -> Any:
@@ -62,7 +67,7 @@ def when_at(
     return types.float64(*taken), generate
 
 
-@intrinsic
+@_intrinsic
 def address_of(context: Any, array: Any) -> Any:
     """Return the address of an array's first element."""
 
@@ -91,7 +96,7 @@ def _array_at(kind: Any) -> Any:
 
         return made(types.int64), generate
 
-    return intrinsic(array_at)
+    return _intrinsic(array_at)
 
 
 ints_at = _array_at(types.int64)

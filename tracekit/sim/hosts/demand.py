@@ -103,13 +103,14 @@ def _types(trace: Trace, cluster: Machine) -> tuple[Ints, NDArray[np.bool_], Unk
     labels = [str(label) for label in trace.jobs["gpu_type"].cat.categories]
     allowed = np.array([[kind in label.split("|") for kind in known] for label in labels])
     codes = trace.column("gpu_type")
-    return codes, allowed, _unknown(codes, labels, allowed.any(axis=1), "GPU type", known)
+    return codes, allowed, _unknown(codes, labels, np.asarray(allowed.any(axis=1)), "GPU type", known)
 
 
 def _pools(trace: Trace, cluster: Machine) -> tuple[Ints, Unknown]:
     """Return each job's pool (−1 any) and the jobs whose pool is not there; a partition that is no pool is ignored."""
     known = pool_names(cluster)
-    pool, unknown = np.full(len(trace), -1), (np.zeros(len(trace), np.int64), [])
+    unknown: Unknown = (np.zeros(len(trace), np.int64), [])
+    pool = np.full(len(trace), -1)
     if known == [""]:
         return pool, unknown
     for name in ("partition", "pool"):
@@ -181,7 +182,7 @@ def _judged(demand: Demand, cluster: Machine, given: NDArray[np.bool_], types: U
 def _usable(demand: Demand, cluster: Machine, group: HostGroup) -> NDArray[np.bool_]:
     """Return which jobs may use hosts of a group, by pool and GPU type, whatever they ask for."""
     pool, types = demand.need[:, POOL], demand.need[:, TYPES]
-    ours = (pool < 0) | (pool == pool_names(cluster).index(group.pool or ""))
+    ours: NDArray[np.bool_] = (pool < 0) | (pool == pool_names(cluster).index(group.pool or ""))
     known = gpu_types(cluster)
     if not known:
         return ours
@@ -190,7 +191,8 @@ def _usable(demand: Demand, cluster: Machine, group: HostGroup) -> NDArray[np.bo
         True,
     )
     wants = (demand.need[:, GPUS] > 0) | (demand.need[:, MILLI] > 0)
-    return ours & (~wants | allowed[types])
+    ours &= ~wants | allowed[types]
+    return ours
 
 
 def _slots(need: Ints, scale: int, group: HostGroup) -> Floats:

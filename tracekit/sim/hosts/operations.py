@@ -226,7 +226,7 @@ def claim_cells(m: Ints, f: Floats, row: Ints, at: int, job: int, claimed: Ints)
     """Write what a job would take where a row of cells is free; return False where it does not fit."""
     if m[COUNTABLE]:
         claimed[0] = need(m, job, CORES)
-        return claimed[0] <= row[at]
+        return bool(claimed[0] <= row[at])
     for c in range(m[WIDTH]):
         claimed[c] = 0
     look(m, at, ROW, 0)

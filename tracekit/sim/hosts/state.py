@@ -115,13 +115,13 @@ def parts_of(data: Ints, shapes: dict[int, tuple[int, ...]]) -> SimpleNamespace:
 @jit_merged
 def need(m: Ints, job: int, c: int) -> int:
     """Return a number of a job's demand."""
-    return m[m[NEED] + job * 8 + c]
+    return m[m[NEED] + job * 8 + c]  # type: ignore[no-any-return]
 
 
 @jit_merged
 def fixed(m: Ints, h: int, c: int) -> int:
     """Return the pool (0), GPU type (1) or number of GPUs (2) of a host."""
-    return m[m[FIXED] + h * 3 + c]
+    return m[m[FIXED] + h * 3 + c]  # type: ignore[no-any-return]
 
 
 @jit_merged
@@ -139,7 +139,7 @@ def level(m: Ints, row: Ints, h: int, c: int) -> int:
         change = m[m[OVER] + m[LAYER] * m[WIDTH] + place]
         if m[MODE] == SHADOW or change < 0:
             found += change
-    return found
+    return found  # type: ignore[no-any-return]
 
 
 @jit_internal
