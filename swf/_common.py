@@ -117,10 +117,16 @@ def host_groups(hosts: pd.DataFrame) -> tuple[HostGroup, ...]:
     kinds = hosts["gpu_type"].astype(object)
     names = ["gpu_type", "gpus", "cores", "memory"]
     alike: Any = hosts.assign(gpu_type=kinds.where(kinds.notna(), "")).groupby(names).size()
-    return tuple(
-        HostGroup(int(n), cores=int(cores), memory=float(memory), gpus=int(gpus), gpu_type=str(kind) or None)
-        for (kind, gpus, cores, memory), n in alike.items()
-    )
+    found: list[HostGroup] = []
+    for (kind, gpus, cores, memory), n in alike.items():
+        name = "".join(c if c not in ":/+,|" else "-" for c in f"{kind or 'host'}-{int(gpus)}x-{int(cores)}c")
+        name += f"-{int(memory / 1024**2)}g" + f"-{len(found)}" * any(f.name.startswith(name) for f in found)
+        found.append(
+            HostGroup(
+                int(n), cores=int(cores), memory=float(memory), gpus=int(gpus), gpu_type=str(kind) or None, name=name
+            )
+        )
+    return tuple(found)
 
 
 def plain(values: NDArray[np.float64], unknown: Any = "") -> NDArray[Any]:

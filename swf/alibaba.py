@@ -120,6 +120,20 @@ class OpenB:
         return _common.gpus_if_any(trace.assign(_scaled(trace)))
 
 
+def requests(path: Path) -> Trace:
+    """Read what the pods of a list ask for; times, where the list has none, are unknown. For packing studies."""
+    frame, remarks = _table.read_delimited(path, text=("gpu_spec", "qos", "pod_phase"))
+    _common.require(path, frame, PODS, OpenB.name)
+    theirs = {"req_procs": "cpu_milli", "req_mem": "memory_mib", "req_gpus": "num_gpu", "x_name": "name"}
+    theirs |= {"gpu_type": "gpu_spec"} if "gpu_spec" in frame.columns else {}
+    numbers, skipped = _table.numeric(frame, path, ["gpu_milli"])
+    numbers = numbers.drop(columns=[name for name in POD_TIMES if name in numbers.columns])
+    numbers = numbers.assign(submit_time=np.arange(float(len(numbers))), run_time=np.nan)
+    machine = _nodes(path)
+    trace = _table.to_trace(numbers, path, mapping=theirs, machine=machine, remarks=[*remarks, *skipped], dates=False)
+    return trace.assign(_scaled(trace))
+
+
 def _scaled(trace: Trace) -> dict[str, Any]:
     """Turn thousandths into units and MiB of the pod into KB per core."""
     procs = trace.column("req_procs") / 1000
@@ -141,9 +155,12 @@ def _scaled(trace: Trace) -> dict[str, Any]:
 
 def _nodes(path: Path) -> Machine:
     place = _common.beside(path, NODE_LISTS)
+    return Machine(name="Alibaba openb", unit="gpus") if place is None else node_list(place)
+
+
+def node_list(place: Path) -> Machine:
+    """Return the cluster that a list of nodes describes."""
     known = Machine(name="Alibaba openb", unit="gpus")
-    if place is None:
-        return known
     frame, _ = _table.read_delimited(place, text=("model",))
     _common.require(place, frame, ("cpu_milli", "memory_mib", "gpu"), "the node list")
     frame, _ = _table.numeric(frame, place, ["cpu_milli", "memory_mib", "gpu"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +17,19 @@ Unit = Literal["procs", "nodes", "gpus"]
 UNITS: tuple[Unit, ...] = ("procs", "nodes", "gpus")
 
 
+#: The most hosts that a machine may have; more is taken for a typing error.
+MOST_HOSTS = 1_000_000
+#: The most GPUs of one host.
+MOST_GPUS = 32
+
+
 @dataclass(frozen=True)
 class HostGroup:
-    """Identical hosts; a machine may consist of several such groups."""
+    """Identical hosts; a machine may consist of several such groups.
+
+    None means unknown: cores and memory are then not limited, and there are no GPUs. Watts are per host, per core or
+    per GPU; losses turn the watts of a host into (watts + loss_constant) / loss_efficiency.
+    """
 
     count: int
     cores: int | None = None
@@ -26,7 +37,22 @@ class HostGroup:
     gpus: int | None = None
     gpu_type: str | None = None
     pool: str | None = None
-    power: float | None = None  # watts per idle host
+    power: float | None = None  # watts per idle host; the same as idle_watts
+    name: str = ""  # hosts are called <name>-<i>, i from 0
+    idle_watts: float | None = None
+    core_watts: float | None = None
+    gpu_idle_watts: float | None = None
+    gpu_watts: float | None = None
+    memory_watts: float | None = None
+    nic_watts: float | None = None
+    other_watts: float | None = None
+    loss_constant: float | None = None
+    loss_efficiency: float | None = None
+    sleep_watts: float | None = None
+    off_seconds: float | None = None
+    off_watts: float | None = None
+    on_seconds: float | None = None
+    on_watts: float | None = None
 
 
 @dataclass(frozen=True)
@@ -43,6 +69,9 @@ class Machine:
     queues: Mapping[str, str] = field(default_factory=dict)  # label -> name
     partitions: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[HostGroup, ...] = ()
+    switch_watts: float | None = None
+    overhead_watts: float | None = None
+    pue: float | Mapping[str, float] | None = None  # a number, or a table by temperature or load
     source: str = ""  # the file or the model of the jobs
     licence: str = ""
     notes: tuple[str, ...] = ()
@@ -71,10 +100,7 @@ class Machine:
         for key, (fits, wanted) in _WANTED.items():
             if values.get(key) is not None and not fits(values[key]):
                 raise SchemaError(f"{origin}: {key} must be {wanted}, not {str(values[key])[:60]!r}")
-        try:
-            values["groups"] = tuple(HostGroup(**group) for group in values.get("groups") or ())
-        except TypeError as error:
-            raise SchemaError(f"{origin}: groups: {error}") from None
+        values["groups"] = groups_from(values.get("groups") or (), origin=origin)
         values |= {key: values.get(key) or "" for key in ("name", "source", "licence")}
         values["notes"] = tuple(values.get("notes") or ())
         values["header"] = None if values.get("header") is None else tuple(values["header"])
@@ -101,21 +127,6 @@ def _is_number(value: Any) -> bool:
 
 def _are_texts(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(map(_is_text, value))
-
-
-def _are_groups(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(_is_group(group) for group in value)
-
-
-def _is_group(value: Any) -> bool:
-    """Return whether values describe hosts: counts and sizes that are numbers from 0, names that are texts."""
-    if not isinstance(value, dict) or not _is_count(value.get("count")):
-        return False
-    numbers = [value.get(key) for key in ("cores", "memory", "gpus", "power")]
-    texts = [value.get(key) for key in ("gpu_type", "pool")]
-    return all(n is None or (_is_number(n) and n >= 0) for n in numbers) and all(
-        text is None or isinstance(text, str) for text in texts
-    )
 
 
 def _is_text(value: Any) -> bool:
@@ -147,5 +158,52 @@ _WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("notes", "header"), (_are_texts, "a list of texts")),
     "timezone": (_is_zone, "an IANA time zone such as Europe/Berlin"),
     "epoch": (_is_number, "Unix seconds"),
-    "groups": (_are_groups, "a list of host groups, each with count, and numbers from 0"),
 }
+
+
+def groups_from(rows: Any, *, origin: str) -> tuple[HostGroup, ...]:
+    """Build groups of hosts from plain values; every mistake is one line that names ``origin`` and the group."""
+    known = [f.name for f in dataclasses.fields(HostGroup)]
+    if not isinstance(rows, (list, tuple)) or not all(isinstance(row, Mapping) for row in rows):
+        raise SchemaError(f"{origin}: groups must be a list of tables, [[groups]] in TOML")
+    found: list[HostGroup] = []
+    for number, row in enumerate(rows, 1):
+        place = f"{origin}: group {row.get('name') or number}"
+        for key in row:
+            if key not in known:
+                raise UnknownName(f"key in {place}", str(key), known)
+        if "count" not in row:
+            raise SchemaError(f"{place} has no count: how many hosts it has")
+        _check_group(row, place)
+        found.append(HostGroup(**{str(key): value for key, value in row.items()}))
+    hosts = sum(group.count for group in found)
+    if hosts > MOST_HOSTS:
+        raise SchemaError(f"{origin}: {hosts:,} hosts are more than the limit of {MOST_HOSTS:,}")
+    names = [group.name for group in found if group.name]
+    for name in names:
+        if names.count(name) > 1:
+            raise SchemaError(f"{origin}: two groups are called '{name}'; hosts need different names")
+    return tuple(found)
+
+
+#: Lowest and highest value of the whole numbers of a group.
+_WHOLE = {"count": (1, MOST_HOSTS), "cores": (0, 2**20), "gpus": (0, MOST_GPUS)}
+_WORDS = ("name", "gpu_type", "pool")
+
+
+def _check_group(row: Mapping[str, Any], place: str) -> None:
+    """Raise a `SchemaError` for the first value of a group that is not possible."""
+    for key, value in row.items():
+        if value is None:
+            continue
+        if key in _WORDS:
+            if not isinstance(value, str) or any(mark in value for mark in ":/+,|\n"):
+                raise SchemaError(f"{place}: {key} must be text without : / + , |, not {value!r}")
+        elif isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise SchemaError(f"{place}: {key} must be a number, not {value!r}")
+        elif key in _WHOLE:
+            low, high = _WHOLE[key]
+            if value != int(value) or not low <= value <= high:
+                raise SchemaError(f"{place}: {key} must be a whole number from {low} to {high:,}, not {value:g}")
+        elif value < 0 or (key == "loss_efficiency" and value == 0):
+            raise SchemaError(f"{place}: {key} must be {'above 0' if value == 0 else '0 or more'}, not {value:g}")

@@ -52,6 +52,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("partition", "label", "the part of the machine it ran on"),
     Column("project", "label", "the project or account that was charged"),
     Column("gpu_type", "label", "the requested GPU type"),
+    Column("tasks", "count", "tasks that its demands are divided among, placed all at once; missing: one"),
+    Column("pool", "label", "the pool of hosts (virtual cluster) it must run in"),
     Column("prev_job", "count", "id of the job that had to end before"),
     Column("think_time", "seconds", "between the end of prev_job and the submit"),
 )

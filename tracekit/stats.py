@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tracekit.clusters import describe_groups
 from tracekit.schema import COLUMNS
 from tracekit.trace import Trace
 from tracekit.units import coverage, left_out
@@ -141,6 +142,7 @@ def summary(trace: Trace) -> dict[str, Any]:
             "gpus": machine.gpus,
             "unit": machine.unit,
             "timezone": machine.timezone,
+            "groups": describe_groups(machine.groups),
         },
         "covered": coverage(trace),
         "left_out": left_out(trace),

@@ -34,6 +34,7 @@ COMMAND_MODULES = (
     "tracekit.cli.sharing",
     "tracekit.cli.simulate",
     "tracekit.cli.schedules",
+    "tracekit.cli.hosts",
     "tracekit.cli.experiment",
     "tracekit.cli.serve",
     "tracekit.cli.learn",

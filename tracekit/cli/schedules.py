@@ -9,6 +9,7 @@ import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, app, console, json_text, print_json, say, table
 from tracekit.cli.simulate import (
+    Cluster,
     From,
     In,
     MachineFile,
@@ -135,6 +136,7 @@ def check_schedule(
         bool, typer.Option("--dependencies", help="Jobs were submitted think_time after the end of prev_job.")
     ] = False,
     outage: Outage = None,
+    cluster: Cluster = None,
     from_: From = None,
     json: Json = False,
 ) -> None:
@@ -146,15 +148,18 @@ def check_schedule(
     from tracekit.sim.analysis.check import read_schedule
 
     table_ = read_schedule(schedule)
-    found = check(
-        table_,
-        load_trace(trace, from_, None, resource),
-        procs,
-        resource,
-        partial=partial,
-        dependencies=dependencies,
-        outages=outages_of(outage),
-    )
+    jobs = load_trace(trace, from_, None, resource)
+    if cluster is not None:
+        from tracekit.clusters import cluster_of
+        from tracekit.sim.hosts.demand import unit_of
+
+        resource = resource or unit_of(jobs, cluster_of(cluster))
+        procs = procs or cluster_of(cluster).size(cast("Unit", resource))
+    found = check(table_, jobs, procs, resource, partial=partial, dependencies=dependencies, outages=outages_of(outage))
+    if cluster is not None:
+        from tracekit.sim.analysis.check_hosts import check_hosts
+
+        found += check_hosts(table_, jobs, cluster)
     if json:
         kinds = [{"kind": v.kind, "count": v.count, "first": v.first} for v in found]
         print_json(

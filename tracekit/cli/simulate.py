@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -30,7 +31,13 @@ MachineFile = Annotated[str | None, typer.Option("--machine", help="TOML file th
 
 Outage = Annotated[
     list[str] | None,
-    typer.Option("--outage", help="FROM:TO:PROCS, seconds as in the trace, or a file of such lines; may be repeated."),
+    typer.Option(
+        "--outage",
+        help="FROM:TO:PROCS (on a cluster FROM:TO:HOST+HOST), seconds as in the trace, or a file; may be repeated.",
+    ),
+]
+Cluster = Annotated[
+    str | None, typer.Option("--cluster", help="Hosts: a preset of 'tracekit clusters', or a TOML file.")
 ]
 
 #: More results than this are written without figures.
@@ -111,6 +118,11 @@ def simulate(
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="Simulations in parallel (default: one per core).")
     ] = None,
+    cluster: Cluster = None,
+    allocate: Annotated[
+        str | None,
+        typer.Option("--allocate", help="With --cluster: allocators, by comma, or module:Class. [default: first-fit]"),
+    ] = None,
     machine: MachineFile = None,
     from_: From = None,
     force: Force = False,
@@ -151,7 +163,9 @@ def simulate(
         compat=compat,
         seed=seed,
         options=_options(option),
+        cluster=cluster,
     )
+    allocators = allocators_of(cluster, allocate)
     policies = policies_of(policy)
     pairs = pairs_of(policies, names_of(backfill or "easy"), switches)
     if shake is not None and "replay" in policies:
@@ -169,25 +183,43 @@ def simulate(
         check_folder(place)
 
     trace = load_trace(file, from_, machine, resource)
-    grid = Grid.of(trace, pairs, switches, parts if windows is None else windows, jobs, name=file)
+    grids = [
+        Grid.of(
+            trace,
+            pairs,
+            replace(switches, allocate=name),
+            parts if windows is None else windows,
+            jobs,
+            name=file,
+            suffix=f"__{name}" * (len(allocators) > 1),
+        )
+        for name in allocators
+    ]
+    grid = grids[0]
+    if len(grids) > 1:
+        compared = False  # differences are between policies of one allocator
     warnings = warn_of_rejections(grid.jobs)
     if place is not None and not force:
-        grid.check_folders(place)
+        for one in grids:
+            one.check_folders(place)
         check_summary(place, compared=compared, figures=figures)
-    results = grid.run(threads=threads)
+    made = [one.run(threads=threads) for one in grids]
+    results = [result for each in made for result in each]
     if any(result.metrics.get("measured_jobs") == 0 for result in results):
         raise UsageError("no job left to measure: reduce --warmup/--cooldown or use more jobs")
     comparison = Comparison.of(grid, results, baseline=baseline) if compared else None
     notes = grid.training_notes() if comparison is None else comparison.notes
     if place is not None:
-        with writing_folder(place, ours=[*grid.outputs(), *SUMMARY], force=force) as folder:
-            _write(grid, results, folder, figures=figures)
+        outputs = [name for one in grids for name in one.outputs()]
+        with writing_folder(place, ours=[*outputs, *SUMMARY], force=force) as folder:
+            for one, each in zip(grids, made, strict=True):
+                _write(one, each, folder, figures=figures)
             if comparison is not None:
                 write_summary(comparison, folder, file, figures=figures)
         say(f"{len(results)} schedule{'s' * (len(results) > 1)} in {out}")
         if comparison is not None:
             say(f"{' and '.join(TABLES)} in {out}")
-    rows = grid.rows(results)
+    rows = [row for one, each in zip(grids, made, strict=True) for row in one.rows(each)]
     shaken = None
     if shake is not None:
         named = list(grid.names)
@@ -219,6 +251,19 @@ def warn_of_rejections(jobs: Table) -> list[str]:
     if warning:
         say(warning)
     return [warning] if warning else []
+
+
+def allocators_of(cluster: str | None, text: str | None) -> list[str]:
+    """Split names of allocators at commas; unknown names are errors before any trace is read."""
+    from tracekit.sim.hosts.allocators import find_allocator
+
+    if text is not None and cluster is None:
+        raise UsageError("--allocate chooses among hosts: add --cluster NAME or FILE.toml")
+    names = names_of(text or "first-fit")
+    search_here(names)
+    for name in names:
+        find_allocator(name)
+    return names
 
 
 def outages_of(texts: list[str] | None) -> tuple[Any, ...]:
@@ -282,17 +327,19 @@ def _write(grid: Grid, results: list[SimResult], out: Path, *, figures: bool) ->
 
 
 def _print(file: str, first: SimResult, rows: list[dict[str, Any]], windows: int) -> None:
-    titles = ["policy", "backfill", "jobs", "wait, s", "bsld", "p95 bsld", "used", "days"]
+    hosts = "allocate" in rows[0]
+    titles = ["policy", "backfill", *["allocate"] * hosts, "jobs", "wait, s", "bsld", "p95 bsld", "used", "days"]
     over = ", one window" if windows else ""
     made = table(
         *titles,
         title=f"{file}: {first.total:,} {first.switches['resource']}{over}",
-        right=titles[2:],
+        right=titles[2 + hosts :],
     )
     for row in rows:
         made.add_row(
             row["policy"],
             row["backfill"],
+            *[row["allocate"]] * hosts if hosts else (),
             f"{row['jobs']:,.10g}",
             f"{row['mean_wait_s']:,.0f}",
             f"{row['mean_bsld']:,.2f}",

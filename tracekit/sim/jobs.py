@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.clusters import cluster_of
 from tracekit.errors import TracekitError, UsageError
 from tracekit.machine import Unit
+from tracekit.sim.hosts.demand import Demand, demand_of, unit_of
 from tracekit.sim.switches import Switches, estimate_of
 from tracekit.trace import Trace
 from tracekit.units import WORDS
@@ -44,6 +46,7 @@ class Table:
     trace: Trace | None = None  # the source, for agents that use more columns
     previous: NDArray[np.int64] | None = None  # id of the predecessor, −1 = none; None: dependencies do not count
     think: Floats | None = None  # seconds from its end to the submit
+    demand: Demand | None = None  # what jobs ask of hosts, where the machine is made of hosts
 
     def __len__(self) -> int:
         return len(self.submit)
@@ -53,6 +56,8 @@ class Table:
         columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
         if self.previous is not None and self.think is not None:
             columns |= {"previous": self.previous[rows], "think": self.think[rows]}
+        if self.demand is not None:
+            columns["demand"] = self.demand.take(rows)
         return Table(
             **columns,
             users=self.users,
@@ -73,12 +78,17 @@ _COLUMNS = ("position", "job_id", "submit", "run", "limit", "procs", "wait", "us
 
 
 def extract_jobs(trace: Trace, switches: Switches) -> Table:
-    """Read a trace's columns as the (resolved) switches want them."""
-    resource = switches.resource or trace.machine.unit
-    total = switches.procs or trace.machine.size(resource)
+    """Read a trace's columns as the (resolved) switches want them, and what its jobs ask of a cluster's hosts."""
+    cluster = None if switches.cluster is None else cluster_of(switches.cluster)
+    resource = switches.resource or (trace.machine.unit if cluster is None else unit_of(trace, cluster))
+    total = switches.procs or (trace.machine if cluster is None else cluster).size(resource)
     if total is None:
         raise TracekitError(f"the trace does not state how many {resource} its machine has; give --procs N (procs=N)")
     procs = trace.sizes(resource, switches.procs_from)
+    demand = None
+    if cluster is not None:
+        demand = demand_of(trace, cluster, switches.procs_from)
+        procs = np.where(np.isnan(procs) | (procs <= 0), demand.least_size, procs)
     if len(trace) and not (procs > 0).any():
         raise TracekitError(f"no job of the trace has {WORDS[resource]}; choose another unit with --resource")
     run, limit = writable(trace.column("run_time")), writable(trace.column("req_time"))
@@ -109,6 +119,7 @@ def extract_jobs(trace: Trace, switches: Switches) -> Table:
         trace=trace,
         previous=np.nan_to_num(trace.column("prev_job"), nan=-1.0).astype(np.int64) if switches.dependencies else None,
         think=writable(trace.column("think_time")) if switches.dependencies else None,
+        demand=demand,
     )
     return made.take(keep)
 
@@ -159,7 +170,7 @@ def prepare(jobs: Table, switches: Switches, *, replay: bool = False) -> Prepare
     else:  # noisy: log-normal around the truth
         estimate = run * np.exp(number * np.random.default_rng(switches.seed).standard_normal(len(run)))
 
-    units, scale = whole_units(kept.procs)
+    units, scale = whole_units(kept.procs, 1 if kept.demand is None else kept.demand.scale)
     return Prepared(kept, run, estimate, units, scale, rejected, int((~has_limit).sum()))
 
 
@@ -169,8 +180,8 @@ def _accepted(jobs: Table, *, replay: bool = False) -> tuple[NDArray[np.bool_], 
         "no submit time": ~np.isfinite(jobs.submit),
         "no run time": ~(np.isfinite(jobs.run) & (jobs.run >= 0)),
         "no size": ~(np.isfinite(jobs.procs) & (jobs.procs > 0)),
-        "larger than the machine": jobs.procs > jobs.total,
     }
+    reasons |= {"larger than the machine": jobs.procs > jobs.total} if jobs.demand is None else jobs.demand.reasons()
     if replay:
         reasons["no recorded wait"] = ~np.isfinite(jobs.wait)
     rejected: dict[str, int] = {}
@@ -205,8 +216,8 @@ def rejection_warning(jobs: Table) -> str | None:
     )
 
 
-def whole_units(procs: Floats) -> tuple[NDArray[np.int64], int]:
+def whole_units(procs: Floats, least: int = 1) -> tuple[NDArray[np.int64], int]:
     """Return sizes as the whole units that the engine counts in, and the number of units per processor."""
-    if np.all(procs == np.floor(procs)):
+    if least == 1 and np.all(procs == np.floor(procs)):
         return procs.astype(np.int64), 1
     return np.ceil(np.round(procs * FRACTIONS, 6)).astype(np.int64), FRACTIONS

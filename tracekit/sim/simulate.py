@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,7 @@ class SimResult:
     total: int  # the machine's size
     rejected: Mapping[str, int] = field(default_factory=dict)  # reason -> how many jobs could not be simulated
     notes: Mapping[str, Any] = field(default_factory=dict)  # counts from the preparation of jobs
-    hosts: list[str] | None = None  # where each job ran, when the capacity knows
+    hosts: Sequence[str] | None = None  # where each job ran, when the capacity knows
 
     def __len__(self) -> int:
         return len(self.start)
@@ -104,7 +104,7 @@ class SimResult:
             "procs": self.procs if np.any(self.procs % 1) else self.procs.astype(np.int64),
             "wait_time": self.wait,
         }
-        return pd.DataFrame(columns if self.hosts is None else columns | {"hosts": self.hosts})
+        return pd.DataFrame(columns if self.hosts is None else columns | {"hosts": list(self.hosts)})
 
     def made_by(self, window: tuple[int, int] | None = None) -> str:
         """Return policy and switches as JSON: what `tracekit explain` needs to simulate again."""
@@ -116,6 +116,7 @@ class SimResult:
         return {
             "policy": self.policy,
             "backfill": self.backfill,
+            **({"allocate": self.notes["allocate"]} if "allocate" in self.notes else {}),
             "jobs": len(self),
             "rejected": sum(self.rejected.values()),
             **self.metrics,
@@ -168,10 +169,15 @@ def run_table(
     replay = isinstance(found, BuiltIn) and found.name == "replay"
     ready = prepare(jobs, switches, replay=replay)
     kept = ready.table
+    if jobs.demand is not None:
+        if replay:
+            raise UsageError("replay does not say on which hosts jobs ran; leave out --cluster")
+        machine = machine or _hosts(jobs, switches)
     if replay:
         backfill, made = "none", Outcome(kept.submit + kept.wait, kept.submit, ready.run)
     else:
         made = outcome(Setup(ready, rule, switches, machine), found, on_interval=on_interval)
+    measured = {} if jobs.demand is None or made.hosts is None else _host_metrics(made, switches)
     notes = {"jobs_without_limit": ready.without_limit} | ({"dropped": kept.dropped} if switches.compat else {})
     shown = switches.to_dict() | {"resource": kept.resource, "procs": kept.total, "compat": asked.compat}
     return SimResult(
@@ -187,9 +193,27 @@ def run_table(
         kept.user,
         kept.total,
         ready.rejected,
-        notes | dict(made.notes),
+        measured | notes | dict(made.notes),
         made.hosts,
     )
+
+
+def _hosts(jobs: Table, switches: Switches) -> MachineModel:
+    """Return the machine model of a cluster; numba is slow to import, so only where there is one."""
+    from tracekit.sim.hosts.model import HostModel
+
+    assert jobs.demand is not None
+    return HostModel(jobs.demand, switches.allocate, seed=switches.seed, outages=switches.outages)
+
+
+def _host_metrics(made: Outcome, switches: Switches) -> dict[str, Any]:
+    from tracekit.sim.hosts.metrics import measure
+    from tracekit.sim.hosts.placements import Placements
+
+    named = {"allocate": getattr(switches.allocate, "name", switches.allocate)}
+    if not isinstance(made.hosts, Placements):
+        return named
+    return named | measure(made.hosts, made.submit, made.start, made.run)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +224,7 @@ class Outcome:
     submit: Floats  # of followers: think_time after their predecessor ended
     run: Floats  # of jobs that an outage killed: until then
     notes: Mapping[str, Any] = field(default_factory=dict)
-    hosts: list[str] | None = None  # where each job ran, when the machine model knows
+    hosts: Sequence[str] | None = None  # where each job ran, when the machine model knows
 
 
 def outcome(setup: Setup, policy: BuiltIn | Policy, *, on_interval: Hook | None = None) -> Outcome:

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import FormatError, UnknownName, UsageError
-from tracekit.machine import UNITS, Unit
+from tracekit.machine import UNITS, Machine, Unit
 from tracekit.trace import SizeFrom
 
-#: From, to (seconds, as in the trace) and how many units of the machine are out of service.
-Outage = tuple[float, float, float]
+#: From, to (seconds, as in the trace) and how many units are out of service, or which hosts: names joined by +.
+Outage = tuple[float, float, float | str]
 
 Backfill = Literal["none", "easy", "easy-sjf", "conservative", "rlscheduler"]
 BACKFILLS: tuple[Backfill, ...] = get_args(Backfill)
@@ -93,6 +93,8 @@ class Switches:
     predict: str | None = None  # "last-two": backfilling uses corrected predictions, policies use the estimates
     warmup: str = "0"  # left out of the metrics at the beginning: a share of the jobs (5%) or a time (12h)
     cooldown: str = "0"  # the same at the end
+    cluster: str | Machine | None = None  # hosts: a preset, a TOML file or a machine with groups; None = a counter
+    allocate: Any = "first-fit"  # with a cluster: which hosts a job gets; a name, module:Class or an object
 
     def __post_init__(self) -> None:
         estimate_of(self.estimates)
@@ -115,6 +117,10 @@ class Switches:
         if self.predict is not None:
             _one_of("prediction", self.predict, ("last-two",))
         object.__setattr__(self, "outages", tuple(check_outage(*outage) for outage in self.outages))
+        if self.cluster is None and any(isinstance(outage[2], str) for outage in self.outages):
+            raise UsageError("outages of named hosts need a cluster (--cluster); else write FROM:TO:PROCS")
+        if self.cluster is not None and not all(isinstance(outage[2], str) for outage in self.outages):
+            raise UsageError("on a cluster outages name hosts: write FROM:TO:HOST+HOST, or a group's name")
         parse_cut(self.warmup)
         parse_cut(self.cooldown)
         self._check_together()
@@ -150,7 +156,10 @@ class Switches:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for the result."""
-        return dataclasses.asdict(self) | {"options": MULTIFACTOR_DEFAULTS | dict(self.options)}
+        plain = dataclasses.asdict(dataclasses.replace(self, cluster=None, allocate="", outages=()))
+        named = self.cluster.name or "cluster" if isinstance(self.cluster, Machine) else self.cluster
+        hosts = {"cluster": named, "allocate": None if named is None else getattr(self.allocate, "name", self.allocate)}
+        return plain | hosts | {"outages": self.outages, "options": MULTIFACTOR_DEFAULTS | dict(self.options)}
 
 
 def backfill_for(backfill: str, switches: Switches) -> str:
@@ -169,10 +178,12 @@ def combined(backfill: str, switches: Switches) -> tuple[str, Switches]:
     return rule, dataclasses.replace(switches, **changes)
 
 
-def check_outage(begin: float, end: float, units: float) -> Outage:
-    """Return an outage as (from, to, units); an error names what is wrong with it."""
+def check_outage(begin: float, end: float, units: float | str) -> Outage:
+    """Return an outage as (from, to, units or names of hosts); an error names what is wrong with it."""
     if not (math.isfinite(begin) and math.isfinite(end) and begin < end):
         raise UsageError(f"an outage must end after it begins, not from {begin:g} to {end:g}")
+    if isinstance(units, str):
+        return float(begin), float(end), units
     if not (math.isfinite(units) and units > 0):
         raise UsageError(f"an outage must remove more than 0 processors, not {units:g}")
     return float(begin), float(end), float(units)
@@ -180,7 +191,7 @@ def check_outage(begin: float, end: float, units: float) -> Outage:
 
 def outage_steps(outages: Sequence[Outage], total: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return (times, units out of service from each on); 0 before the first. Overlaps add up, to ``total``."""
-    table = np.array(outages, dtype=np.float64).reshape(len(outages), 3)
+    table = np.array([o for o in outages if not isinstance(o[2], str)], dtype=np.float64).reshape(-1, 3)
     times, where = np.unique(table[:, :2].T.ravel(), return_inverse=True)
     away = np.cumsum(np.bincount(where, weights=np.concatenate((table[:, 2], -table[:, 2])), minlength=len(times)))
     return times, np.clip(np.round(away, 9), 0.0, total)  # rounding errors of sums of fractions
@@ -234,15 +245,22 @@ def _one_of(kind: str, value: str, known: tuple[str, ...]) -> None:
 
 
 def parse_outage(text: str) -> Outage:
-    """Read ``FROM:TO:PROCS``, seconds as in the trace."""
+    """Read ``FROM:TO:PROCS`` or ``FROM:TO:HOST+HOST``, seconds as in the trace."""
     parts = text.split(":")
     try:
-        numbers = [float(part) for part in parts]
+        begin, end = (float(part) for part in parts[:2])
     except ValueError:
-        numbers = []
-    if len(numbers) != 3:
-        raise UsageError(f"outage '{text}': write FROM:TO:PROCS, such as 86400:172800:64, or name a file of such lines")
-    return check_outage(*numbers)
+        parts = []
+    if len(parts) != 3 or not parts[2].strip():
+        raise UsageError(
+            f"outage '{text}': write FROM:TO:PROCS, such as 86400:172800:64 (on a cluster FROM:TO:HOST+HOST), or name "
+            "a file of such lines"
+        )
+    try:
+        units: float | str = float(parts[2])
+    except ValueError:
+        units = parts[2].strip()
+    return check_outage(begin, end, units)
 
 
 def read_outages(texts: Sequence[str]) -> tuple[Outage, ...]:

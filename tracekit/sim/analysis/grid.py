@@ -75,6 +75,7 @@ class Grid:
     windows: Sequence[Window]  # none: the whole trace, once
     switches: Switches
     name: str = "the trace"  # for messages
+    suffix: str = ""  # of the names of folders
     names: tuple[tuple[str, str], ...] = field(init=False)  # of the pairs
 
     def __post_init__(self) -> None:
@@ -90,15 +91,16 @@ class Grid:
         jobs: int | None = None,
         *,
         name: str = "the trace",
+        suffix: str = "",
     ) -> Grid:
         """Read a trace's jobs as the switches want them, and choose windows of them as `windows_of` does."""
         table = extract_jobs(trace, switches.resolved())
-        return cls(table, pairs, windows_of(windows, jobs, len(table), switches.seed), switches, name)
+        return cls(table, pairs, windows_of(windows, jobs, len(table), switches.seed), switches, name, suffix)
 
     def folders(self) -> list[str]:
         """Return the name of each result's folder: ``sjf__easy``, with ``__w<START>`` for a window."""
         ends = [f"__w{start}" for start, _ in self.windows] or [""]
-        return [f"{policy}__{backfill}{end}" for policy, backfill in self.names for end in ends]
+        return [f"{policy}__{backfill}{self.suffix}{end}" for policy, backfill in self.names for end in ends]
 
     def run(self, *, machine: MachineModel | None = None, threads: int | None = None) -> list[SimResult]:
         """Make every simulation; an error if no job of any of them can be simulated."""

@@ -15,8 +15,8 @@ refused by name (`require`), never guessed.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from numba.extending import overload
 
@@ -75,6 +75,11 @@ def largest_startable(capacity: Any) -> int:
 
 def asks(capacity: Any) -> bool:
     """Return whether Python is asked where to place each job before it starts (`MachineModel.place`)."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def take_in_time(capacity: Any, at_shadow: Any, job: Any) -> None:
+    """Give a job its room that ends by the time of the reservation; by default as `take` does."""
     raise NotImplementedError("only compiled code can call this")
 
 
@@ -164,6 +169,11 @@ def withdraw_from_row(capacity: Any, row: Any, at: Any, units: Any) -> None:
     raise NotImplementedError("only compiled code can call this")
 
 
+def in_the_way(capacity: Any, job: Any) -> bool:
+    """Return whether a running job holds units that are out of service; any job does where units are all alike."""
+    raise NotImplementedError("only compiled code can call this")
+
+
 BASIC: tuple[Function, ...] = (fits, take, give, fits_beside, take_beside, reserve)
 ENVIRONMENT: tuple[Function, ...] = (lane_of, clear, free_units, total_units)
 PLANNING: tuple[Function, ...] = (cells, write_free, add_held, claim, fits_claimed, take_claimed)
@@ -185,6 +195,14 @@ def _stairs(capacity: Any, running: Any, stair: Any) -> Any:
     pass
 
 
+def _take_in_time(capacity: Any, at_shadow: Any, job: Any) -> Any:
+    take(capacity, job)
+
+
+def _in_the_way(capacity: Any, job: Any) -> Any:
+    return True
+
+
 def _earliest_start(capacity: Any, scratch: Any, now: Any, job: Any, running: Any, stair: Any) -> Any:
     return reserve(capacity, scratch, now, job, running)
 
@@ -194,6 +212,8 @@ _DEFAULTS: dict[str, Function] = {
     "asks": _asks,
     "stairs": _stairs,
     "earliest_start": _earliest_start,
+    "in_the_way": _in_the_way,
+    "take_in_time": _take_in_time,
 }
 
 
@@ -247,7 +267,7 @@ _REFUSED: dict[str, Function] = {
 }
 _INTERFACE: tuple[Function, ...] = (
     *BASIC,
-    *(largest_startable, asks, stairs, earliest_start),
+    *(largest_startable, asks, stairs, earliest_start, in_the_way, take_in_time),
     *ENVIRONMENT,
     *OUTAGES,
 )
@@ -308,6 +328,15 @@ for _declared in _INTERFACE:
 # ---- from Python -----------------------------------------------------------------------------------------------------
 
 
+@runtime_checkable
+class NamesHosts(Protocol):
+    """A machine model whose outages are of named hosts."""
+
+    def outage_bits(self, outages: Sequence[Any], /) -> list[tuple[float, float, float]]:
+        """Return (from, to, 2ᵏ) for each outage (from, to, names), by begin: what is away is then a set of bits."""
+        ...
+
+
 class MachineModel(Protocol):
     """How a kind of capacity is made for the jobs of a simulation; `tracekit.simulate` and environments take one."""
 
@@ -336,6 +365,6 @@ class MachineModel(Protocol):
         """
         ...
 
-    def hosts(self, capacity: Any) -> list[str] | None:
+    def hosts(self, capacity: Any) -> Sequence[str] | None:
         """Return where each job of one lane's capacity ran, or None where places have no names."""
         ...

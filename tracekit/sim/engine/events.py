@@ -128,7 +128,7 @@ def _change_service(now: float, sim: Simulation, dynamics: Any) -> None:
         return
     jobs = sim.jobs
     while overdrawn(sim.capacity) and sim.running.tally[0].running > 0:  # idle units go first, then the latest start
-        job = remove_last_started(sim.running, jobs.start, jobs.estimate)
+        job = remove_last_started(sim.running, jobs.start, jobs.estimate, sim.capacity)
         done = now - jobs.start[job]
         if sim.rules.outage_mode == KILL:
             dynamics.stopped[job].killed = True

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.compile import jit_internal
+from tracekit.sim.engine.capacity import in_the_way
 from tracekit.sim.engine.heap import ENTRY, Heap, pop, remove, sift_up
 
 Floats = NDArray[np.float64]
@@ -51,12 +52,14 @@ def pop_ended(running: Running, start: Floats, estimate: Floats) -> int:
 
 
 @jit_internal
-def remove_last_started(running: Running, start: Floats, estimate: Floats) -> int:
-    """Remove the job that started last, before its end, and return it."""
-    count, latest = running.tally[0].running, 0
+def remove_last_started(running: Running, start: Floats, estimate: Floats, capacity: Any) -> int:
+    """Remove the job that started last, of those in the way of an outage, before its end, and return it."""
+    count, latest = running.tally[0].running, -1
     # A scan is good enough: this happens only when an outage stops jobs.
-    for i in range(1, count):
-        if running.ends[i].tie > running.ends[latest].tie:
+    for i in range(count):
+        if (latest < 0 or running.ends[i].tie > running.ends[latest].tie) and in_the_way(
+            capacity, running.ends[i].item
+        ):
             latest = i
     job = running.ends[latest].item
     remove(running.ends, count, latest)

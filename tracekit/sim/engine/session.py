@@ -126,11 +126,14 @@ class Session:
         switches, ready, table, jobs = self.switches, self.ready, self.ready.table, len(self.ready.table)
         options = MULTIFACTOR_DEFAULTS | dict(switches.options)
         followers = no_followers()
+        away, total, scale = switches.outages, ready.total, ready.scale
+        if isinstance(self.machine, capacity.NamesHosts):
+            away, total, scale = tuple(self.machine.outage_bits(away)), 2**62, 1
         if switches.dependencies:
             followers, self._dependent = followers_in(ready)
         return Dynamics(
             followers,
-            outages_of(switches.outages, ready.total, ready.scale, announced=switches.outages_announced),
+            outages_of(away, total, scale, announced=switches.outages_announced),
             np.zeros(jobs if switches.predict is not None else 0, PREDICTION),
             np.zeros(jobs, STOPPED),
             open_accounts(table.user, table.users, table.queue, ready.total, options) if accounts else no_accounts(),

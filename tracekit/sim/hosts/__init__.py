@@ -1,5 +1,6 @@
-"""Room for machines made of hosts (to come): cores, memory, GPUs, pools, and allocators that choose among them.
+"""Machines made of hosts: cores, memory, GPUs, pools, and the allocators that choose among them.
 
-A machine of hosts is a capacity of its own (`tracekit.sim.engine.capacity`) with a `MachineModel` that makes it; an
-allocator is a compiled rule inside `take`, or Python code asked through `MachineModel.place`.
+`demand` reads what jobs ask for, `state` holds what is free where, `scores` and `choose` are the allocators,
+`operations` what happens to hosts, all compiled; `capacity` joins them to the engine, `model` makes them for a
+simulation, `place` is for packing studies.
 """

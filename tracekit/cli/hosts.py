@@ -1,0 +1,127 @@
+"""Commands about clusters of hosts: clusters, place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tracekit.cli.app import Json, app, console, print_json, table
+from tracekit.cli.simulate import From, In, allocators_of
+from tracekit.errors import TracekitError, UsageError
+
+if TYPE_CHECKING:
+    from tracekit.trace import Trace
+
+
+@app.command()
+def clusters(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show the groups of one cluster.")] = None,
+    json: Json = False,
+) -> None:
+    """List the clusters that --cluster knows by name: hosts, cores, GPUs, pools.
+
+    Example: `tracekit clusters`
+    """
+    from tracekit.clusters import cluster_names, cluster_of, describe_groups, pool_names
+
+    found: list[dict[str, Any]] = []
+    for one in [name] if name is not None else cluster_names():
+        try:
+            machine = cluster_of(one)
+        except TracekitError as error:
+            if name is not None:
+                raise
+            found.append({"name": one, "note": str(error)})
+            continue
+        found.append(
+            {
+                "name": one,
+                "hosts": machine.nodes,
+                "cores": machine.procs,
+                "gpus": machine.gpus or 0,
+                "pools": [pool for pool in pool_names(machine) if pool],
+                "groups": describe_groups(machine.groups),
+            }
+        )
+    if json:
+        print_json({"clusters": found})
+        return
+    titles = ["cluster", "hosts", "cores", "GPUs", "pools"]
+    if name is not None:
+        titles = ["group", "hosts", "cores", "memory, GB", "GPUs", "type", "pool"]
+        shown = table(*titles, title=name, right=titles[1:5])
+        for group in found[0]["groups"]:
+            memory = f"{group['memory'] / 1024**2:,.4g}" if "memory" in group else ""
+            cells = [f"{group['count']:,}", str(group.get("cores", "")), memory, str(group.get("gpus", 0))]
+            shown.add_row(group["name"], *cells, group.get("gpu_type", ""), group.get("pool", ""))
+        console().print(shown)
+        return
+    shown = table(*titles, right=titles[1:4])
+    for row in found:
+        if "note" in row:
+            shown.add_row(row["name"], "", "", "", row["note"])
+        else:
+            cores = "" if row["cores"] is None else f"{row['cores']:,}"
+            shown.add_row(row["name"], f"{row['hosts']:,}", cores, f"{row['gpus']:,}", ", ".join(row["pools"]))
+    console().print(shown)
+
+
+def seeds_of(text: str) -> list[int]:
+    """Read ``42`` or ``42:51``, both ends included."""
+    first, colon, last = text.partition(":")
+    if not (first.isdigit() and (last.isdigit() or not colon)):
+        raise UsageError(f"seeds '{text}': write one number, or FIRST:LAST")
+    seeds = list(range(int(first), int(last or first) + 1))
+    if not seeds or len(seeds) > 10_000:
+        raise UsageError(f"seeds '{text}': the last must not be before the first, and at most 10,000 are taken")
+    return seeds
+
+
+def load_requests(file: str, format: str | None) -> Trace:
+    """Read a trace, or a list of openb pods that need not say when they came and went."""
+    from swf.alibaba import PODS, requests
+    from swf.base import head_lines
+    from tracekit.api import read
+    from tracekit.files import head_of
+
+    if format in (None, "alibaba-openb") and file != "-" and Path(file).is_file():
+        first = head_lines(head_of(file), limit=1)
+        if first and set(PODS) <= {cell.strip() for cell in first[0].split(",")}:
+            return requests(Path(file))
+    return read(file, format)
+
+
+@app.command()
+def place(
+    file: In,
+    cluster: Annotated[str, typer.Option("--cluster", help="A preset of 'tracekit clusters', or a TOML file.")],
+    allocate: Annotated[str, typer.Option("--allocate", help="Allocators, by comma.")] = "first-fit",
+    inflate: Annotated[
+        float, typer.Option("--inflate", help="Jobs arrive until they ask for so many times the GPUs.")
+    ] = 1.3,
+    seeds: Annotated[str, typer.Option("--seeds", help="FIRST:LAST, both included: orders of arrival.")] = "42",
+    from_: From = None,
+    json: Json = False,
+) -> None:
+    """Let jobs arrive in random order, none leaves, and see how much of the GPUs can be allocated before they fragment.
+
+    Example: `tracekit place openb_pod_list_default.csv --cluster openb --allocate random,best-fit,fgd --seeds 42:51`
+    """
+    from tracekit.clusters import cluster_of
+    from tracekit.sim.hosts.demand import demand_of
+    from tracekit.sim.hosts.place import place as place_jobs
+
+    numbers, names = seeds_of(seeds), allocators_of(cluster, allocate)
+    demand = demand_of(load_requests(file, from_), cluster_of(cluster))
+    rows = [place_jobs(demand, name, seed, inflate=inflate) for name in names for seed in numbers]
+    if json:
+        print_json({"file": file, "cluster": cluster, "inflate": inflate, "results": rows})
+        return
+    titles = ["allocate", "seed", "allocated, %", "fragmented, %", "lost"]
+    shown = table(*titles, title=f"{file} on {cluster}", right=titles[1:])
+    for row in rows:
+        shares = [f"{row[key]:.2f}" for key in ("allocated_pct", "fragmented_pct")]
+        shown.add_row(row["allocate"], str(row["seed"]), *shares, f"{row['lost']:,}")
+    console().print(shown)

@@ -1,0 +1,388 @@
+"""Makes machines of hosts for simulations, and tells afterwards where each job ran."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.clusters import gpu_types, host_names, pool_names
+from tracekit.errors import TracekitError, UnknownName, UsageError
+from tracekit.sim.compile import jit
+from tracekit.sim.hosts import capacity as _capacity  # noqa: F401  # registers what the engine calls
+from tracekit.sim.hosts import state as of
+from tracekit.sim.hosts.allocators import Allocator, Compiled, Snapshot, find_allocator
+from tracekit.sim.hosts.choose import hold, lowest_devices, note_pick
+from tracekit.sim.hosts.demand import (
+    CORES,
+    GPUS,
+    MEMORY,
+    MILLI,
+    MILLI_GPU,
+    PIECES,
+    SPREAD,
+    TYPES,
+    UNLIMITED,
+    Demand,
+)
+from tracekit.sim.hosts.operations import do, when
+from tracekit.sim.hosts.placements import Placements
+from tracekit.sim.hosts.scores import ASKED, FGD, devices
+from tracekit.sim.hosts.state import (
+    BESIDE,
+    FREE,
+    HOSTS,
+    NOW,
+    PICK,
+    PICKS,
+    SLOTS,
+    AskedHosts,
+    Floats,
+    Hosts,
+    Ints,
+    build_tree,
+    fixed,
+    host_slots,
+    look,
+    need,
+    parts_of,
+    tree_levels,
+)
+from tracekit.sim.jobs import Prepared
+
+#: Most placements of jobs on several hosts that are kept, for schedules to name them.
+MOST_ENTRIES = 2**26
+#: Outages of hosts have a bit each.
+MOST_OUTAGES = 60
+#: Typical tasks of fgd: the most frequent shapes of demands, up to this share of all jobs.
+TYPICAL_SHARE = 0.95
+
+
+class HostModel:
+    """The machine model of a cluster: `tracekit.simulate` takes it as ``machine``."""
+
+    name = "hosts"
+
+    def __init__(
+        self,
+        demand: Demand,
+        allocate: str | Allocator | Compiled = "first-fit",
+        *,
+        seed: int = 0,
+        outages: Sequence[Any] = (),
+    ) -> None:
+        self.cluster = cluster = demand.cluster
+        self.demand, self.seed = demand, seed
+        self.allocator = find_allocator(allocate)
+        self.kind: Any = Hosts if isinstance(self.allocator, Compiled) else AskedHosts
+        self.names = host_names(cluster)
+        self.rounded = self.fragments = False
+        ordered = sorted(outages, key=lambda outage: outage[0])
+        if len(ordered) > MOST_OUTAGES:
+            raise UsageError(f"{len(ordered)} outages of hosts are more than the limit of {MOST_OUTAGES}")
+        self._outages = [(begin, end, 2.0**k) for k, (begin, end, _) in enumerate(ordered)]
+        self.down = np.array([self._named(names) for _, _, names in ordered], bool).reshape(-1, len(self.names))
+        counts = [group.count for group in cluster.groups]
+        types, pools = gpu_types(cluster), pool_names(cluster)
+        rows = [
+            (
+                pools.index(g.pool or ""),
+                types.index(g.gpu_type) if g.gpus and g.gpu_type else -1,
+                g.gpus or 0,
+            )
+            for g in cluster.groups
+        ]
+        self.fixed = np.repeat(np.array(rows, np.int64), counts, axis=0)
+        most = int(self.fixed[:, 2].max())
+        idle = [
+            [
+                UNLIMITED if g.cores is None else g.cores * demand.scale,
+                UNLIMITED if g.memory is None else int(g.memory),
+                *[MILLI_GPU] * (g.gpus or 0),
+                *[0] * (most - (g.gpus or 0)),
+            ]
+            for g in cluster.groups
+        ]
+        self.total = np.repeat(np.array(idle, np.int64), counts, axis=0)
+        need = demand.need[demand.reason == 0]
+        spread = need[:, SPREAD] > 0
+        entries = np.where(spread, np.minimum(need[:, PIECES], len(self.names)), need[:, PIECES])
+        self._most_pieces = int(entries.max(initial=1))
+        self._mean_pieces = float(entries.mean()) if len(entries) else 1.0
+        self.typical, self.share = typical_tasks(demand)
+
+    def _named(self, names: str) -> NDArray[np.bool_]:
+        """Return which hosts names joined by + stand for: hosts, or all hosts of a group."""
+        groups = np.repeat([group.name for group in self.cluster.groups], [g.count for g in self.cluster.groups])
+        found, place = np.zeros(len(self.names), bool), {name: h for h, name in enumerate(self.names)}
+        for name in names.split("+"):
+            if name in place:
+                found[place[name]] = True
+            elif (groups == name).any():
+                found |= groups == name
+            else:
+                raise UnknownName("host", name, [*self.names[:10000], *(g.name for g in self.cluster.groups)])
+        return found
+
+    def outage_bits(self, outages: Sequence[Any], /) -> list[tuple[float, float, float]]:
+        """Return the outages that this model was made for, each with a bit of its own."""
+        return self._outages
+
+    # ---- what the engine asks for ------------------------------------------------------------------------------------
+
+    def most_running(self, jobs: int, units: int) -> int:
+        """Return how many of ``jobs`` jobs can run at once."""
+        return jobs
+
+    def _shapes(self, jobs: int) -> dict[int, tuple[int, ...]]:
+        """Return the shape of every part of the hosts' array."""
+        hosts, cells = self.total.shape
+        entries = min(int(self._mean_pieces * jobs * 1.5) + self._most_pieces * 2 + jobs, MOST_ENTRIES)
+        return {
+            of.FREE: (hosts * cells,),
+            of.TOTAL: (hosts * cells,),
+            of.FIXED: (hosts, 3),
+            of.OVER: (2, hosts * cells),
+            of.STAMP: (2, hosts),
+            of.TREE: (tree_levels(hosts)[-1], 2),
+            of.NEED: (jobs, 8),
+            of.TYPESETS: self.demand.types.shape,
+            of.SPAN: (jobs, 2),
+            of.LOG: (entries, 4),
+            of.PICK: (self._most_pieces + 1, 4),
+            of.SLOTS: (hosts,),
+            of.COUNT: (len(pool_names(self.cluster)),),
+            of.HELD: (hosts, cells - 1),
+            of.TYPICAL: self.typical.shape if self._fragments else (0, 4),
+            of.DOWNS: self.down.shape,
+        }
+
+    @property
+    def code(self) -> int:
+        """The allocator's code."""
+        return self.allocator.code if isinstance(self.allocator, Compiled) else ASKED
+
+    @property
+    def _fragments(self) -> bool:
+        return self.fragments or self.code == FGD
+
+    def allocate(self, lanes: int, jobs: int) -> Any:
+        """Return hosts for ``lanes`` machines with room for ``jobs``."""
+        hosts, cells = self.total.shape
+        shapes = self._shapes(jobs)
+        head = np.zeros(of.HEAD, np.int64)
+        words = of.HEAD
+        for part, shape in shapes.items():
+            head[part] = words
+            words += int(np.prod(shape))
+        levels, limited = tree_levels(hosts), self.total[:, 0] < UNLIMITED
+        head[of.LEVELS], head[of.LEVELS + 1 : of.LEVELS + 1 + len(levels)] = len(levels) - 1, levels
+        values = {
+            of.HOSTS: hosts,
+            of.CELLS: cells,
+            of.WIDTH: hosts * cells,
+            of.RULE: self.code,
+            of.SEED: self.seed,
+            of.POOLS: shapes[of.COUNT][0],
+            of.KINDS: self.demand.types.shape[1],
+            of.OUTAGES: len(self.down),
+            of.ENTRIES: shapes[of.LOG][0],
+            of.TASKS: shapes[of.TYPICAL][0],
+            of.ROUNDED: int(self.rounded),
+            of.DO: do.address,
+            of.WHEN: when.address,
+            of.MOST_CORES: max(int(self.total[limited, 0].max(initial=1)), 1),
+            of.MOST_GPUS: int(self.fixed[:, 2].max()) * MILLI_GPU,
+            of.TOTAL_CORES: int(self.total[:, 0].sum()),
+            of.TOTAL_GPUS: int(self.fixed[:, 2].sum()) * MILLI_GPU,
+        }
+        for place, value in values.items():
+            head[place] = value
+        data = np.zeros((lanes, words), np.int64)
+        data[:, : of.HEAD] = head
+        real = np.full((lanes, shapes[of.TYPICAL][0] + hosts), np.nan)
+        return self.kind(data, real)
+
+    def idle_hosts(self, demand: Demand, seed: int) -> Any:
+        """Return idle hosts of one lane for demands without a simulation, scored as openb does."""
+        self.rounded, self.fragments = True, True
+        batch = self.allocate(1, len(demand.need))
+        one = type(batch)(*(array[0] for array in batch))
+        self._fill(one, demand, len(demand.need))
+        one.data[of.SEED] = seed
+        return one
+
+    def twin(self, capacity: Any) -> Any:
+        """Return the same hosts: a reservation is kept as differences to what is free now."""
+        return capacity
+
+    def load(self, capacity: Any, lane: int, ready: Prepared) -> None:
+        """Write jobs, and idle hosts, into a lane."""
+        demand = ready.table.demand
+        if demand is None:
+            raise UsageError("a machine of hosts needs jobs that were read for it: simulate(..., cluster=...)")
+        one = type(capacity)(*(array[lane] for array in capacity))
+        jobs = int((one.data[of.TYPESETS] - one.data[of.NEED]) // 8)
+        self._fill(one, demand, jobs)
+        head = one.data
+        head[of.UNIT], head[of.SCALE] = ready.table.resource == "gpus", ready.scale
+        head[of.BOUND] = self._bound(ready)
+        head[of.COUNTABLE] = self._countable(demand)
+
+    def _fill(self, one: Any, demand: Demand, jobs: int) -> None:
+        """Write demands and idle hosts into one lane's arrays."""
+        head, parts = one.data, parts_of(one.data, self._shapes(jobs))
+        parts.total[:] = self.total.ravel()
+        parts.free[:] = parts.total
+        parts.fixed[:], parts.typesets[:], parts.downs[:] = self.fixed, self.demand.types, self.down
+        parts.need[: len(demand.need)] = demand.need
+        parts.stamp[:] = -1
+        if self._fragments:
+            parts.typical[:] = self.typical
+            one.real[: len(self.share)] = self.share
+        one.real[int(head[of.TASKS]) :] = np.nan
+        for place in (of.EPOCH, of.SCRATCH_EPOCH, of.CURSOR, of.TAIL, of.DOWN, of.FULL):
+            head[place] = 0
+        head[int(head[of.HELD]) : int(head[of.TYPICAL])] = 0
+        head[of.FREE_CORES], head[of.FREE_GPUS] = head[of.TOTAL_CORES], head[of.TOTAL_GPUS]
+        build_tree(head, parts)
+
+    def _countable(self, demand: Demand) -> bool:
+        """Return whether hosts are alike, without GPUs, in one pool, and every job takes whole hosts."""
+        need, host = demand.need, self.total[0]
+        if self.kind is AskedHosts or self.fixed[:, 2].any() or (self.total != host).any() or host[0] >= UNLIMITED:
+            return False
+        if (self.fixed[:, 0] != self.fixed[0, 0]).any():
+            return False
+        whole = (need[:, CORES] % host[0] == 0) & (
+            (need[:, SPREAD] > 0) | (need[:, CORES] == need[:, PIECES] * host[0])
+        )
+        parts = np.maximum(need[:, CORES] // host[0], 1)
+        return bool((whole & (need[:, MEMORY] <= parts * host[1])).all())
+
+    def _bound(self, ready: Prepared) -> int:
+        """Return how `largest_startable` may skip jobs by their size."""
+        need, demand = ready.table.demand.need, self.demand  # type: ignore[union-attr]
+        if not len(need):
+            return 0
+        if ready.table.resource == "procs":
+            held = need[:, CORES]
+        elif ready.table.resource == "gpus":
+            held = (need[:, GPUS] * MILLI_GPU + need[:, MILLI]) * need[:, PIECES] * demand.scale // MILLI_GPU
+        else:
+            return 0
+        if np.any(ready.units > held):  # sizes of something else
+            return 0
+        return 1 if need[:, PIECES].max() == 1 else 2
+
+    # ---- Python is asked ---------------------------------------------------------------------------------------------
+
+    def place(self, capacity: Any, at_shadow: Any | None, job: int) -> None:
+        """Ask an allocator written in Python, and write its choice down."""
+        allocator, mode = self.allocator, NOW if at_shadow is None else BESIDE
+        if isinstance(allocator, Compiled):
+            return
+        slots_from_python(capacity.data, mode, job)
+        answer = allocator.choose(self.snapshot(capacity, job))
+        try:
+            chosen = np.atleast_1d(np.asarray(answer)).astype(np.int64)
+        except (TypeError, ValueError):
+            raise TracekitError(f"allocator {allocator.name}: choose() returned {answer!r}, not host numbers") from None
+        if len(chosen) and not ((chosen >= 0) & (chosen < len(self.names))).all():
+            raise TracekitError(f"allocator {allocator.name}: there is no host {int(chosen.max())}")
+        placed = place_from_python(capacity.data, capacity.real, mode, job, chosen)
+        pieces = capacity.data[capacity.data[of.NEED] + job * 8 + PIECES]
+        if placed < pieces:
+            raise TracekitError(
+                f"allocator {allocator.name}: {placed} of {pieces} tasks of job number {job} have room on the hosts "
+                "that choose() returned"
+            )
+
+    def snapshot(self, capacity: Any, job: int) -> Snapshot:
+        """Return what an allocator written in Python sees, after the room for the job was worked out."""
+        hosts, cells = self.total.shape
+        data, scale = capacity.data, self.demand.scale
+        free = data[data[FREE] : data[FREE] + hosts * cells].reshape(hosts, cells)
+        asked = data[data[of.NEED] + job * 8 :][:8]
+        there = np.arange(cells - 2) < self.fixed[:, 2:3]
+        each = asked[GPUS] if asked[GPUS] else asked[MILLI] / MILLI_GPU
+        return Snapshot(
+            names=self.names,
+            free_cores=free[:, 0] / scale,
+            free_memory=free[:, 1].astype(np.float64),
+            free_gpus=np.where(there, free[:, 2:] / MILLI_GPU, np.nan),
+            total_cores=self.total[:, 0] / scale,
+            total_memory=self.total[:, 1].astype(np.float64),
+            gpus=self.fixed[:, 2].copy(),
+            pool=self.fixed[:, 0].copy(),
+            fits=data[data[SLOTS] : data[SLOTS] + hosts].copy(),
+            job=job,
+            pieces=int(asked[PIECES]),
+            spreads=bool(asked[SPREAD]),
+            cores=asked[CORES] / scale,
+            memory=float(asked[MEMORY]),
+            job_gpus=float(each * asked[PIECES]),
+        )
+
+    def hosts(self, capacity: Any) -> Placements:
+        """Return where each job of one lane's capacity ran."""
+        data = capacity.data
+        if data[of.FULL]:
+            raise TracekitError(
+                f"more than {MOST_ENTRIES:,} placements on several hosts: simulate windows of the trace (--window)"
+            )
+        jobs = int((data[of.TYPESETS] - data[of.NEED]) // 8)
+        parts = parts_of(data, self._shapes(jobs))
+        return Placements(self.names, self.demand, self.fixed, self.total, parts.need, parts.span, parts.log)
+
+
+@jit
+def slots_from_python(m: Ints, mode: int, job: int) -> None:
+    """Write how many pieces of a job each host has room for into ``SLOTS``."""
+    look(m, m[FREE], mode, 0)
+    for h in range(m[HOSTS]):
+        m[m[SLOTS] + h] = host_slots(m, m, job, h)
+
+
+@jit
+def place_from_python(m: Ints, f: Floats, mode: int, job: int, chosen: Ints) -> int:
+    """Write a placement on given hosts, one task each (a job that spreads fills them in order); return the pieces."""
+    look(m, m[FREE], mode, 0)
+    m[PICKS] = 0
+    placed, pieces, spread, pool = 0, need(m, job, PIECES), need(m, job, SPREAD), -1
+    for i in range(len(chosen)):
+        h = chosen[i]
+        if placed == pieces or (pool >= 0 and fixed(m, h, 0) != pool):
+            break
+        pool = fixed(m, h, 0)
+        part = min(host_slots(m, m, job, h), pieces - placed if spread else 1)
+        if part == 0:
+            break
+        held = 0
+        if spread and need(m, job, GPUS) > 0:
+            held = lowest_devices(m, f, m, h, part)
+        elif not spread:
+            held = devices(m, f, m, job, h)
+        hold(m, m, m[FREE], job, h, part, held, -1)
+        note_pick(m, f, h, part, held)
+        placed += part
+    for i in range(m[PICKS]):
+        entry = m[PICK] + 4 * i
+        for h in range(m[entry], m[entry + 1] + 1):
+            hold(m, m, m[FREE], job, h, m[entry + 2], m[entry + 3], 1)
+    return placed
+
+
+def typical_tasks(demand: Demand) -> tuple[Ints, NDArray[np.float64]]:
+    """Return the most frequent shapes of tasks (cores, GPUs, thousandths, types) and their shares, which sum to 1."""
+    need = demand.need
+    if not len(need):
+        return np.zeros((0, 4), np.int64), np.zeros(0)
+    shape = np.stack([need[:, CORES] // need[:, PIECES], need[:, GPUS], need[:, MILLI], need[:, TYPES]], axis=1)
+    shapes, counts = np.unique(shape, axis=0, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    before = np.cumsum(counts[order]) - counts[order]
+    kept = order[before < TYPICAL_SHARE * counts.sum()]
+    return shapes[kept].astype(np.int64), counts[kept] / counts[kept].sum()
