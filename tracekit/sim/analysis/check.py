@@ -127,7 +127,7 @@ def read_schedule(path: str | Path) -> pd.DataFrame:
 
     with opened(path) as source:
         try:
-            found = pd.read_csv(source, **EXACT_FLOATS)
+            found: pd.DataFrame = pd.read_csv(source, **EXACT_FLOATS)
         except (ValueError, UnicodeDecodeError) as error:
             problem = str(error).rpartition("C error: ")[2]
             raise FormatError(path, f"is not a CSV table: {problem}", hint=_SCHEDULES) from None
