@@ -14,6 +14,7 @@ import pandas as pd
 
 from generators import MODELS
 from generators.base import Generator
+from generators.hosts import never_placed
 from generators.learned import MAX_TRIES, TableModel
 from generators.progress import Progress
 from generators.retime import in_order, match_load, move_start, scale_machine
@@ -292,15 +293,20 @@ def _shaped(
         made, steps = _sampled_what_if(fitted, n_jobs, seed, target, procs, only, what_if)
     else:
         made, steps = _sampled(fitted, n_jobs, seed, only, balance=target != "none"), []
+    fitted_hosts = bool(made.machine.groups)
     if procs is not None:
         made, factor = scale_machine(made, procs)
-        steps.append(f"sizes scaled by {factor:.4g} to a machine of {procs} processors")
+        dropped = "; its hosts are not described" if fitted_hosts else ""
+        steps.append(f"sizes scaled by {factor:.4g} to a machine of {procs} processors{dropped}")
     if start is not None:
         made = made if what_if is not None else move_start(in_order(made), start)
         steps.append(f"starts at {start}")
     if target != "none":
         made, said = _loaded(made, fitted, target, scaled=procs is not None, what_if=what_if)
         steps.append(said)
+    count = int(sum(rows.sum() for rows in never_placed(made).values()))
+    if count:
+        steps.append(f"{count:,} of {len(made):,} jobs can never be placed on the machine's hosts")
     for step in steps:
         made = made.replace(step=step)
     return made.replace(machine=made.machine.replace(notes=(*made.machine.notes, *steps)))
