@@ -203,7 +203,7 @@ def _rejected(real: View, synth: View) -> Score:
 
 
 class Packing:
-    """hosts.*: do jobs pack onto the cluster's hosts, and fragment them, as the real ones do?
+    """hosts.*: how alike jobs pack onto the cluster's hosts and fragment them.
 
     packing_curve, fragmentation_curve: mean distance, in points of the GPUs, of the allocated (fragmented) share along
     arrived requests of 10 … 130 %, over eight allocators; allocator_tau: τ-b between the allocators' rankings by
@@ -248,7 +248,7 @@ class Packing:
 
 
 class HostRequests:
-    """hosts.gpu_type_tv, hosts.pool_tv, hosts.memory_ks: what jobs ask of hosts, weighed as hosts feel it.
+    """hosts.gpu_type_tv, hosts.pool_tv, hosts.memory_ks: distances of requests, weighted by what they take up on hosts.
 
     Total variation of the shares of requested GPUs (cores where no job asks for GPUs) by GPU type and by pool; KS of
     the memory of a whole job (KB), requested per processor × processors.

@@ -129,8 +129,8 @@ def _any(view: View, masks: list[Mask]) -> Mask:
 class Validity:
     """validity.<rule>: share of rows that break the rule; validity.share: share that breaks at least one.
 
-    integers, at_least_one, fits_machine, fits_hosts, run_within_limit, cpu_per_node, known_labels, times (run time missing or below
-    zero, submit missing). The rules are read off the real trace, whose own share is shown beside it.
+    integers, at_least_one, fits_machine, fits_hosts, run_within_limit, cpu_per_node, known_labels, times (run time
+    missing or below zero, submit missing). The rules are read off the real trace, whose own share is shown beside it.
     """
 
     name: ClassVar[str] = "validity"

@@ -21,8 +21,8 @@ class Sizes:
     """Processors, nodes, GPUs, tasks and the kind of GPU: one ordered level per combination that really occurred.
 
     On a machine of hosts the memory requested belongs to the combination, while there are at most `MAX_COMBINATIONS`:
-    it decides with the rest which hosts have room. Columns that are a fixed multiple of another (64 processors a node) or equal to it are left out and re-derived;
-    combinations that were never requested cannot occur.
+    it decides with the rest which hosts have room. Columns that are a fixed multiple of another (64 processors a node)
+    or equal to it are left out and re-derived; combinations that nobody ever asked for cannot come back.
     """
 
     key: ClassVar[str] = "sizes"

@@ -21,6 +21,7 @@ from generators.retime import in_order, match_load, move_start, scale_machine
 from generators.sessions.model import Sessions
 from generators.sessions.whatif import WhatIf
 from tracekit import stats
+from tracekit.clusters import with_hosts
 from tracekit.environment import memory
 from tracekit.errors import FormatError, OutputError, TracekitError, UsageError, loads
 from tracekit.folders import writing_folder
@@ -142,7 +143,8 @@ def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, s
     """Make a synthetic trace after a real one; the same seed gives the same jobs.
 
     ``n_jobs`` defaults to as many as the real trace has. Options of the fit: ``budget`` (quick, normal, thorough),
-    ``encoding`` (default, raw), ``skeleton`` and ``privacy`` (of sessions), ``progress``. Options of the result: those
+    ``encoding`` (default, raw), ``skeleton`` and ``privacy`` (of sessions), ``progress``, ``cluster`` (hosts that the
+    jobs must fit, where the trace's machine has none or others are meant). Options of the result: those
     of `make`.
 
     >>> import tracekit
@@ -151,6 +153,9 @@ def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, s
     100
     """
     check_trace(trace)
+    cluster = options.pop("cluster", None)
+    if cluster is not None:
+        trace = trace.replace(machine=with_hosts(trace.machine, cluster))
     shaping = {name: options.pop(name) for name in SHAPING if name in options}
     unknown = set(options) - {"budget", "encoding", "skeleton", "privacy", "progress"}
     if unknown:
