@@ -86,7 +86,7 @@ class Setting:
     @property
     def host_windows(self) -> tuple[int, int]:
         """Return how many windows are simulated on hosts, and how many jobs each holds at most."""
-        return (3, 1_000) if self.quick else (6, 4_000)
+        return (6, 1_000) if self.quick else (12, 4_000)
 
     @property
     def host_steps(self) -> int:

@@ -29,7 +29,7 @@ from tracekit.trace import Trace
 ALLOCATORS = ("first-fit", "best-fit", "worst-fit", "random", "dot-product", "packing", "clustering", "fgd")
 INFLATE = 1.3
 #: Most jobs of a trace that packing draws from, and the least and most orders of arrival.
-MAX_JOBS, MIN_ORDERS, MAX_ORDERS = 20_000, 4, 16
+MAX_JOBS, MIN_ORDERS, MAX_ORDERS = 20_000, 4, 64
 _MIN_JOBS = 20  # in a window
 _LABELS = ("gpu_type", "pool", "partition")
 PACKING: dict[str, Better] = {
@@ -37,7 +37,7 @@ PACKING: dict[str, Better] = {
     "hosts.fragmentation_curve": "lower",
     "hosts.allocator_tau": "higher",
 }
-OVER_TIME: dict[str, Better] = {"hosts.rejected": "real", "hosts.fragmentation": "real"}
+OVER_TIME: dict[str, Better] = {"hosts.rejected": "lower", "hosts.fragmentation": "real"}
 
 
 def trace_of(view: View) -> Trace:
@@ -96,7 +96,7 @@ def pack(view: View, plan: Plan, rng: np.random.Generator) -> Packed:
     """Let as many jobs arrive as ask for 130 % of the GPUs, in several orders, under every allocator."""
     from tracekit.sim.hosts.place import MARKS, place
 
-    trace = trace_of(view)
+    trace = trace_of(view).take(np.flatnonzero(view.numbers[UNPLACED] == 0))
     if len(trace) > MAX_JOBS:
         trace = trace.take(np.sort(rng.choice(len(trace), MAX_JOBS, replace=False)))
     demand = demand_of(trace, plan.cluster)
@@ -195,11 +195,13 @@ def _beside(ours: Floats, theirs: Floats) -> Score:
     return Score(mean, "real", real=float(ours.mean()), low=max(0.0, mean - half), high=mean + half)
 
 
-def _rejected(real: View, synth: View) -> Score:
-    """Return the share of jobs that can never be placed beside the real one."""
+def _rejected(real: View, synth: View, cluster: Machine) -> Score:
+    """Return the share of jobs that can never be placed, with the shares by reason as detail."""
     ours, theirs = (float(view.numbers[UNPLACED].mean()) for view in (real, synth))
     half = 1.96 * float(np.sqrt(ours * (1 - ours) / len(real) + theirs * (1 - theirs) / len(synth)))
-    return Score(theirs, "real", real=ours, low=max(0.0, theirs - half), high=theirs + half)
+    reasons = demand_of(trace_of(synth), cluster).reasons()
+    detail = {reason: float(rows.mean()) for reason, rows in reasons.items()}
+    return Score(theirs, real=ours, low=max(0.0, theirs - half), high=theirs + half, detail=detail)
 
 
 class Packing:
@@ -221,7 +223,7 @@ class Packing:
         cluster = real.machine.hosts
         if cluster is None:
             return {key: absent(NO_HOSTS, better) for key, better in (PACKING | OVER_TIME).items()}
-        scores = {"hosts.rejected": _rejected(real, synth)}
+        scores = {"hosts.rejected": _rejected(real, synth, cluster)}
         placed = [int((view.numbers[UNPLACED] == 0).sum()) for view in (real, synth)]
         if min(placed) < 2 * _MIN_JOBS:
             reason = f"fewer than {2 * _MIN_JOBS} jobs that the hosts can hold in one of the traces"

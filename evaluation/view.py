@@ -54,11 +54,12 @@ class Reference:
         Its hosts are those of ``cluster``, or its own.
         """
         hosts = cluster or (cluster_of(real.machine) if real.machine.groups else None)
-        return replace(cls._counted(real), hosts=hosts)
+        return replace(cls._counted(real, hosts), hosts=hosts)
 
     @classmethod
-    def _counted(cls, real: Trace) -> Reference:
-        unit, size = real.machine.unit, real.machine.size()
+    def _counted(cls, real: Trace, hosts: Machine | None) -> Reference:
+        unit = real.machine.unit
+        size = real.machine.size() or (None if hosts is None else hosts.size(unit))
         if size:
             return cls(unit, float(size))
         sizes = real.sizes()

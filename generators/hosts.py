@@ -118,7 +118,8 @@ class Requests:
 
     def _nearest(self, rows: pd.DataFrame) -> NDArray[np.int64]:
         """Return for each row the position of the real request that is nearest to it."""
-        books = {name: {v: i for i, v in enumerate(self.table[name].dropna().unique())} for name in _LABEL_WEIGHT}
+        labels = [name for name in _LABEL_WEIGHT if name in self.names]
+        books = {name: {v: i for i, v in enumerate(self.table[name].dropna().unique())} for name in labels}
         here, there = (_places(frame, books) for frame in (rows, self.table))
         return np.asarray(cKDTree(there).query(here)[1], dtype=np.int64)
 
