@@ -85,8 +85,8 @@ class Setting:
 
     @property
     def host_windows(self) -> tuple[int, int]:
-        """Return how many windows are simulated on hosts, and how many jobs each holds at most."""
-        return (6, 1_000) if self.quick else (12, 4_000)
+        """Return how many windows are simulated on hosts, and how many jobs each holds: the same for any trace."""
+        return (10, 500) if self.quick else (20, 1_000)
 
     @property
     def host_steps(self) -> int:

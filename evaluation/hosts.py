@@ -165,7 +165,7 @@ def fragmentation(view: View, cluster: Machine, setting: Setting) -> Floats:
     windows, most = setting.host_windows
     trace = trace_of(view)
     trace = trace.take(np.flatnonzero((view.numbers[UNPLACED] == 0) & (view.numbers["run_time"] >= 0)))
-    count = min(most, max(_MIN_JOBS, len(trace) // windows), len(trace))
+    count = min(most, len(trace))  # what a window shows depends on its length: windows of short traces overlap
     found = []
     for first in np.linspace(0, len(trace) - count, windows).astype(int):
         table = extract_jobs(trace.take(np.arange(first, first + count)), switches.resolved())

@@ -116,7 +116,7 @@ def test_fragmentation_is_that_of_simulate() -> None:
     jobs.loc[:38, "run_time"] = 10.0
     real = Trace(jobs, Machine(unit="gpus", gpus=4, nodes=2, procs=4, groups=groups))
     view = prepare(real, [], ["real"])[0]
-    assert fragmentation(view, real.machine, Setting(quick=True)) == pytest.approx(np.full(6, 1 / 3))
+    assert fragmentation(view, real.machine, Setting(quick=True)) == pytest.approx(np.full(10, 1 / 3))
 
 
 def test_score_has_the_columns_of_hosts_with_a_noise_floor() -> None:
