@@ -118,15 +118,15 @@ def pack(view: View, plan: Plan, rng: np.random.Generator) -> Packed:
 
 def _curves(real: Floats, synth: Floats) -> Floats:
     """Return the distance of mean curves in points of the GPUs, shape (allocators, marks)."""
-    return np.abs(np.nanmean(real, axis=1) - np.nanmean(synth, axis=1))
+    return np.asarray(np.abs(np.nanmean(real, axis=1) - np.nanmean(synth, axis=1)))
 
 
 def _tau(real: Floats, synth: Floats) -> float:
     """Return Kendall's τ-b between the rankings of allocators by what is fragmented in the end; NaN without any."""
-    means = [np.round(np.nanmean(side[:, :, -1], axis=1), 6) for side in (real, synth)]
-    if any(np.ptp(mean) == 0 for mean in means):
+    ours, theirs = (np.asarray(np.round(np.nanmean(side[:, :, -1], axis=1), 6)) for side in (real, synth))
+    if np.ptp(ours) == 0 or np.ptp(theirs) == 0:
         return float("nan")
-    return round(float(scipy_stats.kendalltau(*means).statistic), 12)
+    return round(float(scipy_stats.kendalltau(ours, theirs).statistic), 12)
 
 
 def compare_packed(real: Packed, synth: Packed, note: str, times: int, rng: np.random.Generator) -> dict[str, Score]:

@@ -92,13 +92,12 @@ def broken(view: View, rules: Rules) -> dict[str, Mask | str]:
     counts = {name: view.numbers[name] for name in (*RAW_SIZES, *SIZES) if view.has(name)}
     whole = [v for name, v in counts.items() if name not in rules.fractions]
     size, run = view.size, view.numbers["run_time"]
+    spared = _elsewhere(view) if rules.without else np.zeros(len(view), dtype=bool)
     found: dict[str, Mask | str] = {
         "integers": _any(view, [np.isfinite(v) & (v != np.floor(v)) for v in whole]),
-        "at_least_one": ~(size >= rules.least) | _any(view, [v < 0 for v in counts.values()]),
+        "at_least_one": (~(size >= rules.least) & ~spared) | _any(view, [v < 0 for v in counts.values()]),
         "times": ~(run >= 0) | np.isinf(run),
     }
-    if rules.without:
-        found["at_least_one"] &= ~_elsewhere(view)
     if not view.has(view.machine.unit):
         found["at_least_one"] = f"the trace has no {view.machine.unit}"
     if np.isnan(rules.largest):

@@ -14,7 +14,7 @@ import pandas as pd
 
 from generators import MODELS
 from generators.base import Generator
-from generators.hosts import never_placed
+from generators.hosts import never_placed, placeable
 from generators.learned import MAX_TRIES, TableModel
 from generators.progress import Progress
 from generators.retime import in_order, match_load, move_start, scale_machine
@@ -119,7 +119,8 @@ def fit(
     given = {"progress": progress, **options}
     made = kind(**{name: value for name, value in given.items() if name in known and value is not None})
     made.fit(trace, seed=seed)
-    return Fitted(made, len(trace), stats.span(trace), stats.mean_demand(trace), trace.offered_load(), left_out(trace))
+    able = placeable(trace)[0]  # jobs that no host can hold bring no load
+    return Fitted(made, len(trace), stats.span(trace), stats.mean_demand(able), able.offered_load(), left_out(trace))
 
 
 @loads("a saved model")

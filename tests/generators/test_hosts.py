@@ -140,6 +140,15 @@ def test_jobs_that_fit_nowhere_are_left_out_with_the_reason() -> None:
         learnable(nowhere.take(nowhere.jobs["pool"].to_numpy() == "train"))
 
 
+def test_the_load_is_that_of_the_jobs_that_fit() -> None:
+    """Jobs that no host can hold bring no load: the others must not be packed closer to make up for them."""
+    real = hosts_trace(impossible=True)
+    able = placeable(real)[0]
+    made = tracekit.synth(real, "sessions", len(able), seed=1)
+    assert able.offered_load() < 0.95 * real.offered_load()
+    assert made.offered_load() == pytest.approx(able.offered_load(), rel=0.03)
+
+
 def test_a_cluster_may_be_given() -> None:
     bare = hosts_trace(impossible=True)
     bare = bare.replace(machine=Machine(unit="gpus"))
