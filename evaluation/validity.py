@@ -74,7 +74,7 @@ def _least(real: View) -> tuple[float, bool]:
 def _elsewhere(view: View) -> Mask:
     """Return which jobs use none of the scheduled unit, but some of another."""
     others = [view.numbers[name] > 0 for name in SIZES if name != view.machine.unit]
-    return (view.size == 0) & _any(view, others)
+    return np.asarray((view.size == 0) & _any(view, others))
 
 
 def _per_node(real: View) -> float | None:
