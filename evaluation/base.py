@@ -25,6 +25,7 @@ FAMILIES: dict[str, str] = {
     "load": "does it ask as much of the machine?",
     "privacy": "does it give real jobs or users away?",
     "scheduling": "does a scheduler fare with it as with the real trace?",
+    "hosts": "do its jobs pack onto the cluster's hosts as the real ones do?",
 }
 
 
@@ -81,6 +82,16 @@ class Setting:
     def windows(self) -> tuple[int, int]:
         """Return how many windows are simulated, and how many jobs each holds at most."""
         return (20, 200) if self.quick else (24, 1_000)
+
+    @property
+    def host_windows(self) -> tuple[int, int]:
+        """Return how many windows are simulated on hosts, and how many jobs each holds: the same for any trace."""
+        return (10, 500) if self.quick else (20, 1_000)
+
+    @property
+    def host_steps(self) -> int:
+        """Return about how many hosts are looked at, over all arrivals, for one allocator and one order of arrivals."""
+        return 500_000 if self.quick else 2_000_000
 
 
 class Metric(Protocol):
@@ -167,6 +178,8 @@ METRICS: Registry[type[Metric]] = Registry(
         "submit_gaps": "evaluation.gaps:SubmitGaps",
         "submit_rhythm": "evaluation.gaps:SubmitRhythm",
         "scheduling": "evaluation.scheduling:Scheduling",
+        "hosts": "evaluation.hosts:Packing",
+        "host_requests": "evaluation.hosts:HostRequests",
     },
     group="tracekit.metrics",
 )

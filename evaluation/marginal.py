@@ -16,7 +16,7 @@ from evaluation.view import LABELS, NUMBERS, RAW_SIZES, SIZES, TIMES, Codes, Flo
 
 TAIL_QUANTILES = {"p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 #: Columns of numbers that people choose from a short list, so that single values matter.
-MODAL = ("req_time", *SIZES)
+MODAL = ("req_time", *SIZES, "tasks")
 
 
 def ks(real: Floats, synth: Floats) -> float:

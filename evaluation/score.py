@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from evaluation.base import FAMILIES, METRICS, NAN, Metric, Score, Setting, abse
 from evaluation.noise import Floor, Scoring, noise_floor, with_intervals
 from evaluation.view import View, prepare
 from tracekit import notebook
+from tracekit.clusters import cluster_of
 from tracekit.errors import TracekitError, UnknownName, UsageError
+from tracekit.machine import Machine
 from tracekit.trace import Trace, check_trace
 from tracekit.units import left_out, scheduled_in
 
@@ -223,13 +226,16 @@ def score(
     floor: bool = True,
     seed: int = 0,
     names: Sequence[str] | None = None,
+    cluster: str | Path | Machine | None = None,
     progress: Progress | None = None,
 ) -> Scores:
     """Score one or several synthetic traces against a real one.
 
     ``holdout``: real jobs that the models were not fitted on, without which privacy has no scores. ``preset="poster"``
     takes the definitions of the published study for the keys that it has, with the rest as under ``quick``. ``names``
-    are those of the real trace and of each synthetic one. The same seed gives the same numbers.
+    are those of the real trace and of each synthetic one. ``cluster`` (a preset, a TOML file or a machine with groups)
+    has the hosts that jobs are placed on, where the real trace's own machine has none or others are meant. The same
+    seed gives the same numbers.
     """
     traces = list(synth) if isinstance(synth, Sequence) and not isinstance(synth, str) else [synth]
     check_trace(real, *traces)
@@ -249,7 +255,7 @@ def score(
     made = _baselines(real, seed) if baselines else {}
     everyone = [*traces, *made.values(), *aside.values()]
     labels = [*names, *made, *aside]
-    views = prepare(real, everyone, labels)
+    views = prepare(real, everyone, labels, None if cluster is None else cluster_of(cluster))
     setting = Setting(quick, views.pop() if holdout is not None else None)
     ours, theirs = views[0], views[1:]
     draws = _draws(len(ours), quick)
@@ -292,6 +298,7 @@ def score(
         "left_out": {label: left_out(trace) for label, trace in zip(names, [real, *traces], strict=True)},
         "machine_size": _plain(ours.machine.capacity),
         "machine_note": ours.machine.note,
+        "cluster": None if ours.machine.hosts is None else ours.machine.hosts.name or "the real trace's machine",
     }
     return Scores(
         names[0],

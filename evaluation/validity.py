@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.base import Quantity, Score, Setting, absent
-from evaluation.view import RAW_SIZES, SIZES, View
+from evaluation.view import RAW_SIZES, SIZES, UNPLACED, View
 
 Mask = NDArray[np.bool_]  # shape (jobs,): True = breaks the rule
 
 #: Labels whose names come from the machine's set-up, so a new one is a mistake. New users and programs are normal.
-SET_UP = ("status", "queue", "partition", "gpu_type")
+SET_UP = ("status", "queue", "partition", "gpu_type", "pool")
+NO_HOSTS = "the real machine has no groups of hosts: give --cluster"
 #: Real jobs that overrun in more than this share of rows show how much overrun the system allows.
 OVERRUN_SHARE = 0.001
 #: The share of real rows that must agree on k before cpu = k·node is taken for a rule.
@@ -31,6 +32,9 @@ class Rules:
     factor: float  # and how many times its limit it may run at most
     per_node: float | None  # processors a node, if fixed
     known: dict[str, NDArray[np.int64]]  # label -> codes that occur
+    fractions: frozenset[str]  # counts that need not be whole
+    least: float  # of the scheduled unit, in a job that uses it
+    without: bool  # jobs may use none of the scheduled unit, if they use another
 
     @classmethod
     def of(cls, real: View) -> Rules:
@@ -48,7 +52,29 @@ class Rules:
             factor,
             _per_node(real),
             {name: np.unique(real.labels[name]) for name in SET_UP if real.has(name)},
+            frozenset(name for name in (*RAW_SIZES, *SIZES) if real.has(name) and _fractional(real.numbers[name])),
+            *_least(real),
         )
+
+
+def _fractional(values: NDArray[np.float64]) -> bool:
+    """Return whether a count has fractions, such as shares of a GPU, in more than a few jobs."""
+    known = values[np.isfinite(values)]
+    return bool((known != np.floor(known)).mean() > OVERRUN_SHARE)
+
+
+def _least(real: View) -> tuple[float, bool]:
+    """Return the least size of jobs that use the scheduled unit, and whether jobs may use none of it."""
+    size = real.size
+    shares = size[(size > 0) & (size < 1)]
+    least = float(shares.min()) if len(shares) > OVERRUN_SHARE * len(size) else 1.0
+    return least, bool(_elsewhere(real).mean() > OVERRUN_SHARE)
+
+
+def _elsewhere(view: View) -> Mask:
+    """Return which jobs use none of the scheduled unit, but some of another."""
+    others = [view.numbers[name] > 0 for name in SIZES if name != view.machine.unit]
+    return np.asarray((view.size == 0) & _any(view, others))
 
 
 def _per_node(real: View) -> float | None:
@@ -63,11 +89,13 @@ def _per_node(real: View) -> float | None:
 
 def broken(view: View, rules: Rules) -> dict[str, Mask | str]:
     """Return for each rule which rows break it, or why the rule does not apply."""
-    counts = [view.numbers[name] for name in (*RAW_SIZES, *SIZES) if view.has(name)]
+    counts = {name: view.numbers[name] for name in (*RAW_SIZES, *SIZES) if view.has(name)}
+    whole = [v for name, v in counts.items() if name not in rules.fractions]
     size, run = view.size, view.numbers["run_time"]
+    spared = _elsewhere(view) if rules.without else np.zeros(len(view), dtype=bool)
     found: dict[str, Mask | str] = {
-        "integers": _any(view, [np.isfinite(v) & (v != np.floor(v)) for v in counts]),
-        "at_least_one": ~(size >= 1) | _any(view, [v < 0 for v in counts]),
+        "integers": _any(view, [np.isfinite(v) & (v != np.floor(v)) for v in whole]),
+        "at_least_one": (~(size >= rules.least) & ~spared) | _any(view, [v < 0 for v in counts.values()]),
         "times": ~(run >= 0) | np.isinf(run),
     }
     if not view.has(view.machine.unit):
@@ -87,6 +115,7 @@ def broken(view: View, rules: Rules) -> dict[str, Mask | str]:
         found["cpu_per_node"] = "the trace lacks processors or nodes"
     else:
         found["cpu_per_node"] = ~np.isclose(view.numbers["procs"], rules.per_node * view.numbers["nodes"], rtol=1e-9)
+    found["fits_hosts"] = view.numbers[UNPLACED] > 0 if UNPLACED in view.numbers else NO_HOSTS
     labels = [~np.isin(view.labels[name], codes) for name, codes in rules.known.items() if view.has(name)]
     found["known_labels"] = _any(view, labels) if labels else "no queue, partition, status or kind of GPU to compare"
     return found
@@ -99,8 +128,8 @@ def _any(view: View, masks: list[Mask]) -> Mask:
 class Validity:
     """validity.<rule>: share of rows that break the rule; validity.share: share that breaks at least one.
 
-    integers, at_least_one, fits_machine, run_within_limit, cpu_per_node, known_labels, times (run time missing or below
-    zero, submit missing). The rules are read off the real trace, whose own share is shown beside it.
+    integers, at_least_one, fits_machine, fits_hosts, run_within_limit, cpu_per_node, known_labels, times (run time
+    missing or below zero, submit missing). The rules are read off the real trace, whose own share is shown beside it.
     """
 
     name: ClassVar[str] = "validity"

@@ -12,7 +12,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tracekit import stats
-from tracekit.machine import UNITS, Unit
+from tracekit.clusters import cluster_of
+from tracekit.machine import UNITS, Machine, Unit
+from tracekit.sim.hosts.demand import demand_of
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -25,10 +27,12 @@ WEEK = 7 * DAY
 TIMES = ("run_time", "req_time", "cpu_time")
 SIZES = ("procs", "nodes", "gpus")
 MEMORY = ("req_mem", "used_mem")
-NUMBERS = ("run_time", "req_time", *SIZES, *MEMORY, "cpu_time")
+NUMBERS = ("run_time", "req_time", *SIZES, "tasks", *MEMORY, "cpu_time")
 #: The same sizes as the file has them; scored under their own names too, but not counted twice in means.
 RAW_SIZES = ("req_procs", "alloc_procs", "req_nodes", "alloc_nodes", "req_gpus", "alloc_gpus")
-LABELS = ("status", "user", "group", "app", "queue", "partition", "project", "gpu_type")
+LABELS = ("status", "user", "group", "app", "queue", "partition", "project", "gpu_type", "pool")
+#: A column of its own: 1 for jobs that the cluster's hosts can never hold, else 0. Only where there are hosts.
+UNPLACED = "unplaced"
 
 #: A machine of unknown size is taken to be as large as makes the real trace's offered load this, or as its largest job.
 ASSUMED_LOAD = 0.7
@@ -41,11 +45,21 @@ class Reference:
     unit: Unit
     capacity: float  # NaN when nothing is known of any size
     note: str = ""
+    hosts: Machine | None = None  # the cluster; None = a machine without hosts
 
     @classmethod
-    def of(cls, real: Trace) -> Reference:
-        """Take the real trace's machine, with a note on what was assumed where it is unknown."""
-        unit, size = real.machine.unit, real.machine.size()
+    def of(cls, real: Trace, cluster: Machine | None = None) -> Reference:
+        """Take the real trace's machine, with a note on what was assumed where it is unknown.
+
+        Its hosts are those of ``cluster``, or its own.
+        """
+        hosts = cluster or (cluster_of(real.machine) if real.machine.groups else None)
+        return replace(cls._counted(real, hosts), hosts=hosts)
+
+    @classmethod
+    def _counted(cls, real: Trace, hosts: Machine | None) -> Reference:
+        unit = real.machine.unit
+        size = real.machine.size() or (None if hosts is None else hosts.size(unit))
         if size:
             return cls(unit, float(size))
         sizes = real.sizes()
@@ -124,10 +138,10 @@ class View:
         )
 
 
-def prepare(real: Trace, others: Sequence[Trace], names: Sequence[str]) -> list[View]:
+def prepare(real: Trace, others: Sequence[Trace], names: Sequence[str], cluster: Machine | None = None) -> list[View]:
     """Return views of the real trace and of the others, with common label codes and the real trace's machine."""
     traces = [real, *others]
-    reference = Reference.of(real)
+    reference = Reference.of(real, cluster)
     books = {label: _vocabulary(traces, label) for label in LABELS}
     return [_view(trace, name, books, reference) for trace, name in zip(traces, names, strict=True)]
 
@@ -145,9 +159,12 @@ def _view(trace: Trace, name: str, books: Mapping[str, pd.Index], reference: Ref
     order = trace.order()
     order = order[np.isfinite(submit[order])]
     numbers: dict[str, Floats] = {unit: trace.sizes(unit)[order] for unit in UNITS}
-    for column in (*TIMES, *MEMORY, *RAW_SIZES, "wait_time"):
+    for column in (*TIMES, *MEMORY, *RAW_SIZES, "tasks", "wait_time"):
         if column in trace.jobs.columns:
             numbers[column] = trace.column(column)[order]
+    if reference.hosts is not None:
+        demand = demand_of(trace, reference.hosts)
+        numbers[UNPLACED] = (demand.reason[order] > 0).astype(np.float64)
     labels: dict[str, Codes] = {}
     for label, words in books.items():
         if label in trace.jobs.columns:

@@ -28,6 +28,7 @@ from generators.common import (
     submits_from_gaps,
     write_config,
 )
+from generators.hosts import placeable
 from tracekit.errors import loads
 from tracekit.trace import Trace
 
@@ -41,10 +42,12 @@ class _Baseline:
 
     def __init__(self) -> None:
         self._trace: Trace | None = None  # jobs in submit order
+        self.notes: list[str] = []
 
     def fit(self, trace: Trace, /, *, seed: int = 0) -> Self:
-        """Keep the jobs that have a submit time; nothing is learnt, so ``seed`` has no effect."""
-        self._trace = check_jobs(self.name, trace)
+        """Keep the jobs that have a submit time, and that hosts can hold; ``seed`` has no effect."""
+        usable, self.notes = placeable(trace)
+        self._trace = check_jobs(self.name, usable)
         return self
 
     def sample(self, n_jobs: int, /, *, seed: int = 0) -> Trace:
@@ -114,8 +117,8 @@ class Resample(_Baseline):
 class Independent(_Baseline):
     """Every column drawn from its own values, independently of all others; missing values are values too.
 
-    What ties columns together in a real trace (run time below its limit, processors per node, a user's queue) is
-    broken by design: this is the floor for every measure of dependence.
+    What ties columns together in a real trace (run time below its limit, processors per node, requests that fit one
+    host, a user's queue) is broken by design: this is the floor for every measure of dependence.
     """
 
     name = "independent"

@@ -22,6 +22,7 @@ import pandas as pd
 
 from generators.amounts import Amount
 from generators.arrivals import Arrivals
+from generators.hosts import Requests, never_placed
 from generators.labels import LABELS, Label, Lookup, determines
 from generators.parts import Part, Slot, Table, categorical
 from generators.quantile import level_codes
@@ -34,7 +35,7 @@ from tracekit.trace import Trace
 from tracekit.units import WORDS, coverage
 
 EncodingName = Literal["default", "raw"]
-PARTS: dict[str, Any] = {part.key: part for part in (Sizes, Limit, RunTime, Amount, Label, Lookup, Arrivals)}
+PARTS: dict[str, Any] = {part.key: part for part in (Sizes, Limit, RunTime, Amount, Label, Lookup, Arrivals, Requests)}
 #: With fewer jobs than this there is nothing to learn.
 LEAST_JOBS = 20
 
@@ -65,16 +66,22 @@ class Encoding(Protocol):
 def learnable(trace: Trace) -> tuple[Trace, list[str]]:
     """Return the jobs that can be learnt from, in submit order, and what was left out and why.
 
-    A job needs a known submit time, a run time from 0 and a size (in the scheduled unit) that fits the machine.
+    A job needs a known submit time, a run time from 0 and a size (in the scheduled unit) that fits the machine. On a
+    machine of hosts it needs a request that these can hold; a job without GPUs is then one that asks for cores only.
     Submit times before the epoch are fine: only the gaps between them are learnt.
     """
     submit, run, size = trace.column("submit_time"), trace.column("run_time"), trace.sizes()
     capacity = trace.machine.size()
+    hosts = never_placed(trace)
     with np.errstate(invalid="ignore"):
+        sized = np.isfinite(size) & (size > 0)
+        if trace.machine.groups and trace.machine.unit == "gpus":  # hosts also have cores to give
+            sized |= ~(size < 0)
         reasons = {
             "no submit time": ~np.isfinite(submit),
             "no run time, or one below 0": ~(np.isfinite(run) & (run >= 0)),
-            f"no {WORDS[trace.machine.unit]}": ~(np.isfinite(size) & (size > 0)),
+            f"no {WORDS[trace.machine.unit]}": ~sized,
+            **hosts,
             "larger than the machine": size > (np.inf if capacity is None else capacity),
         }
     notes, bad = [], np.zeros(len(trace), dtype=bool)
@@ -124,8 +131,10 @@ class DefaultEncoding:
                 kept.append(name)
         parts += [Label.fit(trace, name) for name in kept]
         parts += lookups
-        parts += [Sizes.fit(trace), Limit.fit(trace)]
-        parts += [Amount.fit(trace, "req_mem")] if trace.has("req_mem") else []
+        sizes = Sizes.fit(trace)
+        parts += [sizes, Limit.fit(trace)]
+        parts += [Amount.fit(trace, "req_mem")] if trace.has("req_mem") and "req_mem" not in sizes.columns else []
+        parts += [Requests.fit(trace)] if trace.machine.groups else []
         parts += [RunTime.fit(trace)]
         parts += [Amount.fit(trace, name) for name in ("used_mem", "cpu_time") if trace.has(name)]
         parts += [Label.fit(trace, "status")] if "status" in labels else []

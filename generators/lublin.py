@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from generators import tsafrir
 from generators.base import ModelInfo
 from generators.common import check_count, made_machine, not_fitted, read_config, write_config
+from generators.hosts import REQUESTS, placeable, unplaced
 from generators.lublin_fit import fit_state
 from generators.lublin_model import (
     Floats,
@@ -58,6 +59,7 @@ class Lublin:
     def __init__(self, *, parameters: Parameters = "fitted") -> None:
         self.parameters = parameters
         self.state: State | None = None
+        self.notes: list[str] = []
 
     @classmethod
     def published(cls, procs: int, *, two_types: bool = False, limits: bool = True) -> Self:
@@ -80,7 +82,12 @@ class Lublin:
         """
         if self.parameters not in PARAMETERS:
             raise UnknownName("kind of lublin parameters", self.parameters, PARAMETERS)
-        self.state = fit_state(trace)
+        usable, self.notes = placeable(trace)
+        self.state = fit_state(usable)
+        made = (self.state.size_column, *self.state.derived)
+        lost = [name for name in REQUESTS if trace.has(name) and name not in made]
+        if lost:
+            self.notes.append(f"does not make {', '.join(lost)}; sizes are whole numbers from 1")
         if self.parameters != "fitted":
             procs = self.state.machine.size() or self.state.grain * round(2 ** self.state.types[0].high)
             procs = max(procs // self.state.grain, 1)
@@ -101,11 +108,10 @@ class Lublin:
             of_kind = kind == k
             size[of_kind] = sample_sizes(job_type, int(of_kind.sum()), rng)
             log_run[of_kind] = sample_log_runs(job_type, size[of_kind], rng)
+        size = _placeable_sizes(state, size)
         run = np.floor(np.exp(log_run))
         columns: dict[str, Any] = {"job_id": np.arange(1, n_jobs + 1), "submit_time": submit, "run_time": run}
-        columns[state.size_column] = size * state.grain
-        for column, factor in state.derived.items():
-            columns[column] = np.round(size * state.grain * factor)
+        columns |= _size_columns(state, size)
         reached = np.zeros(n_jobs, dtype=bool)
         if state.limits is not None:
             columns["run_time"], columns["req_time"], reached = _with_limits(state.limits, run, rng)
@@ -169,6 +175,24 @@ _LONGEST_LIMIT = 48 * 3600.0
 
 def _published_types(procs: int, two_types: bool) -> tuple[JobType, ...]:
     return (batch(procs), interactive(procs)) if two_types else (one_type(procs),)
+
+
+def _size_columns(state: State, size: NDArray[np.int64]) -> dict[str, Any]:
+    """Return every column that follows from the sizes, which are in units of the grain."""
+    whole = size * state.grain
+    return {state.size_column: whole} | {name: np.round(whole * factor) for name, factor in state.derived.items()}
+
+
+def _placeable_sizes(state: State, size: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sizes with those that no pool of hosts can hold reduced to the largest one below that fits."""
+    if not state.machine.groups:
+        return size
+    kinds = np.unique(np.append(size, 1))
+    good = kinds[~unplaced(pd.DataFrame(_size_columns(state, kinds)), state.machine)]
+    if not len(good):
+        return size
+    reduced: NDArray[np.int64] = good[np.searchsorted(good, size, side="right").clip(1) - 1]
+    return reduced
 
 
 def _merged_arrivals(state: State, n_jobs: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], Floats]:

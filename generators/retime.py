@@ -86,7 +86,8 @@ def scale_machine(trace: Trace, procs: int) -> tuple[Trace, float]:
 
     After Ernemann, Song and Yahyapour (Scaling of workload traces, JSSPP 2003): each job keeps its share of the
     machine in whole units, at least one and at most all; run times stay. The ratios between a job's processors, nodes
-    and GPUs stay what they were. Jobs of one unit cannot shrink, so the load is to be matched afterwards.
+    and GPUs stay what they were, and so do shares of a GPU. Jobs of one unit cannot shrink, so the load is to be
+    matched afterwards. Groups of hosts are not scaled: the new machine has none.
     """
     machine, unit = trace.machine, trace.machine.unit
     if procs < 1:
@@ -110,17 +111,18 @@ def scale_machine(trace: Trace, procs: int) -> tuple[Trace, float]:
     if first is None:
         raise UsageError(f"--machine-procs needs sizes in {unit}, which this trace does not have")
     size = trace.column(first)
-    scaled = np.clip(np.round(size * factor), 1, limit)
+    scaled = np.where(size < 1, size, np.clip(np.round(size * factor), 1, limit))  # a share of a GPU stays one
     columns: dict[str, Any] = {}
-    for name in SIZE_COLUMNS:
+    for name in (*SIZE_COLUMNS, "tasks"):
         if trace.has(name):
             values = trace.column(name)
             with np.errstate(invalid="ignore", divide="ignore"):
                 new = np.where(
                     np.isfinite(size) & (size > 0), np.round(values / size * scaled), np.round(values * factor)
                 )
-            new = np.where(values > 0, np.maximum(new, 1), values)
-            most = capacity[name.split("_")[1]]
+            new = np.where(values >= 1, np.maximum(new, 1), values)
+            new = np.where((size > 0) & (scaled == size), values, new)
+            most = None if name == "tasks" else capacity[name.split("_")[1]]
             columns[name] = new if most is None else np.minimum(new, most)
     grown = machine.replace(procs=capacity["procs"], nodes=capacity["nodes"], gpus=capacity["gpus"], groups=())
     return trace.replace(jobs=trace.jobs.assign(**columns), machine=grown), factor

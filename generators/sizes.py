@@ -12,13 +12,17 @@ from generators.quantile import Floats
 from tracekit.schema import SIZE_COLUMNS
 from tracekit.trace import Trace
 
+#: With more combinations than this, memory is learnt as a number of its own.
+MAX_COMBINATIONS = 512
+
 
 @dataclass(frozen=True)
 class Sizes:
-    """Processors, nodes, GPUs and the kind of GPU, requested and allocated: one ordered level per real combination.
+    """Processors, nodes, GPUs, tasks and the kind of GPU: one ordered level per combination that really occurred.
 
-    Columns that are a fixed multiple of another (64 processors a node) or equal to it are left out and re-derived;
-    combinations that were never requested cannot occur.
+    On a machine of hosts the memory requested belongs to the combination, while there are at most `MAX_COMBINATIONS`:
+    it decides with the rest which hosts have room. Columns that are a fixed multiple of another (64 processors a node)
+    or equal to it are left out and re-derived; combinations that nobody ever asked for cannot come back.
     """
 
     key: ClassVar[str] = "sizes"
@@ -31,7 +35,9 @@ class Sizes:
     @classmethod
     def fit(cls, trace: Trace) -> Sizes:
         """Find multiples among the size columns and list the combinations of the rest."""
-        present = [name for name in _sizes_by_unit(trace) if trace.has(name)]
+        present = [name for name in (*_sizes_by_unit(trace), "tasks") if trace.has(name)]
+        if trace.machine.groups and trace.has("req_mem") and _few(trace, [*present, "req_mem"]):
+            present.append("req_mem")
         names: list[str] = []
         ratios: dict[str, tuple[str, float]] = {}
         for name in present:
@@ -55,6 +61,11 @@ class Sizes:
         combos, inverse = np.unique(np.nan_to_num(rows, nan=-1.0), axis=0, return_inverse=True)
         shares = np.bincount(inverse.ravel(), minlength=len(combos)) / len(rows)
         return cls(tuple(names), np.where(combos == -1.0, np.nan, combos), shares, ratios, gpu_types)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return every column that is written."""
+        return (*self.names, *self.ratios)
 
     @property
     def slots(self) -> list[Slot]:
@@ -112,6 +123,11 @@ def _sizes_by_unit(trace: Trace) -> list[str]:
     """Return the size columns with what the scheduler hands out first."""
     unit = trace.machine.unit
     return sorted(SIZE_COLUMNS, key=lambda name: (not name.endswith(unit), SIZE_COLUMNS.index(name)))
+
+
+def _few(trace: Trace, names: list[str]) -> bool:
+    """Return whether few enough combinations of some columns occur to be learnt as levels."""
+    return len(trace.jobs[names].drop_duplicates()) <= MAX_COMBINATIONS
 
 
 def _size_rows(trace: Trace, names: tuple[str, ...]) -> Floats:

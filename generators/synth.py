@@ -14,12 +14,14 @@ import pandas as pd
 
 from generators import MODELS
 from generators.base import Generator
+from generators.hosts import never_placed, placeable
 from generators.learned import MAX_TRIES, TableModel
 from generators.progress import Progress
 from generators.retime import in_order, match_load, move_start, scale_machine
 from generators.sessions.model import Sessions
 from generators.sessions.whatif import WhatIf
 from tracekit import stats
+from tracekit.clusters import with_hosts
 from tracekit.environment import memory
 from tracekit.errors import FormatError, OutputError, TracekitError, UsageError, loads
 from tracekit.folders import writing_folder
@@ -117,7 +119,8 @@ def fit(
     given = {"progress": progress, **options}
     made = kind(**{name: value for name, value in given.items() if name in known and value is not None})
     made.fit(trace, seed=seed)
-    return Fitted(made, len(trace), stats.span(trace), stats.mean_demand(trace), trace.offered_load(), left_out(trace))
+    able = placeable(trace)[0]  # jobs that no host can hold bring no load
+    return Fitted(made, len(trace), stats.span(trace), stats.mean_demand(able), able.offered_load(), left_out(trace))
 
 
 @loads("a saved model")
@@ -141,7 +144,8 @@ def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, s
     """Make a synthetic trace after a real one; the same seed gives the same jobs.
 
     ``n_jobs`` defaults to as many as the real trace has. Options of the fit: ``budget`` (quick, normal, thorough),
-    ``encoding`` (default, raw), ``skeleton`` and ``privacy`` (of sessions), ``progress``. Options of the result: those
+    ``encoding`` (default, raw), ``skeleton`` and ``privacy`` (of sessions), ``progress``, ``cluster`` (hosts that the
+    jobs must fit, where the trace's machine has none or others are meant). Options of the result: those
     of `make`.
 
     >>> import tracekit
@@ -150,6 +154,9 @@ def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, s
     100
     """
     check_trace(trace)
+    cluster = options.pop("cluster", None)
+    if cluster is not None:
+        trace = trace.replace(machine=with_hosts(trace.machine, cluster))
     shaping = {name: options.pop(name) for name in SHAPING if name in options}
     unknown = set(options) - {"budget", "encoding", "skeleton", "privacy", "progress"}
     if unknown:
@@ -292,15 +299,20 @@ def _shaped(
         made, steps = _sampled_what_if(fitted, n_jobs, seed, target, procs, only, what_if)
     else:
         made, steps = _sampled(fitted, n_jobs, seed, only, balance=target != "none"), []
+    fitted_hosts = bool(made.machine.groups)
     if procs is not None:
         made, factor = scale_machine(made, procs)
-        steps.append(f"sizes scaled by {factor:.4g} to a machine of {procs} processors")
+        dropped = "; its hosts are not described" if fitted_hosts else ""
+        steps.append(f"sizes scaled by {factor:.4g} to a machine of {procs} processors{dropped}")
     if start is not None:
         made = made if what_if is not None else move_start(in_order(made), start)
         steps.append(f"starts at {start}")
     if target != "none":
         made, said = _loaded(made, fitted, target, scaled=procs is not None, what_if=what_if)
         steps.append(said)
+    count = int(sum(rows.sum() for rows in never_placed(made).values()))
+    if count:
+        steps.append(f"{count:,} of {len(made):,} jobs can never be placed on the machine's hosts")
     for step in steps:
         made = made.replace(step=step)
     return made.replace(machine=made.machine.replace(notes=(*made.machine.notes, *steps)))

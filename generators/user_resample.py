@@ -31,6 +31,7 @@ from generators.common import (
     save_trace,
     write_config,
 )
+from generators.hosts import placeable
 from tracekit import stats
 from tracekit.errors import TracekitError, loads
 from tracekit.trace import Trace
@@ -56,10 +57,12 @@ class UserResample:
 
     def __init__(self) -> None:
         self._histories: Histories | None = None
+        self.notes: list[str] = []
 
     def fit(self, trace: Trace, /, *, seed: int = 0) -> Self:
         """Sort the jobs into histories; nothing random happens, so ``seed`` has no effect."""
-        self._histories = Histories(check_jobs(self.name, trace))
+        usable, self.notes = placeable(trace)
+        self._histories = Histories(check_jobs(self.name, usable))
         return self
 
     def sample(self, n_jobs: int, /, *, seed: int = 0) -> Trace:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tracekit.errors import FormatError, TracekitError, UnknownName
 from tracekit.files import read_toml
-from tracekit.machine import HostGroup, Machine
+from tracekit.machine import UNITS, HostGroup, Machine
 from tracekit.registry import imported
 
 #: Made from a list of nodes that must be on this computer: name -> files that are looked for.
@@ -64,6 +64,13 @@ def completed(machine: Machine, origin: str) -> Machine:
     gpus = sum(group.count * (group.gpus or 0) for group in named)
     nodes = sum(group.count for group in named)
     return machine.replace(groups=named, procs=procs, nodes=nodes, gpus=gpus or None)
+
+
+def with_hosts(machine: Machine, given: str | Path | Machine) -> Machine:
+    """Return a trace's machine with the hosts, and the totals as far as these are known, of a cluster."""
+    cluster = cluster_of(given)
+    totals = {unit: size for unit in UNITS if (size := cluster.size(unit)) is not None}
+    return machine.replace(groups=cluster.groups, **totals)
 
 
 def host_names(machine: Machine) -> list[str]:

@@ -29,6 +29,7 @@ NAMES = {
     "procs": "processors",
     "nodes": "nodes",
     "gpus": "GPUs",
+    "tasks": "tasks",
     "req_mem": "memory requested (KB)",
     "used_mem": "memory used (KB)",
 }

@@ -105,6 +105,10 @@ _TELLING: dict[str, tuple[str, str]] = {
     "load": ("offered_load", "offered load {v} (real: {r})"),
     "privacy": ("privacy.exact_copies", "{v%} of its jobs are copies of real ones (fresh real jobs: {r%})"),
     "scheduling": ("scheduling.kendall_tau", "policies rank as on the real trace with τ = {v} (halves of it: {f})"),
+    "hosts": (
+        "hosts.packing_curve",
+        "the share of GPUs that can be allocated differs by {v} points on average (halves of the real trace: {f})",
+    ),
 }
 
 

@@ -85,7 +85,7 @@ class Sessions:
         }
         jobs, personal = nameless(usable.take(order), self.privacy)
         self._learn(jobs, personal)
-        about = np.column_stack([np.log1p(jobs.sizes()), np.log1p(jobs.column("run_time"))])
+        about = np.column_stack([np.log1p(np.nan_to_num(jobs.sizes())), np.log1p(jobs.column("run_time"))])
         pool = pools(self._histories.owner, ~self._histories.nameless, about, self.privacy)
         self._habits = Habits.fit(self._histories, pool, self._calendar)
         return self

@@ -137,7 +137,7 @@ def _places(table: pd.DataFrame) -> Floats:
     """Return templates as points: logs of numbers; another queue is farther away than any other size or limit."""
     places = []
     for name in table.columns:
-        if name in (*SIZE_COLUMNS, "req_time", "req_mem"):
+        if name in (*SIZE_COLUMNS, "tasks", "req_time", "req_mem"):
             values = table[name].to_numpy(dtype=np.float64, na_value=np.nan)
             weight = 1.0 if name == "req_time" else SIZE_WEIGHT
             places.append(weight * np.nan_to_num(np.log1p(np.maximum(values, 0)), nan=-1.0))

@@ -10,6 +10,7 @@ import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, app, print_json, say
 from tracekit.cli.score import Bar, Holdout, Preset, Quick, file_names, load_compared
+from tracekit.cli.simulate import Cluster
 from tracekit.cli.traces import From, Procs
 from tracekit.errors import UsageError
 
@@ -38,6 +39,7 @@ def report(
     from_: From = None,
     procs: Procs = None,
     resource: Resource = None,
+    cluster: Cluster = None,
     seed: Seed = 0,
     force: Force = False,
     json: Json = False,
@@ -52,14 +54,14 @@ def report(
     page, beside = targets(output, force=force)  # before any work
     with Bar() as bar:
         if is_run(sources[0]):
-            if len(sources) > 1 or holdout or preset or from_ or resource or procs is not None:
+            if len(sources) > 1 or holdout or preset or from_ or resource or cluster or procs is not None:
                 raise UsageError("the report of an experiment takes only its folder: give RUN and -o")
             from dataclasses import replace
 
             content = content_of(sources[0])
             content = replace(content, title=title) if title else content
         else:
-            content = _scored(sources, title, holdout, preset, quick, from_, procs, resource, seed, bar)
+            content = _scored(sources, title, holdout, preset, quick, from_, procs, resource, cluster, seed, bar)
         write(content, page, force=force, progress=bar)
     size = page.stat().st_size
     if json:
@@ -77,14 +79,17 @@ def _scored(
     format: str | None,
     procs: int | None,
     resource: str | None,
+    cluster: str | None,
     seed: int,
     bar: Bar,
 ) -> Content:
     """Read and score the traces; return what the page shows of them."""
     from evaluation.report.content import Content, Input
     from evaluation.score import chosen_metrics, score
+    from tracekit.clusters import cluster_of
 
     chosen_metrics(preset, None)  # check names before files are read
+    hosts = None if cluster is None else cluster_of(cluster)
     if len(sources) < 2:
         what = "is not the folder of an experiment" if Path(sources[0]).is_dir() else "is only one trace"
         raise UsageError(f"{sources[0]} {what}: give a real trace and at least one synthetic one, or a folder RUN")
@@ -93,7 +98,15 @@ def _scored(
     if len(set(names)) < len(names):
         raise UsageError("the same file was given twice")
     scores = score(
-        traces[0], traces[1:], holdout=aside, preset=preset, quick=quick, seed=seed, names=names, progress=bar
+        traces[0],
+        traces[1:],
+        holdout=aside,
+        preset=preset,
+        quick=quick,
+        seed=seed,
+        names=names,
+        cluster=hosts,
+        progress=bar,
     )
     inputs = [Input.of(path, name, len(trace)) for path, name, trace in zip(sources, names, traces, strict=True)]
     if holdout and aside is not None:
@@ -101,6 +114,7 @@ def _scored(
     words = ["tracekit", "report", *(Path(path).name for path in sources)]
     words += ["--holdout", Path(holdout).name] if holdout else []
     words += ["--preset", preset] if preset else []
+    words += ["--cluster", Path(cluster).name] if cluster else []
     words += (["--quick"] if quick else []) + (["--seed", str(seed)] if seed else [])
     return Content(
         real=traces[0],

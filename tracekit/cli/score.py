@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tracekit.cli.app import Json, Resource, Seed, Settings, app, console, print_json, table
+from tracekit.cli.simulate import Cluster
 from tracekit.cli.traces import From, Procs, load
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ Preset = Annotated[
 Quick = Annotated[bool, typer.Option("--quick", help="Smaller samples, fewer draws and windows: faster.")]
 Families = Annotated[
     str | None,
-    typer.Option("--families", help="Families to compute: marginal,joint,time,validity,load,privacy,scheduling."),
+    typer.Option("--families", help="Families to compute: marginal,joint,time,validity,load,privacy,scheduling,hosts."),
 ]
 
 
@@ -40,6 +41,7 @@ def score(
     from_: From = None,
     procs: Procs = None,
     resource: Resource = None,
+    cluster: Cluster = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -49,9 +51,11 @@ def score(
     """
     from evaluation.score import chosen_metrics
     from evaluation.score import score as compare
+    from tracekit.clusters import cluster_of
 
     wanted = families.replace(" ", "").split(",") if families else None
     chosen_metrics(preset, wanted)  # check names before files are read
+    hosts = None if cluster is None else cluster_of(cluster)
     traces, aside = load_compared([real, *synth], holdout, format=from_, procs=procs, resource=resource)
     with Bar() as bar:
         scores = compare(
@@ -63,6 +67,7 @@ def score(
             families=wanted,
             seed=seed,
             names=file_names([real, *synth]),
+            cluster=hosts,
             progress=bar,
         )
     if json:

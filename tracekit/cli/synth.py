@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, Settings, app, console, print_json, say, table
+from tracekit.cli.simulate import Cluster
 from tracekit.cli.traces import From, MachineFile, OnError, Procs, TimeZone, To
 from tracekit.errors import MissingExtra, UnknownName, UsageError
 
@@ -71,6 +72,7 @@ def synth(
     procs: Procs = None,
     machine: MachineFile = None,
     resource: Resource = None,
+    cluster: Cluster = None,
     timezone: TimeZone = None,
     on_error: OnError = "stop",
     json: Json = False,
@@ -88,6 +90,7 @@ def synth(
     from generators import MODELS
     from generators import synth as library
     from tracekit.cli import traces
+    from tracekit.clusters import cluster_of, with_hosts
 
     if budget not in _BUDGETS:
         raise UnknownName("budget", budget, _BUDGETS)
@@ -108,6 +111,9 @@ def synth(
     seconds, conditions = _parse_span(span), _parse_only(only)
     shares, times = _parse_share(share), _parse_more(more)
     options = _options(model, skeleton, privacy)
+    if cluster is not None and real is None:
+        raise UsageError("--cluster is for learning; a kept model already has its machine")
+    hosts = None if cluster is None else cluster_of(cluster)
     if model is not None and model not in MODELS:
         raise UnknownName("model", model, MODELS)
     chosen = traces.prepare(real or "", out, format=to, force=force)
@@ -123,6 +129,7 @@ def synth(
             timezone=timezone,
             on_error=on_error,
         )
+        trace = trace if hosts is None else trace.replace(machine=with_hosts(trace.machine, hosts))
         fitted = library.fit(
             trace, model, seed=seed, budget=budget, encoding=encoding, progress=_progress(model), **options
         )
