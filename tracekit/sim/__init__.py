@@ -6,7 +6,7 @@
     engine/                 compiled, arrays only: events, the scheduling pass, backfilling, capacities
     simulate, runs          a trace in, a schedule out; many of them on every core
     snapshot                a machine at one moment: running and waiting jobs, and a simulation from there
-    hosts/                  machines made of hosts, and allocators that choose among them (to come)
+    hosts/                  machines made of hosts, and the allocators that choose among them
     energy/                 power and energy of a schedule (to come)
     tasks/                  what an agent decides and sees: one folder per task, episodes, Gymnasium
     agents/                 how an agent learns, is saved, plays and is evaluated
