@@ -155,7 +155,7 @@ class Cluster:
     def gain(self, free, h, piece, held):
         after = copy.deepcopy(free[h])
         self.take({h: after}, [(h, piece[0][0], piece[1][0], held)])
-        return self.stuck(h, free[h]) - self.stuck(h, after)
+        return math.floor((self.stuck(h, free[h]) - self.stuck(h, after)) * 1e6 + 0.5)
 
     def stuck(self, h, state):
         """Return F: the idle thousandths that typical tasks cannot use, each by its share."""
@@ -186,7 +186,7 @@ class Cluster:
             product += idle * asked / self.most_gpus**2 if self.most_gpus else 0
             return round(-product, 12)
         if self.allocator == "fgd":
-            return round(self.gain(free, h, piece, self.devices(free, h, piece)), 9)
+            return self.gain(free, h, piece, self.devices(free, h, piece))
         if self.allocator in ("defrag", "load-balance", "tiers"):
             whole = self.hosts[h].gpus * 1000 if self.most_gpus else self.hosts[h].cores
             before, after = (idle, idle - asked) if self.most_gpus else (cores, cores - taken)

@@ -144,9 +144,10 @@ def fragmentation(m: Ints, f: Floats, row: Ints, h: int, cores: int, taken: int,
 
 @jit_internal
 def _gain(m: Ints, f: Floats, before: float, after: float) -> float:
-    """Return FGD's score of a change of F, from 0 to 1 (to 100, in whole numbers, as openb has it)."""
-    found = 1.0 / (1.0 + np.exp(-(before - after) / 1000.0))
-    return float(np.floor(100.0 * found)) if m[ROUNDED] else found
+    """Return FGD's score of a change of F: what F falls by, in millionths; as in openb, 0 to 100."""
+    if not m[ROUNDED]:  # rounded, so that equals are equal
+        return float(np.floor((before - after) * 1e6 + 0.5))
+    return float(np.floor(100.0 / (1.0 + np.exp(-(before - after) / 1000.0))))
 
 
 @jit_internal
@@ -154,7 +155,7 @@ def _best_device(m: Ints, f: Floats, row: Ints, job: int, h: int) -> tuple[float
     """Return FGD's best score of a share of a GPU on a host, and the GPU (a bit)."""
     cores, milli = need(m, job, CORES) // need(m, job, PIECES), need(m, job, MILLI)
     before = _now_fragmented(m, f, row, h)
-    best, chosen, last = -1.0, 0, -1
+    best, chosen, last = -np.inf, 0, -1
     for d in range(fixed(m, h, 2)):
         room = level(m, row, h, 2 + d)
         if room < milli or room == last:  # like the one before it
