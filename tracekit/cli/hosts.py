@@ -1,4 +1,4 @@
-"""Commands about clusters of hosts: clusters, place."""
+"""Commands about clusters of hosts: clusters, cluster from, place."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.cli.app import Json, app, console, print_json, table
+from tracekit.cli.app import Force, Json, app, console, print_json, say, table
 from tracekit.cli.simulate import From, In, allocators_of
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import TracekitError, UnknownName, UsageError
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace
@@ -66,6 +66,46 @@ def clusters(
             cores = "" if row["cores"] is None else f"{row['cores']:,}"
             shown.add_row(row["name"], f"{row['hosts']:,}", cores, f"{row['gpus']:,}", ", ".join(row["pools"]))
     console().print(shown)
+
+
+@app.command()
+def cluster(
+    action: Annotated[str, typer.Argument(metavar="from", help="What to make the cluster from: 'from TRACE'.")],
+    file: In,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="TOML file to write (default: print to stdout).")
+    ] = None,
+    from_: From = None,
+    json: Json = False,
+    force: Force = False,
+) -> None:
+    """Propose a cluster of hosts for a trace, as TOML for --cluster: from its machine, or from what its jobs ask for.
+
+    Example: `tracekit cluster from sample.swf -o cluster.toml`
+    """
+    import sys
+
+    from tracekit.clusters import describe_groups
+    from tracekit.files import write_text
+    from tracekit.proposal import cluster_toml, propose
+    from tracekit.sim.hosts.demand import demand_of
+
+    if action != "from":
+        raise UnknownName("action", action, ["from"])
+    trace = load_requests(file, from_)
+    made = propose(trace)
+    never = {why: int(jobs.sum()) for why, jobs in demand_of(trace, made).reasons().items()}
+    for note in made.notes:
+        say(note)
+    for why, count in never.items():
+        say(f"{count:,} jobs do not fit on this cluster: {why}")
+    if output is not None:
+        write_text(output, cluster_toml(made), force=force)
+        say(f"{made.nodes:,} hosts in {len(made.groups)} group{'s' * (len(made.groups) > 1)}: {output}")
+    if json:
+        print_json({"name": made.name, "groups": describe_groups(made.groups), "notes": made.notes, "rejected": never})
+    elif output is None:
+        sys.stdout.write(cluster_toml(made))
 
 
 def seeds_of(text: str) -> list[int]:
