@@ -66,12 +66,12 @@ def propose(trace: Trace) -> Machine:
     asked = requests_of(trace)
     if not ((asked.cores > 0) | (asked.gpus > 0)).any():
         raise TracekitError("no job of the trace states processors or GPUs, so no cluster can be proposed")
-    rows, notes = [], ["a proposal from what the jobs ask for: check it before use"]
+    rows: list[dict[str, object]] = []
+    notes = ["a proposal from what the jobs ask for: check it before use"]
     for (pool, kind), jobs in _kinds(trace, asked, notes):
         cores, gpus, memory = asked.per_host(jobs)
-        shape = {"cores": cores, "gpus": gpus, "memory": memory}
-        row = {key: value for key, value in shape.items() if value > 0}
-        row |= {key: value for key, value in (("pool", pool), ("gpu_type", kind)) if value}
+        stated = {"cores": cores, "gpus": gpus, "memory": memory, "pool": pool, "gpu_type": kind}
+        row: dict[str, object] = {key: value for key, value in stated.items() if value}
         need = [asked.peak(jobs, amount) / size for amount, size in ((asked.cores, cores), (asked.gpus, gpus)) if size]
         rows.append(row | {"count": max(math.ceil(max(need)), 1), "name": _name(pool, kind, gpus, len(rows))})
     _fit_machine(rows, trace.machine, notes)

@@ -186,7 +186,9 @@ def fragmentation_at(use: Use, result: SimResult, moments: Floats) -> dict[str, 
         partly = (used > 0) & (used < size)
         found["partial"][i], found["waste"][i] = partly.sum(), used[partly].sum() / size.sum()
         if there.any():
-            cores = placed.total[:, 0] - np.bincount(use.host[now], weights=use.cores[now], minlength=len(size))
+            cores: Floats = placed.total[:, 0].astype(np.float64) - np.bincount(
+                use.host[now], weights=use.cores[now], minlength=len(size)
+            )
             room = np.where(there, MILLI_GPU, 0)
             np.subtract.at(room, use.host[now], taken[now])
             found["f"][i] = _fragmented(placed, cores, room, tasks, weights) / (placed.fixed[:, 2].sum() * MILLI_GPU)
@@ -214,7 +216,7 @@ def fragmentation_curve(result: SimResult) -> Figure:
         raise NothingToDraw("the cores of hosts without GPUs are not limited")
     unit, name = time_unit(last - origin)
     width = (last - origin) / MOMENTS
-    moments = origin + (np.arange(MOMENTS) + 0.5) * width
+    moments: Floats = (origin + (np.arange(MOMENTS) + 0.5) * width).astype(np.float64)
     found = fragmentation_at(use, result, moments)
     what = "GPUs" if use.by_gpus.any() else "cores"
     panels = [

@@ -155,7 +155,7 @@ def room_of(schedule: pd.DataFrame, trace: Trace, machine: Machine, source: Size
     names = host_names(machine)
     parts = parse_hosts(schedule["hosts"], names)
     ids = pd.Index(trace.column("job_id"))
-    slot = ids.drop_duplicates().get_indexer(schedule["job_id"].to_numpy().astype(np.int64))
+    slot = ids.drop_duplicates().get_indexer(pd.Index(schedule["job_id"].to_numpy().astype(np.int64)))
     demand = demand_of(trace, machine, source).take(np.flatnonzero(~ids.duplicated())[slot])
     totals = [np.bincount(parts.row, weights=held, minlength=len(schedule)) for held in (parts.cores, parts.gpus)]
     with np.errstate(divide="ignore", invalid="ignore"):
