@@ -31,7 +31,7 @@ LAYERS = (
     ("machine", "download", "folders", "compiled", "clusters"),
     ("trace",),
     ("units",),
-    ("stats", "validation", "anonymize", "intervals"),
+    ("stats", "validation", "anonymize", "intervals", "proposal"),
     ("recorded", "transform"),
     ("doctor",),
     ("cleaning",),

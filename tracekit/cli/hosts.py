@@ -1,4 +1,4 @@
-"""Commands about clusters of hosts: clusters, place."""
+"""Commands about clusters of hosts: clusters, cluster from, place."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.cli.app import Json, app, console, print_json, table
+from tracekit.cli.app import Force, Json, app, console, json_text, print_json, say, table
 from tracekit.cli.simulate import From, In, allocators_of
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import TracekitError, UnknownName, UsageError
 
 if TYPE_CHECKING:
     from tracekit.trace import Trace
@@ -68,6 +68,46 @@ def clusters(
     console().print(shown)
 
 
+@app.command()
+def cluster(
+    action: Annotated[str, typer.Argument(metavar="from", help="What to make the cluster from: 'from TRACE'.")],
+    file: In,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="TOML file to write (default: print to stdout).")
+    ] = None,
+    from_: From = None,
+    json: Json = False,
+    force: Force = False,
+) -> None:
+    """Propose a cluster of hosts for a trace, as TOML for --cluster: from its machine, or from what its jobs ask for.
+
+    Example: `tracekit cluster from sample.swf -o cluster.toml`
+    """
+    import sys
+
+    from tracekit.clusters import describe_groups
+    from tracekit.files import write_text
+    from tracekit.proposal import cluster_toml, propose
+    from tracekit.sim.hosts.demand import demand_of
+
+    if action != "from":
+        raise UnknownName("action", action, ["from"])
+    trace = load_requests(file, from_)
+    made = propose(trace)
+    never = {why: int(jobs.sum()) for why, jobs in demand_of(trace, made).reasons().items()}
+    for note in made.notes:
+        say(note)
+    for why, count in never.items():
+        say(f"{count:,} jobs do not fit on this cluster: {why}")
+    if output is not None:
+        write_text(output, cluster_toml(made), force=force)
+        say(f"{made.nodes:,} hosts in {len(made.groups)} group{'s' * (len(made.groups) > 1)}: {output}")
+    if json:
+        print_json({"name": made.name, "groups": describe_groups(made.groups), "notes": made.notes, "rejected": never})
+    elif output is None:
+        sys.stdout.write(cluster_toml(made))
+
+
 def seeds_of(text: str) -> list[int]:
     """Read ``42`` or ``42:51``, both ends included."""
     first, colon, last = text.partition(":")
@@ -93,6 +133,31 @@ def load_requests(file: str, format: str | None) -> Trace:
     return read(file, format)
 
 
+PLACE_OUTPUTS = ("place.json", "place.csv", "place.png", "place.svg", "place.pdf")
+
+
+def write_place(found: dict[str, Any], folder: Path, *, force: bool) -> None:
+    """Write the results of a packing study: JSON, a row for each point of the curves, and the pictures."""
+    from tracekit import plots
+    from tracekit.files import write_text
+    from tracekit.folders import writing_folder
+    from tracekit.plots.packing import packing_curves
+
+    rows = found["results"]
+    lines = ["allocate,seed,arrived_pct,allocated_pct,fragmented_pct"]
+    for row in rows:
+        for mark, point in row["curve"].items():
+            if point is not None:
+                shares = f"{point['allocated_pct']!r},{point['fragmented_pct']!r}"
+                lines.append(f"{row['allocate']},{row['seed']},{mark},{shares}")
+    with writing_folder(folder, ours=[*PLACE_OUTPUTS], force=force) as made:
+        write_text(made / "place.json", json_text(found))
+        write_text(made / "place.csv", "\n".join(lines) + "\n")
+        figure = packing_curves(rows, f"{Path(found['file']).name} on {found['cluster']}")
+        for name in PLACE_OUTPUTS[2:]:
+            plots.save(figure, made / name)
+
+
 @app.command()
 def place(
     file: In,
@@ -102,22 +167,33 @@ def place(
         float, typer.Option("--inflate", help="Jobs arrive until they ask for so many times the GPUs.")
     ] = 1.3,
     seeds: Annotated[str, typer.Option("--seeds", help="FIRST:LAST, both included: orders of arrival.")] = "42",
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Folder for place.json, place.csv and the curves.")
+    ] = None,
     from_: From = None,
     json: Json = False,
+    force: Force = False,
 ) -> None:
     """Let jobs arrive in random order, none leaves, and see how much of the GPUs can be allocated before they fragment.
 
     Example: `tracekit place openb_pod_list_default.csv --cluster openb --allocate random,best-fit,fgd --seeds 42:51`
     """
     from tracekit.clusters import cluster_of
+    from tracekit.folders import check_folder
     from tracekit.sim.hosts.demand import demand_of
     from tracekit.sim.hosts.place import place as place_jobs
 
     numbers, names = seeds_of(seeds), allocators_of(cluster, allocate)
+    if out is not None:
+        check_folder(Path(out), PLACE_OUTPUTS, force=force)
     demand = demand_of(load_requests(file, from_), cluster_of(cluster))
     rows = [place_jobs(demand, name, seed, inflate=inflate) for name in names for seed in numbers]
+    found = {"file": file, "cluster": cluster, "inflate": inflate, "results": rows}
+    if out is not None:
+        write_place(found, Path(out), force=force)
+        say(f"{', '.join(PLACE_OUTPUTS)} in {out}")
     if json:
-        print_json({"file": file, "cluster": cluster, "inflate": inflate, "results": rows})
+        print_json(found)
         return
     titles = ["allocate", "seed", "allocated, %", "fragmented, %", "lost"]
     shown = table(*titles, title=f"{file} on {cluster}", right=titles[1:])

@@ -183,6 +183,7 @@ def explain(
     job: Annotated[int, typer.Option("--job", help="Id of the job that waited.")],
     procs: Procs = None,
     resource: Resource = None,
+    cluster: Cluster = None,
     from_: From = None,
     json: Json = False,
 ) -> None:
@@ -196,7 +197,7 @@ def explain(
     from tracekit.sim.analysis.explain_text import duration, moment
     from tracekit.sim.analysis.resimulate import explain_file
 
-    found = explain_file(schedule, load_trace(trace, from_, None, resource), job, procs=procs)
+    found = explain_file(schedule, load_trace(trace, from_, None, resource), job, procs=procs, cluster=cluster)
     if json:
         print_json({"schedule": schedule, "trace": trace, **found.to_dict()})
         return
@@ -206,7 +207,7 @@ def explain(
         return
     rows = table("cause", "of the wait", "share", right=("of the wait", "share"))
     for name, meaning in _MEANINGS.items():
-        if found.parts[name] > 0:
+        if found.parts.get(name, 0.0) > 0:
             rows.add_row(meaning, duration(found.parts[name]), f"{found.parts[name] / found.wait:.0%}")
     out.print(rows)
     for other in found.others:
@@ -222,6 +223,7 @@ _MEANINGS = {
     "outage": "part of the machine was away, or about to be",
     "ahead": "jobs submitted before it took the place",
     "overtaken": "jobs submitted after it took the place",
+    "fragmentation": "enough was free, but no host had room",
     "held_back": "free processors were kept for others",
     "estimate": "its own estimate was too long",
 }

@@ -324,6 +324,20 @@ def _write(grid: Grid, results: list[SimResult], out: Path, *, figures: bool) ->
 
         plots.save(plots.gantt(result), place / "gantt.png", force=True)
         plots.save(plots.utilization(result), place / "utilization.png", force=True)
+        if result.hosts is not None:
+            draw_hosts(result, place)
+
+
+def draw_hosts(result: SimResult, place: Path) -> None:
+    """Draw the pictures of a schedule on hosts; say which of them cannot be drawn."""
+    from tracekit import plots
+    from tracekit.plots.hosts import HOST_PICTURES
+
+    for name, picture in HOST_PICTURES.items():
+        try:
+            plots.save(picture(result), place / name, force=True)
+        except plots.NothingToDraw as reason:
+            say(f"{name} is not drawn: {reason}")
 
 
 def _print(file: str, first: SimResult, rows: list[dict[str, Any]], windows: int) -> None:

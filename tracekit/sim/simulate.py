@@ -172,7 +172,7 @@ def run_table(
     if jobs.demand is not None:
         if replay:
             raise UsageError("replay does not say on which hosts jobs ran; leave out --cluster")
-        machine = machine or _hosts(jobs, switches)
+        machine = machine or hosts_of(jobs, switches)
     if replay:
         backfill, made = "none", Outcome(kept.submit + kept.wait, kept.submit, ready.run)
     else:
@@ -198,7 +198,7 @@ def run_table(
     )
 
 
-def _hosts(jobs: Table, switches: Switches) -> MachineModel:
+def hosts_of(jobs: Table, switches: Switches) -> MachineModel:
     """Return the machine model of a cluster; numba is slow to import, so only where there is one."""
     from tracekit.sim.hosts.model import HostModel
 

@@ -7,6 +7,7 @@ Over the wait of a job that needs n processors, every moment has one cause, the 
 * outage: the same, because part of the machine is out of service, or will be before the job's estimated end;
 * ahead: blocked by jobs submitted before it and started while it waited;
 * overtaken: blocked by jobs submitted after it;
+* fragmentation: on a cluster of hosts, enough is free in all, but not where the job fits;
 * held back: n processors are free, but are reserved for jobs of higher priority.
 
 Jobs that run at the submit only end, so "full" is one stretch at the beginning: its end is when the job would have
@@ -23,7 +24,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +34,13 @@ from tracekit.registry import imported
 from tracekit.sim.snapshot import RUNNING, standing
 from tracekit.sim.switches import Outage, outage_steps
 
+if TYPE_CHECKING:
+    from tracekit.sim.analysis.explain_hosts import HostRoom
+
 Floats = NDArray[np.float64]
-#: In the order of the definition above; they add up to the wait.
+#: They add up to the wait; on a cluster of hosts together with `FRAGMENTATION`.
 PARTS = ("full", "outage", "ahead", "overtaken", "held_back", "estimate")
+FRAGMENTATION = "fragmentation"
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ class Explanation:
     think: float = 0.0  # … and how many seconds after it this one came
     epoch: float | None = None  # Unix seconds at time 0, where the trace has a calendar …
     timezone: str | None = None  # … on this clock
+    fragmented: str = ""  # what was free, and no host had, in the longest stretch of fragmentation
 
     @property
     def wait(self) -> float:
@@ -103,6 +109,7 @@ class Recorded:
     total: float
     outages: tuple[Outage, ...] = ()
     announced: bool = False  # planned: no job starts whose estimated end lies inside the outage
+    room: HostRoom | None = None  # the hosts and what the jobs hold of them
 
     def row(self, job: int) -> int:
         """Return the row of a job; an error when it is missing or appears twice."""
@@ -133,7 +140,7 @@ def explain(
         )
     others = _other_estimates(recorded, row, estimate, run, again)
     exact = min(others[0].start, start) if others else start
-    parts, first = _parts(recorded, row, min(max(exact, submit), start), estimate if estimate > 0 else run)
+    parts, first, fragmented = _parts(recorded, row, min(max(exact, submit), start), estimate if estimate > 0 else run)
     parts["estimate"] = start - min(max(exact, submit), start)
     between = (recorded.start >= submit) & (recorded.start < start) & (recorded.end > recorded.start)
     between[row] = False
@@ -153,6 +160,7 @@ def explain(
         _held_by(recorded, row),
         others,
         "replayed" if again is None else "resimulated",
+        fragmented=fragmented,
     )
 
 
@@ -180,14 +188,29 @@ def _moments(recorded: Recorded, row: int, last: float) -> Floats:
     return np.append(submit, times[(times > submit) & (times <= last)])
 
 
-def _parts(recorded: Recorded, row: int, until: float, estimate: float) -> tuple[dict[str, float], float]:
-    """Divide [submit, until) among the causes; also return when the job would have started first in line."""
+def _parts(recorded: Recorded, row: int, until: float, estimate: float) -> tuple[dict[str, float], float, str]:
+    """Divide [submit, until) among the causes; also return when the job would have started first in line.
+
+    Last comes what was free, and no host had, in the longest stretch of fragmentation.
+    """
     submit, start, procs = recorded.submit[row], recorded.start[row], recorded.procs[row]
     times = _moments(recorded, row, start)
     rows = np.arange(len(recorded.start)) != row
     there = rows & (recorded.start < start) & (recorded.end > submit)
     runs = standing(submit, recorded.submit, recorded.start, recorded.end) == RUNNING
     before = _came_before(recorded, row)
+
+    lengths = np.diff(np.minimum(np.append(times, start), until), append=until)[: len(times)]
+    if recorded.room is not None:
+        kinds = (there & runs, there & ~runs & before, there & ~runs & ~before)
+        away_hosts = recorded.room.away(recorded.outages, times, estimate if recorded.announced else 0.0)
+        span = np.maximum(recorded.start, submit), np.minimum(recorded.end, start)
+        cause, free_first, words = recorded.room.causes(row, times, span, kinds, away_hosts)
+        names = (*PARTS[:5], FRAGMENTATION)
+        parts = {name: float(lengths[cause == code].sum()) for code, name in enumerate(names)}
+        able = np.flatnonzero(free_first)
+        first = float(times[able[0]]) if len(able) else float(start)
+        return parts, min(first, float(start)), _longest(words, lengths)
 
     def held(who: NDArray[np.bool_]) -> Floats:
         begin = np.maximum(recorded.start[who], submit)
@@ -205,11 +228,19 @@ def _parts(recorded: Recorded, row: int, until: float, estimate: float) -> tuple
         [0, 1, 2, 3],
         4,
     )
-    lengths = np.diff(np.minimum(np.append(times, start), until), append=until)[: len(times)]
     parts = {name: float(lengths[cause == code].sum()) for code, name in enumerate(PARTS[:5])}
     able = np.flatnonzero(cause >= 2)
     first = float(times[able[0]]) if len(able) else float(start)
-    return parts, min(first, float(start))
+    return parts, min(first, float(start)), ""
+
+
+def _longest(words: list[str], lengths: Floats) -> str:
+    """Return the words that hold for the longest time."""
+    seconds: dict[str, float] = {}
+    for word, length in zip(words, lengths.tolist(), strict=True):
+        if word and length > 0:
+            seconds[word] = seconds.get(word, 0.0) + length
+    return max(seconds, key=lambda word: seconds[word], default="")
 
 
 def _away(recorded: Recorded, times: Floats) -> Floats:
@@ -245,8 +276,8 @@ def _other_estimates(
     recorded: Recorded, row: int, estimate: float, run: float, again: Callable[[float], float] | None
 ) -> list[OtherEstimate]:
     """Try the true run time, then a half and a quarter of the estimate where the job would still have finished."""
-    if not (estimate > 0 and run >= 0) or estimate <= run:
-        return []
+    if not (estimate > 0 and run >= 0) or estimate <= run or (recorded.room is not None and again is None):
+        return []  # gaps between jobs on hosts are not looked for
     tries = [("its true run time", run)]
     tries += [
         (words, estimate * share)

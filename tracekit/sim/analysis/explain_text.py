@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from tracekit.sim.analysis.explain import Explanation
+from tracekit.sim.analysis.explain import FRAGMENTATION, Explanation
 
 
 def duration(seconds: float) -> str:
@@ -47,7 +47,7 @@ def text(found: Explanation) -> str:
     sentences = [f"{head} and waited {duration(found.wait)}, from {begin} to {end}."]
     sentences += _dependency(found)
     sentences.append(_machine(found))
-    sentences += [s for s in (_order(found), _estimate(found)) if s]
+    sentences += [s for s in (_scattered(found), _order(found), _estimate(found)) if s]
     return " ".join(sentences)
 
 
@@ -58,8 +58,17 @@ def _dependency(found: Explanation) -> list[str]:
     return [f"It was submitted only when job {found.after}{' was done' if found.think > 0 else ''}{later}."]
 
 
+def _scattered(found: Explanation) -> str:
+    seconds = found.parts.get(FRAGMENTATION, 0.0)
+    if seconds <= 0:
+        return ""
+    return f"For {duration(seconds)} it was blocked by fragmentation: {found.fragmented}."
+
+
 def _machine(found: Explanation) -> str:
     full, outage = found.parts["full"], found.parts["outage"]
+    if full + outage <= 0 and found.parts.get(FRAGMENTATION, 0.0) > 0:
+        return "Enough was free in all when it was submitted."
     if full + outage <= 0:
         return "Enough processors were free when it was submitted, so the machine itself was not the reason."
     why = []
@@ -101,6 +110,8 @@ def _jobs(count: int) -> str:
 
 
 def _estimate(found: Explanation) -> str:
+    if FRAGMENTATION in found.parts and found.method != "resimulated":
+        return "Other estimates are only tried for schedules on hosts that can be simulated again."
     if not found.others:
         if found.estimate > 0:
             return "Its estimate was no longer than its run, so a better one would have changed nothing."

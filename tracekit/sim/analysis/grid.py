@@ -33,6 +33,7 @@ Pair = tuple[str | Policy, str]  # policy and backfilling
 WINDOW_JOBS = 1024
 #: Files in a result's folder; the command line adds the figures.
 OUTPUTS = ("schedule.csv", "switches.json", "gantt.png", "utilization.png")
+HOST_OUTPUTS = ("hosts-heatmap.png", "fragmentation.png", "hosts-gantt.png")
 
 
 def pairs_of(
@@ -133,7 +134,7 @@ class Grid:
 
     def outputs(self) -> list[str]:
         """Return patterns of the files that a run with these results may leave, relative to its folder."""
-        return [f"{glob.escape(folder)}/{name}" for folder in self.folders() for name in OUTPUTS]
+        return [f"{glob.escape(folder)}/{name}" for folder in self.folders() for name in (*OUTPUTS, *HOST_OUTPUTS)]
 
     def write(self, out: Path, results: Sequence[SimResult]) -> dict[Path, SimResult]:
         """Write schedule.csv and switches.json into each result's folder; return the folders."""

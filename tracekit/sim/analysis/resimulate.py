@@ -11,8 +11,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tracekit.clusters import cluster_of
 from tracekit.errors import FormatError, TracekitError, loads
+from tracekit.machine import Machine
 from tracekit.sim.analysis.explain import Explanation, Recorded, explain
+from tracekit.sim.analysis.explain_hosts import room_of
+from tracekit.sim.hosts.demand import unit_of
 from tracekit.sim.switches import Switches
 from tracekit.stats import has_calendar
 from tracekit.trace import Trace
@@ -20,8 +24,11 @@ from tracekit.trace import Trace
 Floats = NDArray[np.float64]
 
 
-def recorded_from(schedule: pd.DataFrame, trace: Trace, total: float | None, made: Provenance | None) -> Recorded:
+def recorded_from(
+    schedule: pd.DataFrame, trace: Trace, total: float | None, made: Provenance | None, cluster: Machine | None = None
+) -> Recorded:
     """Return a schedule file's contents; submit times missing there come from the trace."""
+    total = total or (None if cluster is None else cluster.size(unit_of(trace, cluster)))
     size = total or (made.switches.procs if made is not None else None) or trace.machine.size()
     if size is None:
         raise TracekitError("the trace does not state the size of its machine; give --procs N")
@@ -35,8 +42,12 @@ def recorded_from(schedule: pd.DataFrame, trace: Trace, total: float | None, mad
     whole = np.isfinite(submit) & np.isfinite(start) & np.isfinite(end) & np.isfinite(procs)
     outages = made.switches.outages if made is not None else ()
     announced = made is not None and made.switches.outages_announced
+    room = None
+    if cluster is not None:
+        source = made.switches.procs_from if made is not None else "requested"
+        room = room_of(schedule[whole].reset_index(drop=True), trace, cluster, source)
     return Recorded(
-        job_id[whole], submit[whole], start[whole], end[whole], procs[whole], float(size), outages, announced
+        job_id[whole], submit[whole], start[whole], end[whole], procs[whole], float(size), outages, announced, room
     )
 
 
@@ -73,6 +84,7 @@ class Resimulation:
     def __init__(self, made: Provenance, trace: Trace, job: int) -> None:
         from tracekit.sim.jobs import extract_jobs, prepare
         from tracekit.sim.policies.builtin import find
+        from tracekit.sim.simulate import hosts_of
         from tracekit.sim.switches import backfill_for, combined
 
         whole = extract_jobs(trace, made.switches.resolved())
@@ -80,6 +92,7 @@ class Resimulation:
         self.rule, switches = combined(backfill_for(made.backfill, made.switches), made.switches)
         self.switches, self.policy = switches.resolved(), find(made.policy)
         self.ready = prepare(jobs, self.switches)
+        self.machine = None if jobs.demand is None else hosts_of(jobs, self.switches)
         rows = np.flatnonzero(self.ready.table.job_id == job)
         if len(rows) != 1:
             raise TracekitError(
@@ -95,7 +108,7 @@ class Resimulation:
         if estimate is not None:
             estimates[self.row] = estimate
         changed = dataclasses.replace(self.ready, estimate=estimates)
-        return outcome(Setup(changed, self.rule, self.switches), self.policy).start
+        return outcome(Setup(changed, self.rule, self.switches, self.machine), self.policy).start
 
     def __call__(self, estimate: float) -> float:
         """Return when the job starts with another estimate."""
@@ -124,12 +137,18 @@ def _with_predecessor(found: Explanation, recorded: Recorded, trace: Trace, row:
     return dataclasses.replace(found, after=int(before), think=think)
 
 
-def explain_file(schedule: str | Path, trace: Trace, job: int, *, procs: int | None = None) -> Explanation:
-    """Explain one job of a schedule file, ours or any other tool's."""
+def explain_file(
+    schedule: str | Path, trace: Trace, job: int, *, procs: int | None = None, cluster: str | Machine | None = None
+) -> Explanation:
+    """Explain one job of a schedule file, ours or any other tool's; on the hosts of a cluster where there is one."""
     from tracekit.sim.analysis.check import read_schedule
 
     made = provenance_of(schedule)
-    recorded = recorded_from(read_schedule(schedule), trace, procs, made)
+    if made is not None and cluster is not None:
+        made = dataclasses.replace(made, switches=dataclasses.replace(made.switches, cluster=cluster))
+    cluster = cluster if made is None else made.switches.cluster
+    hosts = None if cluster is None else cluster_of(cluster)
+    recorded = recorded_from(read_schedule(schedule), trace, procs, made, hosts)
     rows = np.flatnonzero(trace.column("job_id") == job)
     size = float(trace.sizes()[rows[0]]) if len(rows) else float("nan")
     if size > recorded.total and job not in recorded.job_id:

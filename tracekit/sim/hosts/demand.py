@@ -149,7 +149,7 @@ def _judged(demand: Demand, cluster: Machine, given: NDArray[np.bool_], types: U
     """Return the demands with the jobs that may spread marked, and the reasons of those that can never fit."""
     need = demand.need.copy()
     groups = cluster.groups
-    usable = np.stack([_usable(demand, cluster, group) for group in groups])  # (groups, jobs)
+    usable = usable_groups(demand)
     wants_gpu = (need[:, GPUS] > 0) | (need[:, MILLI] > 0)
     cores = np.array([UNLIMITED if g.cores is None else g.cores * demand.scale for g in groups])[:, None]
     gpus = np.array([g.gpus or 0 for g in groups])[:, None]
@@ -177,6 +177,11 @@ def _judged(demand: Demand, cluster: Machine, given: NDArray[np.bool_], types: U
     reason = np.where(pools[0] > 0, len(types[1]) + pools[0], reason)
     reason = np.where((types[0] > 0) & wants_gpu, types[0], reason)
     return replace(demand, need=need, reason=reason.astype(np.int64), words=tuple(words))
+
+
+def usable_groups(demand: Demand) -> NDArray[np.bool_]:
+    """Return which jobs may use the hosts of each group, (groups, jobs), by pool and GPU type."""
+    return np.stack([_usable(demand, demand.cluster, group) for group in demand.cluster.groups])
 
 
 def _usable(demand: Demand, cluster: Machine, group: HostGroup) -> NDArray[np.bool_]:
