@@ -61,6 +61,10 @@ def rules_for(switches: Switches, backfill: str, scale: int = 1) -> Rules:
     )
 
 
+#: Steps × cells of a conservative plan on hosts: two tables of 8 bytes each, 4 GB.
+MAX_PLAN = 250_000_000
+
+
 class Session:
     """The state of one simulation, ``sim``, and what drives it.
 
@@ -154,7 +158,13 @@ class Session:
         """Return a profile; only conservative backfilling and outages need room in it."""
         if rules.backfill != CONSERVATIVE and not self.switches.outages:
             return empty_profile(1)
-        return empty_profile(steps, capacity.cells_of(room))
+        cells = capacity.cells_of(room)
+        if cells > 1 and steps * cells > MAX_PLAN:
+            raise UsageError(
+                f"conservative backfilling would plan {steps:,} steps on {cells:,} cells (cores, memory, GPUs of hosts), "
+                f"at most {MAX_PLAN:,} in all; use --backfill easy, or --window for fewer jobs"
+            )
+        return empty_profile(steps, cells)
 
     def _give_queue(self) -> None:
         """Make room for the waiting jobs, where the loop looks at all of them."""
