@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,13 +21,13 @@ FOUR = Machine(name="four", groups=(HostGroup(4, cores=8, gpus=4, name="h"),))
 SCATTERED = ((0, 600, 900, 1), (0, 300, 900, 1), (0, 600, 900, 1), (0, 600, 900, 1), (5, 100, 200, 4), (6, 50, 60, 1))
 
 
-def trace_of(*rows: tuple[float, float, float, float], **columns: object) -> Trace:
+def trace_of(*rows: tuple[float, float, float, float], **columns: Any) -> Trace:
     frame = pd.DataFrame(rows, columns=["submit_time", "run_time", "req_time", "req_gpus"]).astype(float)
     frame = frame.assign(job_id=np.arange(1, len(frame) + 1), req_procs=1, **columns)
     return Trace(frame, Machine(procs=32, gpus=16))
 
 
-def schedule_of(trace: Trace, folder: Path, cluster: Machine, *, foreign: bool = False, **switches: object) -> Path:
+def schedule_of(trace: Trace, folder: Path, cluster: Machine, *, foreign: bool = False, **switches: Any) -> Path:
     """Write a schedule; a foreign one does not state how it was made."""
     path, toml = folder / "schedule.csv", folder / "c.toml"
     from tracekit.proposal import cluster_toml

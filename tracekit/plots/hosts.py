@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.clusters import host_names
 from tracekit.plots.schedule import lanes
 from tracekit.plots.style import (
     BLUE,
@@ -111,7 +110,10 @@ def host_heatmap(result: SimResult) -> Figure:
     unit, name = time_unit(last - origin)
     edges = np.linspace(origin, last, COLUMNS + 1)
     share = shares_over_time(use, result, edges)
-    hosts = len(share)
+    shown, mean = np.unique(use.host), 100 * share.mean()
+    if len(shown) > len(share) / 4:  # else hosts that were never used are left out
+        shown = np.arange(len(share))
+    share, hosts = share[shown], len(shown)
     step = -(-hosts // MOST_ROWS)
     rows = (
         np.add.reduceat(share, np.arange(0, hosts, step))
@@ -129,10 +131,11 @@ def host_heatmap(result: SimResult) -> Figure:
     )
     what = "GPUs" if use.by_gpus.all() else "GPUs (cores on hosts without GPUs)" if use.by_gpus.any() else "cores"
     figure.colorbar(drawn, ax=axis, label="in use [%]", pad=0.01)
-    _host_ticks(axis, use)
+    _host_ticks(axis, use, shown)
     axis.set(xlabel=f"{name} since the first submit", ylim=(hosts, 0))
-    remark = f"{what} of {hosts:,} hosts" + (f", {step} to a row" if step > 1 else "") + f"; {_how(result)}"
-    headline(figure, f"Hosts are {share.mean():.0%} in use on average", len(result), remark)
+    remark = f"{what} of {hosts:,} hosts" + (f", {step} to a row" if step > 1 else "")
+    remark += f", {len(use.size) - hosts:,} never used" * (hosts < len(use.size))
+    headline(figure, f"Hosts are {mean:.2g} % in use on average", len(result), f"{remark}; {_how(result)}")
     return figure
 
 
@@ -147,18 +150,19 @@ def _ends(result: SimResult) -> tuple[float, float]:
     return origin, last
 
 
-def _host_ticks(axis: Any, use: Use, most: int = 40) -> None:
-    """Label every host where there are few, else the groups of hosts."""
+def _host_ticks(axis: Any, use: Use, shown: Ints, most: int = 40) -> None:
+    """Label every host that is shown where there are few, else the groups of hosts."""
     groups = use.placements.demand.cluster.groups
-    counts = np.array([group.count for group in groups])
-    first = np.cumsum(counts) - counts
-    if counts.sum() <= most:
-        axis.set_yticks(np.arange(counts.sum()) + 0.5, host_names(use.placements.demand.cluster), fontsize=8)
+    if len(shown) <= most:
+        axis.set_yticks(np.arange(len(shown)) + 0.5, [use.placements.names[h] for h in shown], fontsize=8)
         return
-    large = counts >= counts.sum() / most
-    axis.set_yticks((first + counts / 2)[large], [g.name for g, shown in zip(groups, large, strict=True) if shown])
+    ends = np.searchsorted(shown, np.cumsum([group.count for group in groups]))
+    first = np.append(0, ends[:-1])
+    large = ends - first >= max(len(shown) / most, 1)
+    names = [group.name for group, wanted in zip(groups, large, strict=True) if wanted]
+    axis.set_yticks(((first + ends) / 2)[large], names)
     axis.tick_params(axis="y", labelsize=8, length=0)
-    for edge in first[1:]:
+    for edge in np.unique(first[first > 0]):
         axis.axhline(edge, color="white", linewidth=0.4)
 
 
