@@ -161,7 +161,7 @@ class Session:
         cells = capacity.cells_of(room)
         if cells > 1 and steps * cells > MAX_PLAN:
             raise UsageError(
-                f"conservative backfilling would plan {steps:,} steps on {cells:,} cells (cores, memory, GPUs of hosts), "
+                f"conservative backfilling would plan {steps:,} steps on {cells:,} cells (resources of hosts), "
                 f"at most {MAX_PLAN:,} in all; use --backfill easy, or --window for fewer jobs"
             )
         return empty_profile(steps, cells)
