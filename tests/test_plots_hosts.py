@@ -114,3 +114,11 @@ def test_the_pages_example_runs(tmp_path: Path, run: Run, monkeypatch: pytest.Mo
     assert {path.suffix for path in Path("packing").iterdir()} == {".json", ".csv", ".png", ".svg", ".pdf"}
     assert run("place", "jobs.csv", "--cluster", "small.toml", "-o", "packing")[0] != 0  # exists
     assert run("place", "jobs.csv", "--cluster", "small.toml", "-o", "packing", "--force")[0] == 0
+
+
+def test_agents_are_refused_by_name(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("sample", "s.swf")[0] == 0
+    code, _, error = run("simulate", "s.swf", "--cluster", "mira", "--policy", "agent:default", "--window", "0:20")
+    assert code == 2
+    assert "--cluster" in error
