@@ -75,7 +75,7 @@ class GPW:
         """Read the table; ``epoch`` (a date or Unix seconds) gives it a calendar."""
         frame, remarks = _table.read_delimited(path, on_error=on_error)
         trace = self._to_trace(frame, path, epoch=epoch, on_error=on_error, timezone=timezone, remarks=remarks)
-        return _without_limits(trace) if not trace.column("req_time").any() else trace
+        return _rounded(trace if trace.column("req_time").any() else _without_limits(trace))
 
     def chunks(
         self,
@@ -104,7 +104,7 @@ class GPW:
             done, reached = done + len(trace), float(trace.column("submit_time")[-1])
             steps = [*remarks, *(part.moved(step) for step in trace.history)]
             trace = Trace(trace.jobs, trace.machine, tuple(steps))
-            yield trace if limits else _without_limits(trace)
+            yield _rounded(trace if limits else _without_limits(trace))
 
     def _to_trace(
         self,
@@ -117,7 +117,7 @@ class GPW:
         remarks: list[str] | None = None,
         before: float = 0.0,
     ) -> Trace:
-        """Translate the table; ``before`` is the submit time that its first interval counts from."""
+        """Translate the table; ``before`` is the sum that its first interval counts from. Submits are not rounded yet."""
         absent = [name for name in COLUMNS if name not in frame.columns]
         if absent:
             raise FormatError(path, f"missing column {', '.join(absent)}; format gpw needs {', '.join(COLUMNS)}")
@@ -134,7 +134,7 @@ class GPW:
         )
         intervals = trace.column("submit_time").copy()
         intervals[:1] += before
-        changed: dict[str, Any] = {"submit_time": np.round(np.cumsum(intervals), 6)}
+        changed: dict[str, Any] = {"submit_time": np.cumsum(intervals)}
         words = trace.jobs["x_status"].astype(str)
         known = words.map(STATUS_OF_WORD).fillna("unknown")
         changed["status"] = status_codes(known.map(STATUSES.index).to_numpy())
@@ -192,6 +192,11 @@ class GPW:
         if (status.map(STATUS_WORDS_BACK) != status).any():
             lost.append("statuses other than completed, failed and cancelled")
         return [*lost, "the machine", *(["the calendar"] if trace.machine.epoch is not None else [])]
+
+
+def _rounded(trace: Trace) -> Trace:
+    """Round submits, which are sums, to microseconds; sums are carried from part to part without rounding."""
+    return trace.assign({"submit_time": np.round(trace.column("submit_time"), 6)})
 
 
 def _without_limits(trace: Trace) -> Trace:
