@@ -117,7 +117,7 @@ class GPW:
         remarks: list[str] | None = None,
         before: float = 0.0,
     ) -> Trace:
-        """Translate the table; ``before`` is the sum that its first interval counts from. Submits are not rounded yet."""
+        """Translate the table; ``before`` is the sum that its first interval counts from. Nothing is rounded yet."""
         absent = [name for name in COLUMNS if name not in frame.columns]
         if absent:
             raise FormatError(path, f"missing column {', '.join(absent)}; format gpw needs {', '.join(COLUMNS)}")
