@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -45,10 +46,13 @@ def test_a_user_without_a_home_reads_swf_from_a_folder_that_cannot_be_written(op
     temporary.chmod(0o1777)
     trace.write_text(SWF_TEXT)
     trace.with_suffix(".csv").write_text("job_id,submit_time,run_time,req_procs\n1,0,5,1\n")
+    sources = open_folder / "sources"  # a copy: ours may be in a folder that is closed to others
+    for package in ("tracekit", "swf", "generators", "evaluation"):
+        shutil.copytree(ROOT / package, sources / package, ignore=shutil.ignore_patterns("__pycache__"))
 
     def run() -> list[str]:
         code = WORK.format(user=NOBODY)
-        around = {"PYTHONPATH": str(ROOT), "TMPDIR": str(temporary), "PATH": os.environ["PATH"]}
+        around = {"PYTHONPATH": str(sources), "TMPDIR": str(temporary), "PATH": os.environ["PATH"]}
         command = [sys.executable, "-c", code, str(trace)]
         done = subprocess.run(command, env=around, cwd="/", capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

@@ -38,7 +38,7 @@ def test_its_plan_is_one_that_experiments_take(tmp_path: Path) -> None:
 
 @needs_agents
 def test_a_step_that_fails_ends_the_tour(tmp_path: Path) -> None:
-    with pytest.raises(TracekitError, match="ended with exit code 1"):
+    with pytest.raises(TracekitError, match="exit code 1"):
         demo.run(tmp_path, lambda command: int(command[0] == "info"))
 
 

@@ -90,7 +90,7 @@ def test_fields_do_not_wrap_around(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(FormatError, match="65,554 fields"):
         tracekit.read(path)
     monkeypatch.setenv(limits.VARIABLE, "fields=100000")
-    with pytest.raises(FormatError, match="65554 fields where the other lines have 18"):
+    with pytest.raises(FormatError, match="65554 fields"):
         tracekit.read(path)
 
 

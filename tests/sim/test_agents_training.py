@@ -81,7 +81,7 @@ def test_a_killed_training_resumes_to_the_same_bytes(trained, tmp_path, after) -
         train(busy(), PickJob(), config, out=tmp_path / "part", seed=7, report=kill)
     with (tmp_path / "part" / LOG).open("a") as log:
         log.write('{"iteration": 99, "a line": "of an iteration that was not fini')
-    with pytest.raises(FormatError, match="has not ended"):
+    with pytest.raises(FormatError, match="--resume"):
         Agent.load(tmp_path / "part")
     train(busy(), PickJob(), config, out=tmp_path / "part", seed=7, resume=True)
     assert bytes_of(tmp_path / "part") == bytes_of(tmp_path / "whole")
@@ -94,9 +94,9 @@ def test_resuming_something_else_is_refused(trained, tmp_path) -> None:
         train(busy(), PickJob(), TINY, out=tmp_path / "finished", seed=7, resume=True)
     with pytest.raises(OutputError, match="--resume"):
         train(busy(), PickJob(), TINY, out=trained.folder, seed=7)
-    with pytest.raises(UsageError, match="begun with seed = 7"):
+    with pytest.raises(UsageError, match="seed = 7"):
         train(busy(), PickJob(), TINY, out=trained.folder, seed=9, init="imitate:sjf", resume=True)
-    with pytest.raises(UsageError, match="begun with trace"):
+    with pytest.raises(UsageError, match="started with trace"):
         train(busy(seed=2), PickJob(), TINY, out=trained.folder, seed=7, init="imitate:sjf", resume=True)
     assert before
     assert bytes_of(trained.folder) == before
@@ -201,7 +201,7 @@ def test_damaged_agents_are_told(trained, tmp_path) -> None:
     for name, change, message in (
         (WEIGHTS, lambda data: data[:-10], "damaged"),
         (WEIGHTS, lambda data: b"", "damaged"),
-        (FACTS, lambda data: data[:50], "cannot be read"),
+        (FACTS, lambda data: data[:50], "JSON"),
         (FACTS, lambda data: data.replace(b'"kernel"', b'"colonel"'), "unknown network"),
         (FACTS, lambda data: data.replace(b'"version": 2', b'"version": 9'), "version"),
         (FACTS, lambda data: data.replace(b"32,", b"31,", 1), "shape"),
@@ -248,7 +248,7 @@ def test_fifty_jobs_are_enough(tmp_path) -> None:
 
 
 def test_too_few_jobs_are_told(tmp_path) -> None:
-    with pytest.raises(TracekitError, match="longer one"):
+    with pytest.raises(TracekitError, match="longer"):
         train(busy(4), PickJob(), TINY, out=tmp_path / "a")
 
 
