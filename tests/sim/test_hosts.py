@@ -291,16 +291,16 @@ def test_dependencies_and_predictions_run_on_hosts():
 
 def test_results_have_the_metrics_of_hosts():
     cluster = machine_of(
-        HostGroup(1, cores=4, memory=100, gpus=2, pool="a", name="a"),
-        HostGroup(1, cores=4, memory=100, pool="b", name="b"),
+        HostGroup(1, cores=4, memory=100, gpus=2, pool="p", name="a"),
+        HostGroup(1, cores=4, memory=100, pool="q", name="b"),
     )
-    rows = [(0, 10, 10, 2, 10, 1, None, None, "a"), (0, 10, 10, 4, 5, 0, None, None, "b")]
+    rows = [(0, 10, 10, 2, 10, 1, None, None, "p"), (0, 10, 10, 4, 5, 0, None, None, "q")]
     result = tracekit.simulate(trace_of(rows), cluster=cluster)
     found = result.summary()
     assert found["allocate"] == "first-fit"
     assert (found["gpu_utilization"], found["core_utilization"], found["memory_utilization"]) == (0.5, 0.75, 0.2)
     assert found["fragmentation"] == 1.0  # the one idle GPU is on a partly used host
-    assert found["pools"]["a"] == {"jobs": 1, "mean_wait_s": 0.0, "utilization": 0.5}
+    assert found["pools"]["p"] == {"jobs": 1, "mean_wait_s": 0.0, "utilization": 0.5}
     assert list(result.schedule()["hosts"]) == ["a-0:2/1", "b-0:4/0"]
     assert result.switches["cluster"] == "test"
 

@@ -141,6 +141,8 @@ def read_schedule(path: str | Path) -> pd.DataFrame:
     for name in COLUMNS:
         if len(found) and name in found.columns and not pd.api.types.is_numeric_dtype(found[name]):
             raise FormatError(path, f"column {name} has a value that is not a number")
+        if name in found.columns and len(found) and np.isinf(found[name].to_numpy(np.float64)).any():
+            raise FormatError(path, f"column {name} has an infinite value")
     if found["job_id"].isna().any():
         raise FormatError(path, "column job_id has empty cells")
     if len(found) and (found["job_id"] % 1 != 0).any():
