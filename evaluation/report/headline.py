@@ -91,7 +91,7 @@ def _caution(content: Content) -> Words:
     if not copying:
         return []
     said: Words = [" ", Bold(f"Privacy alarm for {listed([one.name for one in copying])}")]
-    said += [f": {alarms(copying[0].scores)[0]}." if len(copying) == 1 else ": they repeat real jobs or users."]
+    said += [f": {alarms(copying[0].scores)[0]}." if len(copying) == 1 else "."]
     if content.verdicts or not honest:
         return said
     if len(honest) == 1:

@@ -91,6 +91,10 @@ def who_wins(content: Content) -> Html:
     scores = content.scores
     shown = [family for family in FAMILIES if family in measured(scores)]
     by_family = {family: standings(scores, family) for family in shown}
+    judged = [family for family in shown if any(one.judged for one in by_family[family])]
+    if judged:  # with a noise floor, a family that it does not cover would be an empty column
+        by_family = {family: found for family, found in by_family.items() if family in (*judged, "privacy")}
+        shown = list(by_family)
     top = {family: best(found) for family, found in by_family.items()}
     base = {family: standings(scores, family, baselines=True) for family in shown}
     verdicts, others = ({str(one["model"]): one for one in found} for found in (content.verdicts, content.others))
@@ -102,7 +106,7 @@ def who_wins(content: Content) -> Html:
         agents = [_verdict((verdicts if ours else others).get(one.name))] if content.verdicts else []
         answer = content.sharing[one.name] if ours else None
         rows.append([Cell(name), *agents, *_cells(one, k, by_family if ours else base, top if ours else {}, answer)])
-    caption = "Scores within the real trace's own noise (as far as halves of it differ), by family."
+    caption = "Scores within the real trace's own noise (how far halves of it differ)."
     caption += " ★ closest." if len(scores.synthetic) > 1 else ""
     caption += " Grey: trivial baselines that every model should beat." if scores.baselines else ""
     if content.verdicts:
@@ -151,7 +155,7 @@ def _privacy(one: Scored, answer: Answer | None) -> Cell:
         return Cell("⚠ copies" if "copies" in found[0] else "⚠ alarm", level, "alarm", "; ".join(found))
     if answer is None or answer.verdict == "yes":
         return Cell("no alarm", level)
-    return Cell("no alarm, not ready to share", level, "", "; ".join(answer.advice))
+    return Cell("not ready", level, "", "no alarm, but not ready to share: " + "; ".join(answer.advice))
 
 
 def families(scores: Scores) -> Html:
