@@ -2,13 +2,15 @@
 
 Numba's cache files are pickles, which run code when they are loaded. So a folder is used only if no other user can
 write to it. Numba itself checks only the file of the function it loads; an edit of a function that this one *calls*
-would go unnoticed. So the cache lies in a folder named after the state of every source file of its package.
+would go unnoticed. So the cache lies in a folder named after the state of every source file of its package that compiles
+functions, and of those that they import.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import stat
 import sys
@@ -26,6 +28,10 @@ from tracekit.files import user_cache
 
 config: Any = _config  # its attributes are made at run time
 F = TypeVar("F", bound=Callable[..., Any])
+
+_COMPILES = re.compile(r"numba|\bjit|overload|intrinsic|c_function")
+_IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+)(?:\s+import\s+(\([^)]*\)|[^\n]*))?", re.MULTILINE)
+_WORD = re.compile(r"\w+")
 
 
 @cache
@@ -59,12 +65,36 @@ def _parents(sources: Path) -> Iterator[Path]:
 
 
 def _state(sources: Path) -> str:
-    """Return a word that changes with Python, numba and every source file."""
+    """Return a word that changes with Python, numba and every source file that compiled code may depend on."""
     state = hashlib.sha256(f"{sys.version_info[:2]} {numba.__version__}".encode())
-    for source in sorted(sources.rglob("*.py")):
+    for source in sorted(_compiled_sources(sources)):
         facts = source.stat()
         state.update(f"{source.relative_to(sources)} {facts.st_mtime_ns} {facts.st_size}\n".encode())
     return state.hexdigest()[:16]
+
+
+def _compiled_sources(sources: Path) -> set[Path]:
+    """Return the files that compile functions, and all files below ``sources`` that these import."""
+    texts = {path: path.read_text(encoding="utf-8") for path in sources.rglob("*.py")}
+    modules = {_module(path, sources): path for path in texts}
+    found = {path for path, text in texts.items() if _COMPILES.search(text)}
+    todo = list(found)
+    while todo:
+        names = {
+            name
+            for module, members in _IMPORT.findall(texts[todo.pop()])
+            for name in (module, *(f"{module}.{member}" for member in _WORD.findall(members)))
+        }
+        new = {modules[name] for name in names & modules.keys()} - found
+        found |= new
+        todo += new
+    return found
+
+
+def _module(path: Path, sources: Path) -> str:
+    """Return the dotted name of a file below ``sources``, a subpackage of tracekit or a package of its own."""
+    root = sources.parent if sources.parent.name == "tracekit" else sources
+    return ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
 def is_private(folder: Path) -> bool:

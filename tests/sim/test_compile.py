@@ -1,4 +1,4 @@
-"""The cache of compiled code: an edit anywhere below tracekit/sim is noticed, also in a function that is called."""
+"""The cache of compiled code: an edit below tracekit/sim is noticed, also in a function that is called or imported."""
 
 import shutil
 import subprocess
