@@ -2,8 +2,8 @@
 
 Numba's cache files are pickles, which run code when they are loaded. So a folder is used only if no other user can
 write to it. Numba itself checks only the file of the function it loads; an edit of a function that this one *calls*
-would go unnoticed. So the cache lies in a folder named after the state of every source file of its package that compiles
-functions, and of those that they import.
+would go unnoticed. So the cache lies in a folder named after the state of every source file of its package that
+compiles functions, and of those that they import.
 """
 
 from __future__ import annotations
