@@ -5,11 +5,14 @@ the future (a reservation, a plan) is asked of the least that is free of every c
 """
 
 import copy
+import itertools
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from statistics import pvariance
 
 NAN = float("nan")
+TIERED = ("lexicographic", "defrag", "load-balance", "tiers")
 
 
 @dataclass
@@ -103,6 +106,8 @@ class Cluster:
             return None
         if not spread:
             return self.one_by_one(job, free, choices[0], count, piece)
+        if piece[2] and self.allocator in TIERED:
+            return self.by_tiers(free, job, choices, rooms, count, piece)
         plans = [self.spread_over(free, job, members, rooms, count, piece, spare) for members in choices]
         return min(plans, key=len)
 
@@ -121,6 +126,47 @@ class Cluster:
                 parts.append((h, n * job.cores // count, n * job.memory // count, dict.fromkeys(idle, 1000)))
                 left -= n
         return parts
+
+    def by_tiers(self, free, job, choices, rooms, count, piece):
+        """Use as few hosts as an idle pool needs, or one more: RLTune's ways, all of them, best first."""
+        idle = {h: min(self.room(self.idle(), h, piece), count) for h in self.usable(job)}
+        found = []
+        for members in choices:
+            now, fewest = (fewest_hosts([r[h] for h in members], count) for r in (rooms, idle))
+            if now <= fewest + 1:
+                found.append((now, members, fewest))
+        if not found:
+            return None
+        _, members, fewest = min(found, key=lambda pool: pool[0])
+        members = [h for h in members if rooms[h] > 0]
+        tiers = [
+            sorted(
+                (self.scored(free, members, way, more) for way in ways_on({h: rooms[h] for h in members}, count, n)),
+                key=lambda scored: scored[:-1],
+            )
+            for more, n in ((False, fewest), (True, fewest + 1))
+        ]
+        best = tiers[0] or tiers[1]
+        if self.allocator == "tiers" and all(tiers) and tiers[1][0][1] < tiers[0][0][1]:
+            best = tiers[1]
+        parts = []
+        for h, n in sorted(best[0][-1].items()):
+            idle = [d for d, milli in enumerate(free[h][2]) if milli >= 1000][:n]
+            parts.append((h, n * job.cores // count, n * job.memory // count, dict.fromkeys(idle, 1000)))
+        return parts
+
+    def scored(self, free, members, way, more):
+        """Return what to sort a way by, and the way."""
+        whole = {h: 1000 * self.hosts[h].gpus for h in members}
+        before = {h: sum(free[h][2]) for h in members}
+        after = {h: before[h] - 1000 * way.get(h, 0) for h in members}
+        partly = [[whole[h] - left[h] for h in members if 0 < left[h] < whole[h]] for left in (before, after)]
+        use = [[1 - Fraction(left[h], whole[h]) for h in members] for left in (before, after)]
+        frag, waste, even = len(partly[1]) - len(partly[0]), sum(partly[1]) - sum(partly[0]), pvariance(use[1])
+        if self.allocator == "lexicographic":
+            return more and frag > 0, sorted(way.items()), way
+        order = (even, frag, waste) if self.allocator == "load-balance" else (frag, waste, even)
+        return more and frag > 0, *order, sorted(way), way
 
     def one_by_one(self, job, free, members, count, piece):
         """Place tasks one after the other, each where the allocator likes it best."""
@@ -203,6 +249,25 @@ class Cluster:
             free[h][1] += sign * memory
             for d, milli in gpus.items():
                 free[h][2][d] += sign * milli
+
+
+def fewest_hosts(rooms, count):
+    """Return how few hosts can take all pieces."""
+    return next((n for n in range(1, len(rooms) + 1) if sum(sorted(rooms)[-n:]) >= count), math.inf)
+
+
+def ways_on(rooms, count, hosts):
+    """Yield RLTune's ways on a number of hosts, as pieces by host; see `tracekit.sim.hosts.ways`."""
+    groups = [[h for h in rooms if rooms[h] == room] for room in sorted(set(rooms.values()), reverse=True)]
+    for numbers in itertools.product(*(range(len(group) + 1) for group in groups)):
+        if sum(numbers) != hosts:
+            continue
+        taken = [group[:n] for group, n in zip(groups, numbers, strict=True) if n]
+        full = {h: rooms[h] for group in taken[:-1] for h in group}
+        most = rooms[taken[-1][0]]
+        for parts in itertools.combinations_with_replacement(range(most, 0, -1), len(taken[-1])):
+            if sum(parts) + sum(full.values()) == count:
+                yield full | dict(zip(taken[-1], parts, strict=True))
 
 
 def thousandths(gpus):

@@ -24,7 +24,18 @@ from .reference_hosts import Cluster, Host, Job, Simulation
 EXAMPLES = int(os.environ.get("TRACEKIT_EXAMPLES", "12"))
 BACKFILLS = ("none", "easy", "easy-sjf", "conservative")
 POLICIES = ("fcfs", "sjf", "ljf", "saf", "largest")
-ALLOCATORS = ("first-fit", "best-fit", "worst-fit", "round-robin", "dot-product", "fgd", "defrag", "load-balance")
+ALLOCATORS = (
+    "first-fit",
+    "best-fit",
+    "worst-fit",
+    "round-robin",
+    "dot-product",
+    "fgd",
+    "lexicographic",
+    "defrag",
+    "load-balance",
+    "tiers",
+)
 
 
 def machine_of(*groups):
