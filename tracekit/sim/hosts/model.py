@@ -253,11 +253,11 @@ class HostModel:
         build_tree(head, parts)
 
     def _countable(self, demand: Demand) -> bool:
-        """Return whether hosts are alike, without GPUs, in one pool, and every job takes whole hosts."""
+        """Return whether hosts are alike, without GPUs, in one pool, never away, and every job takes whole hosts."""
         need, host = demand.need, self.total[0]
         if self.kind is AskedHosts or self.fixed[:, 2].any() or (self.total != host).any() or host[0] >= UNLIMITED:
             return False
-        if (self.fixed[:, 0] != self.fixed[0, 0]).any():
+        if (self.fixed[:, 0] != self.fixed[0, 0]).any() or len(self.down):
             return False
         whole = (need[:, CORES] % host[0] == 0) & (
             (need[:, SPREAD] > 0) | (need[:, CORES] == need[:, PIECES] * host[0])
