@@ -7,7 +7,9 @@ import pandas as pd
 
 from tracekit.clusters import completed, gpu_types, host_names
 from tracekit.machine import HostGroup, Machine
+from tracekit.sim.analysis.check_hosts import check_hosts
 from tracekit.sim.engine.dependencies import predecessors, thinking
+from tracekit.sim.hosts.demand import CORES, GPUS, MEMORY, MILLI, PIECES, POOL, SPREAD, TYPES
 from tracekit.sim.jobs import extract_jobs, prepare
 from tracekit.sim.simulate import run_table
 from tracekit.sim.switches import Switches
@@ -61,23 +63,27 @@ def cluster_of(rng):
 def rows_of(rng, cluster):
     """Return jobs for a cluster, some of which cannot fit: gap, run, limit, cores, memory per core, gpus, tasks …"""
     most = sum(group.count * group.cores for group in cluster.groups)
-    devices = (cluster.gpus or 0) + 1
+    devices, pools = cluster.gpus or 0, sorted({group.pool for group in cluster.groups if group.pool}) or ["p"]
+    kinds = sorted({group.gpu_type for group in cluster.groups if group.gpu_type}) or ["a"]
     large = rng.random()
     rows = []
-    for _ in range(rng.integers(1, 19)):
+    for _ in range(rng.integers(1, 23)):
         spreads = rng.random() < large
-        gpus = pick(rng, 0, 0, 0, 0.25, 0.5, 0.6, 1, 1, 2, 3, int(rng.integers(1, devices + 1))) if devices > 1 else 0
+        gpus = pick(rng, 0, 0, 0, 0.25, 0.5, 0.6, 1, 1, 2, 3, 4) if devices else 0
+        if devices and spreads and rng.random() < 0.7:
+            gpus = int(rng.integers(1, devices + 1))
+        cores = int(rng.integers(1, most + 1)) if spreads and gpus < 1 else pick(rng, 1, 1, 2, int(rng.integers(1, 9)))
         rows.append(
             (
-                pick(rng, 0, int(rng.integers(0, 13))),
+                pick(rng, 0, int(rng.integers(0, 8))),
                 int(rng.integers(0, 13)),
                 int(rng.integers(0, 13)),
-                int(rng.integers(1, most + 1)) if spreads else int(rng.integers(1, 9)),
-                pick(rng, 0, 0, 1, 2, 3),
+                cores,
+                pick(rng, 0, 0, 0, 1, 2),
                 gpus,
                 None if spreads else pick(rng, None, None, 1, 2, 3),
-                pick(rng, None, None, "a", "b", "a|b"),
-                pick(rng, None, None, "p", "q"),
+                pick(rng, None, None, None, pick(rng, *kinds), "a|b", pick(rng, "a", "b")),
+                pick(rng, None, None, None, pick(rng, *pools), pick(rng, *pools), pick(rng, "p", "q")),
             )
         )
     return rows
@@ -141,7 +147,7 @@ def world_of(seed, backfill, allocate, policy=None):
 
 
 def compare(world):
-    """Simulate a world both ways and compare; return the result of the compiled hosts, None if no job can run."""
+    """Simulate a world both ways, compare, and check what must always hold; None if no job can run."""
     chosen = Switches(cluster=world.cluster, allocate=world.allocate, **world.switches)
     table = extract_jobs(world.trace, chosen)
     ready = prepare(table, chosen)
@@ -155,7 +161,39 @@ def compare(world):
     assert ours.submit.tolist() == [job.submit for job in slow.jobs], world
     assert ours.run.tolist() == [job.run for job in slow.jobs], world
     assert list(ours.hosts) == [placed(job, host_names(world.cluster), scale) for job in slow.jobs], world
+    check_held(ours)
+    found = check_hosts(ours.schedule(), world.trace, world.cluster)
+    assert not found, (found, world)
+    if world.policy == "fcfs" and chosen.estimates == "actual" and not chosen.interval:
+        for job, reserved in slow.first_reservation.items():  # EASY's guarantee
+            assert ours.start[job] <= reserved, (job, world)
     return ours
+
+
+def check_held(result):
+    """Check device by device that no host is ever over-committed, that gangs are whole and pools are not mixed."""
+    places = result.hosts
+    held = np.zeros((len(result.start), *places.total.shape), np.int64)
+    for job, asked in enumerate(places.need[: len(result.start)]):
+        begin, count = places.span[job]
+        pieces, pools = 0, set()
+        for first, last, each, devices in places.log[begin : begin + count]:
+            for h in range(first, last + 1):
+                pieces += each
+                pools.add(places.fixed[h, 0])
+                whole = 1000 if asked[GPUS] else asked[MILLI]
+                bits = [devices >> d & 1 for d in range(places.total.shape[1] - 2)]
+                cores, memory = (each * asked[c] // asked[PIECES] for c in (CORES, MEMORY))
+                held[job, h] += [cores, memory, *(bit * whole for bit in bits)]
+                assert sum(bits) == each * max(asked[GPUS], asked[MILLI] > 0)
+                assert asked[TYPES] < 0 or not any(bits) or places.demand.types[asked[TYPES], places.fixed[h, 1]]
+        assert pieces == asked[PIECES]
+        assert len(pools) == 1
+        assert asked[POOL] in (-1, *pools)
+        assert held[job, :, 0].sum() == asked[CORES] or asked[SPREAD]
+    for now in np.unique(result.start):
+        running = (result.start <= now) & (now < result.end)
+        assert (held[running].sum(axis=0) <= places.total).all()
 
 
 def by_reference(world, ready, typical):

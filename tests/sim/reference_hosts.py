@@ -333,6 +333,7 @@ class Simulation(reference.Simulation):
     def __init__(self, cluster, needs, jobs, policy, backfill, rules):
         super().__init__(jobs, policy, backfill, rules)
         self.cluster, cluster.running = cluster, self.running
+        self.first_reservation = {}  # by job: when it was to start at first
         for job, need in zip(self.jobs, needs, strict=True):
             job.__dict__.update(need.__dict__, parts=[])
         self.alike = not rules.outages and all(self.takes_whole_hosts(job) for job in self.jobs)
@@ -378,14 +379,14 @@ class Simulation(reference.Simulation):
         known = [o for o in self.rules.outages if self.rules.announced or o[0] <= self.now]
         return sorted({self.now} | {t for t in times | {t for o in known for t in o[:2]} if t > self.now})
 
-    def planned_at(self, job, time, bookings):
+    def planned_at(self, job, time, bookings, *really):
         """Return where a job goes that begins at a time and holds the same cells over its estimated length, or None."""
         moments = [time] + [edge for edge in self.edges(bookings) if time < edge < time + job.believed]
         states = [
             self.minus(self.planned, [p for begin, end, p in bookings if begin <= moment < end], self.away(moment))
             for moment in moments
         ]
-        return self.planned.place(job, least(states))
+        return self.planned.place(job, least([*states, *really]))
 
     def earliest(self, job, bookings):
         plans = ((time, self.planned_at(job, time, bookings)) for time in self.edges(bookings))
@@ -453,13 +454,11 @@ class Simulation(reference.Simulation):
             if bookings is None:
                 return self.cluster.place(job, self.free())
             if job.believed <= 0:  # holds nothing for longer than an instant
-                parts = self.cluster.place(job, self.free())
-            else:
-                parts = self.planned_at(job, self.now, bookings)
-            real = None if parts is None else self.really(job, parts)
-            if real is not None:
+                return self.cluster.place(job, self.free())
+            parts = self.planned_at(job, self.now, bookings, self.free())
+            if parts is not None:
                 bookings.append((self.now, self.now + job.believed, parts))
-            return real
+            return parts
 
         while order and (parts := fit(order[0])) is not None:
             self.begin(order.pop(0), parts)
@@ -484,6 +483,7 @@ class Simulation(reference.Simulation):
     def fill(self, blocked, others):
         """Start jobs that end before the reservation's time, or that fit beside it: now and then, on the same cells."""
         shadow, then = self.reserve(blocked)
+        self.first_reservation.setdefault(blocked.number, shadow)
         if self.backfill == "rlscheduler":  # by submit time; only jobs that end before the reservation's time
             if self.shadow is None or not self.rules.commit:
                 self.shadow = shadow
