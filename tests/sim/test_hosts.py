@@ -13,9 +13,17 @@ from tracekit.clusters import completed
 from tracekit.errors import TracekitError, UsageError
 from tracekit.machine import HostGroup, Machine
 from tracekit.sim.analysis.check_hosts import check_hosts
+from tracekit.sim.engine import loop
+from tracekit.sim.engine.session import Session
+from tracekit.sim.hosts import state as of
+from tracekit.sim.jobs import extract_jobs, prepare
+from tracekit.sim.policies.formulas import values_for
+from tracekit.sim.setup import Setup
+from tracekit.sim.simulate import hosts_of
+from tracekit.sim.switches import Switches
 from tracekit.trace import Trace
 
-from .host_worlds import ALLOCATORS, compare, trace_of, world_of
+from .host_worlds import ALLOCATORS, POLICIES, compare, pick, switches_of, trace_of, world_of
 
 #: A long search is made with, say, TRACEKIT_EXAMPLES=2000; `benchmarks/hosts_reference.py` is the longest.
 EXAMPLES = int(os.environ.get("TRACEKIT_EXAMPLES", "6"))
@@ -34,6 +42,29 @@ def machine_of(*groups):
 def test_hosts_agree_with_the_reference(allocate, backfill, seed):
     """Start by start and host by host, with all that a cluster, a trace and the switches can have."""
     compare(world_of(seed, backfill, allocate))
+
+
+@pytest.mark.parametrize("backfill", [*BACKFILLS, "rlscheduler"])
+@SETTINGS
+@given(seed=st.integers(0, 2**40))
+def test_when_all_jobs_have_ended_every_host_is_as_it_was(backfill, seed):
+    """Freed cell by cell, with the index, the sums and the counts of tasks."""
+    world = world_of(seed, backfill, ALLOCATORS[seed % len(ALLOCATORS)])
+    chosen = Switches(cluster=world.cluster, allocate=world.allocate, **world.switches)
+    table = extract_jobs(world.trace, chosen)
+    ready, model = prepare(table, chosen), hosts_of(table, chosen)
+    if not len(ready.table):
+        return
+    session = Session(Setup(ready, backfill, chosen, model))
+    room = session.sim.capacity.data
+    before = room.copy()
+    session.run(*values_for(world.policy, ready, chosen))
+    while session.sim.running.tally["running"][0] or room[of.DOWN]:
+        loop.last_ends_from_python(session.sim, session.dynamics)
+    for part, end in ((of.FREE, of.FIXED), (of.TREE, of.NEED), (of.HELD, of.TYPICAL)):
+        np.testing.assert_array_equal(room[room[part] : room[end]], before[room[part] : room[end]])
+    for number in (of.FREE_CORES, of.FREE_GPUS):
+        assert room[number] == before[number]
 
 
 def plain(rows, procs):
@@ -59,6 +90,48 @@ def test_one_host_and_hosts_of_one_core_are_a_counter(backfill, group):
             counter = tracekit.simulate(trace, policy, backfill, **switches)
             hosts = tracekit.simulate(trace, policy, backfill, cluster=machine_of(group), **switches)
             np.testing.assert_array_equal(hosts.start, counter.start)
+
+
+@pytest.mark.parametrize("backfill", [*BACKFILLS, "rlscheduler"])
+@SETTINGS
+@given(seed=st.integers(0, 2**40))
+def test_one_host_and_hosts_of_one_core_are_a_counter_for_any_jobs_and_switches(backfill, seed):
+    rng = np.random.default_rng(seed)
+    procs = int(rng.integers(1, 12))
+    chosen = switches_of(rng, machine_of(HostGroup(1, cores=procs)), "rlscheduler")  # without outages, which differ
+    rows = [(*rng.integers(0, 13, 3).tolist(), int(rng.integers(1, procs + 1))) for _ in range(rng.integers(1, 30))]
+    trace = plain(
+        [(submit, *rest) for submit, (_, *rest) in zip(np.cumsum([r[0] for r in rows]), rows, strict=True)], procs
+    )
+    policy, allocate = pick(rng, *POLICIES), pick(rng, *ALLOCATORS)
+    counter = tracekit.simulate(trace, policy, backfill, **chosen)
+    for group in (HostGroup(1, cores=procs), HostGroup(procs, cores=1)):
+        made = tracekit.simulate(trace, policy, backfill, cluster=machine_of(group), allocate=allocate, **chosen)
+        np.testing.assert_array_equal(made.start, counter.start)
+
+
+def test_alike_hosts_are_not_only_counted_where_one_is_about_to_go():
+    """Two hosts are free and one is enough, but the job would still run on the first when that goes out of service."""
+    cluster = machine_of(HostGroup(2, cores=1, name="n"))
+    for backfill in BACKFILLS:
+        result = tracekit.simulate(
+            plain([(0, 50, 50, 1)], 2), "fcfs", backfill, cluster=cluster, outages=((10.0, 20.0, "n-0"),)
+        )
+        assert (result.start.tolist(), list(result.hosts)) == ([0], ["n-1:1/0"])
+
+
+def test_around_an_outage_a_job_gets_hosts_that_are_really_free():
+    """The host that worst-fit likes best is held by a job past its estimate; another one is free."""
+    cluster = machine_of(HostGroup(1, cores=8, name="large"), HostGroup(2, cores=4, name="small"))
+    rows = [(0, 100, 10, 8), (20, 5, 5, 2)]
+    for backfill in ("none", "easy", "easy-sjf"):
+        result = tracekit.simulate(
+            *(plain(rows, 16), "fcfs", backfill),
+            cluster=cluster,
+            allocate="worst-fit",
+            outages=((500.0, 600.0, "small-1"),),
+        )
+        assert (result.start.tolist(), result.hosts[1]) == ([0, 20], "small-0:2/0")
 
 
 @pytest.mark.parametrize("mode", ["drain", "kill", "requeue"])
