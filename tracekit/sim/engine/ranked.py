@@ -115,16 +115,16 @@ def _pass(sim: Simulation, ranks: Ranks, newest: int) -> None:
     state, jobs, rules, capacity, queue = sim.state[0], sim.jobs, sim.rules, sim.capacity, ranks.policy
     blocked, rule, now = state.blocked, rules.backfill, state.now
     if newest >= 0 and blocked >= 0 and (rules.commit or queue.rank[newest] > queue.rank[blocked]):
-        if rule == NONE or not fits(capacity, newest):
+        if rule == NONE:
             return
-        in_time = now + jobs.estimate[newest] <= state.fill_until
-        if state.reserved and rule == RLSCHEDULER:
-            if in_time:
+        # beyond the shadow time more running jobs may be past their estimates: reserve again, for all to be looked at
+        if state.reserved and (rule == RLSCHEDULER or now <= state.shadow):
+            in_time = now + jobs.estimate[newest] <= state.fill_until
+            beside = rule != RLSCHEDULER and not in_time
+            if fits(capacity, newest) and (in_time or (beside and fits_beside(capacity, sim.at_shadow, newest))):
                 _start(sim, ranks, newest, state.fill_until)
             return
-        if state.reserved and now <= state.shadow:  # beyond it, more running jobs may be overdue: reserve again
-            if in_time or fits_beside(capacity, sim.at_shadow, newest):
-                _start(sim, ranks, newest, state.fill_until)
+        if not state.reserved and not fits(capacity, newest):
             return
 
     picked = blocked if rules.commit else NO_JOB
