@@ -16,6 +16,7 @@ under the owners' names (``pai_job_table.csv``, ``pai_task_table.csv``, ``pai_in
 | task.plan_gpu × inst_num / 100 | req_gpus | GPUs, summed over tasks; may be fractions |
 | task.plan_mem × inst_num | req_mem | GB → KB, summed and divided by the cores |
 | task.gpu_type | gpu_type | of the first task that has one |
+| Σ task.inst_num | tasks | instances of all tasks, placed all at once; each gets an even part of the totals |
 | tasks, inst_num | x_tasks, x_instances | how many |
 | instance.machine | alloc_nodes | how many different machines; only if the instance table exists |
 | machine_spec | the machine | nodes, cores, GPUs, groups |
