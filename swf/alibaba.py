@@ -33,6 +33,7 @@ Owners: https://github.com/alibaba/clusterdata (cluster-trace-gpu-v2020); Weng e
 | cpu_milli | req_procs | thousandths of a core; may be fractions |
 | num_gpu × gpu_milli / 1000 | req_gpus | a pod with one GPU may use a fraction of it; also x_num_gpu, x_gpu_milli |
 | memory_mib | req_mem | MiB → KB, divided by the cores |
+| | tasks | 1: a pod is on one node |
 | gpu_spec | gpu_type | acceptable types, such as V100M16 or V100M32, separated by a bar |
 | qos | x_qos | LS, BE, Burstable, Guaranteed |
 | pod_phase | status, x_status | Succeeded completed, Failed failed; Running and Pending unknown |
@@ -147,6 +148,7 @@ def _scaled(trace: Trace) -> dict[str, Any]:
         "req_mem": memory,
         "x_num_gpu": counts(gpus),
         "x_gpu_milli": _common.numbered(trace.jobs["x_gpu_milli"]),
+        "tasks": counts(np.ones(len(trace))),
     }
     if "x_status" in trace.jobs.columns:
         words = {"Succeeded": "completed", "Failed": "failed"}

@@ -14,8 +14,8 @@
 
 GPUs are the scheduled unit if any job has some. ``cluster_gpu_number.csv`` beside the log (date, GPUs of every virtual
 cluster, total) gives the machine: the GPUs of the day with the largest total, and as groups of hosts, one pool for
-each virtual cluster, hosts of 8 GPUs (an assumption: the file states GPUs only; cores and memory are unknown). These logs have no time limits. China's time zone
-is an assumption; the owners do not state it. Lost on writing: limits, memory, groups, queues, the machine.
+each virtual cluster, hosts of 8 GPUs (an assumption: the file states GPUs only; cores and memory are unknown). These
+logs have no time limits. China's time zone is an assumption; the owners do not state it. Lost on writing: limits, memory, groups, queues, the machine.
 Owners: https://github.com/S-Lab-System-Group/HeliosData; Hu et al., SC 2021.
 """
 

@@ -81,7 +81,7 @@ def slow_fragmentation(result: Any, moment: float) -> tuple[float, float, float,
 
 
 def test_fragmentation_over_time_against_a_slow_version(result: Any) -> None:
-    times, steps = fragmentation_over_time(result.hosts, result.start, result.run)
+    times, _ = fragmentation_over_time(result.hosts, result.start, result.run)
     moments = np.unique(times)[:-1]
     moments = moments + np.diff(np.unique(times)) / 2
     found = fragmentation_at(result, moments)

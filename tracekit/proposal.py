@@ -97,7 +97,9 @@ def _from_nodelists(trace: Trace, asked: Requests, notes: list[str]) -> list[dic
         for has_gpus in (True, False):
             hosts = (seen.pool == pool) & ((seen.gpus > 0) == has_gpus)
             if hosts.any():
-                rows.append(_named_group(seen, hosts, asked, (pools == pool) & ((asked.gpus > 0) == has_gpus), len(rows)))
+                rows.append(
+                    _named_group(seen, hosts, asked, (pools == pool) & ((asked.gpus > 0) == has_gpus), len(rows))
+                )
     return rows
 
 
