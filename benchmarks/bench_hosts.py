@@ -14,6 +14,8 @@ import os
 import resource
 import sys
 import time
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ import pandas as pd
 from tracekit.clusters import completed
 from tracekit.machine import HostGroup, Machine
 from tracekit.sim.hosts.model import HostModel
+from tracekit.sim.hosts.place import MARKS, place, prepare
 from tracekit.sim.jobs import extract_jobs
 from tracekit.sim.simulate import run_table
 from tracekit.sim.switches import Switches
@@ -60,8 +63,9 @@ def rate(hosts: int, jobs: int, name: str, load: float = 0.8) -> float:
     trace, cluster = crowd(hosts, jobs, load)
     switches = Switches(cluster=cluster)
     table = extract_jobs(trace, switches)
-    model = HostModel(table.demand, name)
-    run_table(table.window(0, 100), "fcfs", "easy", switches, machine=HostModel(table.demand, name))
+    assert table.demand is not None
+    model, first = HostModel(table.demand, name), HostModel(table.demand, name)
+    run_table(table.window(0, 100), "fcfs", "easy", switches, machine=first)
     return jobs / best_of(lambda: run_table(table, "fcfs", "easy", switches, machine=model))
 
 
@@ -71,12 +75,35 @@ def schedule(hosts: int, jobs: int) -> None:
         print(f"{hosts:,} hosts, {jobs:,} jobs, fcfs + easy, {name}: {found:,.0f} jobs/s (floor {floor:,})")
 
 
-def growth(jobs: int) -> None:
-    """Cost of a job by the number of hosts, at the same load; linear growth would be a factor of 10 each."""
-    for name in ("first-fit", "best-fit", "worst-fit", "fgd"):
-        costs = [1e6 / rate(hosts, jobs, name) for hosts in (100, 1_000, 10_000)]
-        steps = ", ".join(f"× {after / before:.1f}" for before, after in zip(costs, costs[1:], strict=False))
-        print(f"{name}: {', '.join(f'{cost:.2f}' for cost in costs)} µs a job on 100, 1,000, 10,000 hosts ({steps})")
+def growth() -> None:
+    """Cost of a job by the number of hosts, ten jobs a host at the same load; linear growth is a factor of 10 each."""
+    sizes = (100, 1_000, 10_000)
+    for name in ("first-fit", "best-fit", "worst-fit"):
+        show(name, [1e6 / rate(hosts, max(20_000, 10 * hosts), name) for hosts in sizes], sizes)
+    demand = openb()
+    sizes, costs = (121, 1_213, 3_639), []
+    for hosts in sizes:
+        some = scaled(demand, hosts / 1_213)
+        place(some, "fgd", 1, inflate=0.1)
+        costs.append(
+            1e6 * best_of(lambda some=some: place(some, "fgd", 1), times=2) / place(some, "fgd", 1)["arrivals"]
+        )
+    show("fgd on openb's nodes", costs, sizes)
+
+
+def show(name: str, costs: list[float], sizes: tuple[int, ...]) -> None:
+    """Print costs and how they grow against the number of hosts."""
+    steps = [
+        f"× {b / a:.1f} for × {m / n:.0f}" for (a, b), (n, m) in zip(pairwise(costs), pairwise(sizes), strict=True)
+    ]
+    cells = ", ".join(f"{cost:.2f} ({hosts:,})" for cost, hosts in zip(costs, sizes, strict=True))
+    print(f"{name}: µs a job (hosts): {cells}; {', '.join(steps)}", flush=True)
+
+
+def scaled(demand: Any, factor: float) -> Any:
+    """Return the demands of as many pods on more or fewer nodes of each kind."""
+    groups = [replace(group, count=max(round(group.count * factor), 1)) for group in demand.cluster.groups]
+    return replace(demand, cluster=completed(demand.cluster.replace(groups=tuple(groups)), "bench"))
 
 
 def memory(hosts: int = 10_000, jobs: int = 1_000_000) -> None:
@@ -84,6 +111,7 @@ def memory(hosts: int = 10_000, jobs: int = 1_000_000) -> None:
     trace, cluster = crowd(hosts, jobs)
     switches = Switches(cluster=cluster)
     table = extract_jobs(trace, switches)
+    assert table.demand is not None
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     begin = time.process_time()
     run_table(table, "fcfs", "easy", switches, machine=HostModel(table.demand, "first-fit"))
@@ -143,7 +171,7 @@ class Numpy:
             order = np.cumsum(gpus >= 1000, axis=1)
             taken = 1000 * ((gpus >= 1000) & (order <= whole))
             gain = before - self.fragmentation(left, gpus - taken, rows)
-            row = int(np.argmax(np.floor(100 / (1 + np.exp(-gain / 1000)))))
+            row = np.argmax(np.floor(100 / (1 + np.exp(-gain / 1000))))
             taken = taken[row]
         host = rows[row]
         self.cores[host] -= cores
@@ -163,8 +191,6 @@ def openb() -> Any:
 
 def packing() -> None:
     """Compare the whole study of one seed; both place the same pods."""
-    from tracekit.sim.hosts.place import place, prepare
-
     demand = openb()
     place(demand, "fgd", 1)
     seconds, found = best_of(lambda: place(demand, "fgd", 42)), place(demand, "fgd", 42)
@@ -184,7 +210,6 @@ def packing() -> None:
 def published(seeds: range = range(42, 52)) -> None:
     """Print means of ten seeds beside the published ones, at 130 % and the largest difference along the curve."""
     from tracekit.clusters import data_folder
-    from tracekit.sim.hosts.place import MARKS, place
 
     known = json.loads((data_folder().parent / "checks" / "openb_placement.json").read_text())["expected"]
     demand = openb()
@@ -218,7 +243,7 @@ if __name__ == "__main__":
     if "schedule" in wanted:
         schedule(chosen.hosts, chosen.jobs)
     if "growth" in wanted:
-        growth(chosen.jobs // 4)
+        growth()
     if "published" in wanted:
         published()
     if "packing" in wanted:

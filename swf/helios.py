@@ -15,7 +15,8 @@
 GPUs are the scheduled unit if any job has some. ``cluster_gpu_number.csv`` beside the log (date, GPUs of every virtual
 cluster, total) gives the machine: the GPUs of the day with the largest total, and as groups of hosts, one pool for
 each virtual cluster, hosts of 8 GPUs (an assumption: the file states GPUs only; cores and memory are unknown). These
-logs have no time limits. China's time zone is an assumption; the owners do not state it. Lost on writing: limits, memory, groups, queues, the machine.
+logs have no time limits. China's time zone is an assumption; the owners do not state it. Lost on writing: limits,
+memory, groups, queues, the machine.
 Owners: https://github.com/S-Lab-System-Group/HeliosData; Hu et al., SC 2021.
 """
 
@@ -25,6 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
 from swf import _common, _table
@@ -128,7 +130,7 @@ def _machine(path: Path) -> Machine:
     if "total" not in frame.columns or not pd.api.types.is_numeric_dtype(frame["total"]):
         raise FormatError(place, "needs a column 'total' with numbers of GPUs")
     machine = Machine(unit="gpus", gpus=max(1, int(frame["total"].max())))
-    day = frame.loc[frame["total"].idxmax()]
+    day = frame.iloc[int(np.argmax(frame["total"].to_numpy()))]
     groups: list[HostGroup] = []
     if machine.gpus is None or machine.gpus > MOST_HOSTS * HOST_GPUS:
         return machine

@@ -231,9 +231,10 @@ def _machine(path: Path) -> Machine:
     if not column.between(0, MOST_GPUS).all():
         return known
     memory = frame.iloc[:, 2].astype(str).str.strip() if frame.shape[1] > 2 else pd.Series("", frame.index)
-    kinds = pd.DataFrame({"gpus": column.astype(int), "memory": memory}).value_counts(sort=False)
     groups = []
-    for (gpus, kind), count in kinds.items():  # type: ignore[misc]
-        name = _common.host_name(f"{gpus}x-{kind}" if kind else f"{gpus}x")
-        groups.append(HostGroup(int(count), gpus=int(gpus), gpu_type=_common.host_name(kind) or None, name=name))
+    for gpus in sorted(set(column.astype(int).tolist())):
+        kinds, counts = np.unique(memory[column == gpus].to_numpy(dtype=str), return_counts=True)
+        for kind, count in zip(map(_common.host_name, kinds.tolist()), counts.tolist(), strict=True):
+            name = f"{gpus}x-{kind}" if kind else f"{gpus}x"
+            groups.append(HostGroup(count, gpus=gpus, gpu_type=kind or None, name=name))
     return known.replace(groups=tuple(groups))

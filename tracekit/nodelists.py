@@ -95,11 +95,14 @@ def hosts_seen(trace: Trace, amounts: tuple[Floats, Floats, Floats], pool: Any, 
     jobs = np.flatnonzero(ran)
     host = np.concatenate([numbers[code] for code in codes[jobs].tolist()])
     job = np.repeat(jobs, width[jobs])
-    most = [_peaks(host, start[job], end[job], (amount / np.maximum(width, 1))[job], len(names)) for amount in amounts]
+    cores, gpus, memory = (
+        _peaks(host, start[job], end[job], (amount / np.maximum(width, 1))[job], len(names)) for amount in amounts
+    )
     labels = pd.DataFrame({"host": host, "pool": pool[job], "kind": kind[job]})
     several = int((labels.groupby("host")["pool"].nunique() > 1).sum())
     with_gpus = labels[labels["kind"] != ""]
-    return Seen(names, _commonest(labels, "pool", names), _commonest(with_gpus, "kind", names), *most, several)
+    pools, kinds = _commonest(labels, "pool", names), _commonest(with_gpus, "kind", names)
+    return Seen(names, pools, kinds, cores, gpus, memory, several)
 
 
 def _peaks(host: Ints, start: Floats, end: Floats, amount: Floats, hosts: int) -> Floats:

@@ -105,19 +105,18 @@ class Nodes:
     def by_fgd(self, pod: Pod, rows: Any) -> tuple[int, list[int]]:
         """Return the node, and the GPUs, where F grows least by the rounded score."""
         before = self.f_of(self.cpu[rows], self.free[rows], rows)
-        best: tuple[float, int, list[int]] | None = None
         tried = [[d] for d in range(self.free.shape[1])] if pod.milli else [None]
         scores = np.full((len(rows), len(tried)), -1.0)
         for number, devices in enumerate(tried):
             free = self.free[rows].copy()
-            for i, h in enumerate(rows):
+            for i, h in enumerate(rows.tolist()):
                 for d in devices or self.devices(pod, h):
                     free[i, d] -= pod.each
             gain = before - self.f_of(self.cpu[rows] - pod.cpu, np.maximum(free, 0), rows)
             scores[:, number] = np.where((free >= 0).all(axis=1), np.floor(100 / (1 + np.exp(-gain / 1000))), -1.0)
-        i, number = np.unravel_index(int(np.argmax(scores)), scores.shape)
-        best = scores[i, number], int(rows[i]), tried[number] or self.devices(pod, int(rows[i]))
-        return best[1], best[2]
+        row, number = divmod(int(np.argmax(scores)), len(tried))
+        h = int(rows[row])
+        return h, tried[number] or self.devices(pod, h)
 
     def place(self, rule: str, pod: Pod) -> int:
         """Place a pod; return its node, or −1."""
@@ -127,7 +126,7 @@ class Nodes:
         if rule == "fgd":
             h, devices = self.by_fgd(pod, rows)
         else:
-            h = int(rows[int(np.argmax([self.score(rule, pod, h) for h in rows]))])
+            h = int(rows[int(np.argmax([self.score(rule, pod, h) for h in rows.tolist()]))])
             devices = self.devices(pod, h)
         self.put(pod, h, devices)
         return h
