@@ -84,7 +84,6 @@ def growth() -> None:
     sizes, costs = (121, 1_213, 3_639), []
     for hosts in sizes:
         some = scaled(demand, hosts / 1_213)
-        place(some, "fgd", 1, inflate=0.1)
         costs.append(
             1e6 * best_of(lambda some=some: place(some, "fgd", 1), times=2) / place(some, "fgd", 1)["arrivals"]
         )
@@ -101,9 +100,10 @@ def show(name: str, costs: list[float], sizes: tuple[int, ...]) -> None:
 
 
 def scaled(demand: Any, factor: float) -> Any:
-    """Return the demands of as many pods on more or fewer nodes of each kind."""
+    """Return the demands of pods on more or fewer nodes of each kind; fewer pods with fewer nodes."""
     groups = [replace(group, count=max(round(group.count * factor), 1)) for group in demand.cluster.groups]
-    return replace(demand, cluster=completed(demand.cluster.replace(groups=tuple(groups)), "bench"))
+    some = np.random.default_rng(0).permutation(len(demand.need))[: round(len(demand.need) * factor)]
+    return replace(demand.take(some), cluster=completed(demand.cluster.replace(groups=tuple(groups)), "bench"))
 
 
 def memory(hosts: int = 10_000, jobs: int = 1_000_000) -> None:
