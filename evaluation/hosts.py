@@ -179,7 +179,7 @@ def _time_mean(result: Any) -> float:
 
     if not len(result.start):
         return float("nan")
-    times, values = fragmentation_over_time(result.hosts, result.start, result.run)
+    times, values = fragmentation_over_time(result.hosts, result.start, result.run, fgd=False)
     begin, end = float(result.submit.min()), float(result.submit.max())
     lengths = np.diff(np.clip(np.append(times, np.inf), begin, end))
     return float((lengths * values["share"]).sum() / (end - begin)) if end > begin else float("nan")

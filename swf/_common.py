@@ -119,7 +119,7 @@ def host_groups(hosts: pd.DataFrame) -> tuple[HostGroup, ...]:
     alike: Any = hosts.assign(gpu_type=kinds.where(kinds.notna(), "")).groupby(names).size()
     found: list[HostGroup] = []
     for (kind, gpus, cores, memory), n in alike.items():
-        name = "".join(c if c not in ":/+,|" else "-" for c in f"{kind or 'host'}-{int(gpus)}x-{int(cores)}c")
+        name = host_name(f"{kind or 'host'}-{int(gpus)}x-{int(cores)}c")
         name += f"-{int(memory / 1024**2)}g" + f"-{len(found)}" * any(f.name.startswith(name) for f in found)
         found.append(
             HostGroup(
@@ -127,6 +127,11 @@ def host_groups(hosts: pd.DataFrame) -> tuple[HostGroup, ...]:
             )
         )
     return tuple(found)
+
+
+def host_name(text: str) -> str:
+    """Return a text as a name of hosts or pools, without the marks that schedules use."""
+    return "".join(c if c not in ":/+,|" else "-" for c in text)
 
 
 def plain(values: NDArray[np.float64], unknown: Any = "") -> NDArray[Any]:

@@ -142,7 +142,7 @@ def _added_up(table: pd.DataFrame, tasks: pd.DataFrame, owner: NDArray[Any]) -> 
     gpus = total(np.round(tasks["plan_gpu"].to_numpy() * instances, 6)) / 100
     with np.errstate(divide="ignore", invalid="ignore"):
         memory = np.where(procs > 0, total(tasks["plan_mem"].to_numpy() * instances) * 1024**2 / procs, np.nan)
-    begun = edge("start_time", "min")
+    begun, parts = edge("start_time", "min"), total(instances)
     if "start_time" in table.columns:
         submit, ended = table["start_time"].to_numpy(), table["end_time"].to_numpy()
         wait = begun - submit
@@ -162,10 +162,11 @@ def _added_up(table: pd.DataFrame, tasks: pd.DataFrame, owner: NDArray[Any]) -> 
         "req_gpus": counts(gpus),
         "req_mem": memory,
         "gpu_type": _labels(kind, kinds.categories),
+        "tasks": counts(np.where(parts >= 1, np.round(parts), np.nan)),
         "x_status": status.array,
         "x_job_name": table["job_name"].astype(object).to_numpy(),
         "x_tasks": np.bincount(owner, minlength=n),
-        "x_instances": counts(total(instances)),
+        "x_instances": counts(parts),
     }
     if "user" in table.columns:
         made |= {"user": table["user"].array, "x_inst_id": table["inst_id"].astype(object).to_numpy()}

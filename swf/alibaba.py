@@ -16,6 +16,7 @@ under the owners' names (``pai_job_table.csv``, ``pai_task_table.csv``, ``pai_in
 | task.plan_gpu × inst_num / 100 | req_gpus | GPUs, summed over tasks; may be fractions |
 | task.plan_mem × inst_num | req_mem | GB → KB, summed and divided by the cores |
 | task.gpu_type | gpu_type | of the first task that has one |
+| Σ task.inst_num | tasks | instances of all tasks, placed all at once; each gets an even part of the totals |
 | tasks, inst_num | x_tasks, x_instances | how many |
 | instance.machine | alloc_nodes | how many different machines; only if the instance table exists |
 | machine_spec | the machine | nodes, cores, GPUs, groups |
@@ -32,6 +33,7 @@ Owners: https://github.com/alibaba/clusterdata (cluster-trace-gpu-v2020); Weng e
 | cpu_milli | req_procs | thousandths of a core; may be fractions |
 | num_gpu × gpu_milli / 1000 | req_gpus | a pod with one GPU may use a fraction of it; also x_num_gpu, x_gpu_milli |
 | memory_mib | req_mem | MiB → KB, divided by the cores |
+| | tasks | 1: a pod is on one node |
 | gpu_spec | gpu_type | acceptable types, such as V100M16 or V100M32, separated by a bar |
 | qos | x_qos | LS, BE, Burstable, Guaranteed |
 | pod_phase | status, x_status | Succeeded completed, Failed failed; Running and Pending unknown |
@@ -146,6 +148,7 @@ def _scaled(trace: Trace) -> dict[str, Any]:
         "req_mem": memory,
         "x_num_gpu": counts(gpus),
         "x_gpu_milli": _common.numbered(trace.jobs["x_gpu_milli"]),
+        "tasks": counts(np.ones(len(trace))),
     }
     if "x_status" in trace.jobs.columns:
         words = {"Succeeded": "completed", "Failed": "failed"}

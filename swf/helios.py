@@ -13,8 +13,10 @@
 | any other (Lucid's jobname) | x_<name> | kept |
 
 GPUs are the scheduled unit if any job has some. ``cluster_gpu_number.csv`` beside the log (date, GPUs of every virtual
-cluster, total) gives the machine's GPUs: the largest daily total. These logs have no time limits. China's time zone
-is an assumption; the owners do not state it. Lost on writing: limits, memory, groups, queues, the machine.
+cluster, total) gives the machine: the GPUs of the day with the largest total, and as groups of hosts, one pool for
+each virtual cluster, hosts of 8 GPUs (an assumption: the file states GPUs only; cores and memory are unknown). These
+logs have no time limits. China's time zone is an assumption; the owners do not state it. Lost on writing: limits,
+memory, groups, queues, the machine.
 Owners: https://github.com/S-Lab-System-Group/HeliosData; Hu et al., SC 2021.
 """
 
@@ -24,6 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
 from swf import _common, _table
@@ -32,7 +35,7 @@ from swf._times import stamp_texts
 from swf._written import altered_words, fine_digits
 from swf.base import Blocks
 from tracekit.errors import FormatError
-from tracekit.machine import Machine
+from tracekit.machine import MOST_HOSTS, HostGroup, Machine
 from tracekit.trace import Trace
 
 COLUMNS = (
@@ -60,6 +63,8 @@ OURS = {
 }
 LABELS = ("user", "vc", "state")
 ZONE = "Asia/Shanghai"
+#: GPUs of one host, which the log does not state; Hu et al., SC 2021.
+HOST_GPUS = 8
 
 
 class Helios:
@@ -124,4 +129,16 @@ def _machine(path: Path) -> Machine:
     frame, _ = _table.read_delimited(place)
     if "total" not in frame.columns or not pd.api.types.is_numeric_dtype(frame["total"]):
         raise FormatError(place, "needs a column 'total' with numbers of GPUs")
-    return Machine(unit="gpus", gpus=max(1, int(frame["total"].max())))
+    machine = Machine(unit="gpus", gpus=max(1, int(frame["total"].max())))
+    day = frame.iloc[int(np.argmax(frame["total"].to_numpy()))]
+    groups: list[HostGroup] = []
+    if machine.gpus is None or machine.gpus > MOST_HOSTS * HOST_GPUS:
+        return machine
+    for name in frame.columns:
+        if name in ("date", "total") or not pd.api.types.is_numeric_dtype(frame[name]) or not day[name] >= 1:
+            continue
+        whole, rest = divmod(int(day[name]), HOST_GPUS)
+        label = _common.host_name(str(name))
+        groups += [HostGroup(whole, gpus=HOST_GPUS, pool=label, name=label)] * (whole > 0)
+        groups += [HostGroup(1, gpus=rest, pool=label, name=f"{label}-part")] * (rest > 0)
+    return machine.replace(groups=tuple(groups), nodes=sum(group.count for group in groups) or None)

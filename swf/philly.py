@@ -17,7 +17,8 @@
 Wait, run time and GPUs are defined as in the owners' notebook. null and "None" are unknown. A job without attempts
 never ran: its run time and GPUs are unknown. A job whose last attempt has no end was still running: its run time is
 unknown. The log has no requested sizes and no time limits. Times may end in PST or PDT. ``cluster_machine_list`` beside
-the log gives the machine's nodes and GPUs. That times are Pacific time follows from the owners' utilisation logs, whose
+the log gives the machine: nodes, GPUs, and groups of hosts with equal numbers of GPUs and equal memory of a GPU, which
+is taken as its type. That times are Pacific time follows from the owners' utilisation logs, whose
 times end in PDT and PST.
 Owners: https://github.com/msr-fiddle/philly-traces; Jeon et al., USENIX ATC 2019.
 """
@@ -37,14 +38,17 @@ from numpy.typing import NDArray
 from swf import _common, _table
 from swf._texts import check_text
 from swf._times import seconds_of
+from swf.base import head_lines
 from swf.gpw import STATUS_OF_WORD
 from tracekit.errors import FormatError
 from tracekit.files import head_of, opened, text_of
-from tracekit.machine import Machine
+from tracekit.machine import MOST_GPUS, HostGroup, Machine
 from tracekit.trace import Trace
 
 ZONE = "America/Los_Angeles"
 KEYS = ("status", "vc", "jobid", "attempts", "submitted_time", "user")
+#: Columns of cluster_machine_list.
+MACHINES = ("machineId", "number of GPUs", "single GPU mem")
 _NEXT = re.compile(r'\{\s*"(?:' + "|".join(KEYS) + r')"\s*:')
 _GAP = re.compile(r"[\s,]*")
 
@@ -216,8 +220,21 @@ def _machine(path: Path) -> Machine:
     place = _common.beside(path, ["cluster_machine_list"])
     if place is None:
         return Machine(name="Philly", unit="gpus")
-    frame, _ = _table.read_delimited(place)
+    lines = head_lines(head_of(place), limit=1)
+    headed = bool(lines) and not any(cell.strip().isdecimal() for cell in lines[0].split(","))
+    names = None if headed or not lines else MACHINES[: 1 + lines[0].count(",")]
+    frame, _ = _table.read_delimited(place, names=names)
     column = frame.iloc[:, 1] if frame.shape[1] > 1 else frame.iloc[:, 0]
     if not _table.is_numeric(column):
         raise FormatError(place, "needs numbers of GPUs in its second column")
-    return Machine(name="Philly", unit="gpus", nodes=len(frame), gpus=max(1, int(column.sum())))
+    known = Machine(name="Philly", unit="gpus", nodes=len(frame), gpus=max(1, int(column.sum())))
+    if not column.between(0, MOST_GPUS).all():
+        return known
+    memory = frame.iloc[:, 2].astype(str).str.strip() if frame.shape[1] > 2 else pd.Series("", frame.index)
+    groups = []
+    for gpus in sorted(set(column.astype(int).tolist())):
+        kinds, counts = np.unique(memory[column == gpus].to_numpy(dtype=str), return_counts=True)
+        for kind, count in zip(map(_common.host_name, kinds.tolist()), counts.tolist(), strict=True):
+            name = f"{gpus}x-{kind}" if kind else f"{gpus}x"
+            groups.append(HostGroup(count, gpus=gpus, gpu_type=kind or None, name=name))
+    return known.replace(groups=tuple(groups))

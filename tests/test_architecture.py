@@ -31,7 +31,7 @@ LAYERS = (
     ("machine", "download", "folders", "compiled", "clusters"),
     ("trace",),
     ("units",),
-    ("stats", "validation", "anonymize", "intervals", "proposal"),
+    ("stats", "validation", "anonymize", "intervals", "nodelists", "proposal"),
     ("recorded", "transform"),
     ("doctor",),
     ("cleaning",),

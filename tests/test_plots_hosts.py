@@ -18,7 +18,9 @@ from tracekit.machine import HostGroup, Machine
 from tracekit.plots.hosts import HOST_PICTURES, fragmentation_at, shares_over_time, use_of
 from tracekit.plots.packing import packing_curves
 from tracekit.plots.style import NothingToDraw
-from tracekit.sim.hosts.metrics import fragmentation_over_time
+from tracekit.sim.hosts.demand import GPUS, MILLI
+from tracekit.sim.hosts.metrics import FRAGMENTATION, fragmentation_over_time
+from tracekit.sim.hosts.model import typical_tasks
 from tracekit.trace import Trace
 
 Run = Callable[..., tuple[int, str, str]]
@@ -54,15 +56,42 @@ def test_shares_are_the_work_of_the_jobs(result: Any) -> None:
     assert share.max() <= 1
 
 
-def test_partial_hosts_agree_with_the_metric(result: Any) -> None:
-    times, steps = fragmentation_over_time(result.hosts, result.start, result.run)
+def slow_fragmentation(result: Any, moment: float) -> tuple[float, float, float, float]:
+    """Return share, partly used hosts, waste and F at a moment, worked out from who holds what then."""
+    use, placed = use_of(result), result.hosts
+    now = np.flatnonzero((result.start[use.job] <= moment) & (result.end[use.job] > moment))
+    cores, room = placed.total[:, 0].astype(float), placed.total[:, 2:].astype(float)
+    for i in now.tolist():
+        asked = placed.need[use.job[i]]
+        cores[use.host[i]] -= use.cores[i]
+        for device in range(room.shape[1]):
+            if (int(use.bits[i]) >> device) & 1:
+                room[use.host[i], device] -= 1000 if asked[GPUS] > 0 else asked[MILLI]
+    size, idle = placed.fixed[:, 2] * 1000, room.sum(axis=1)
+    partly, f = (idle > 0) & (idle < size), 0.0
+    for (asked_cores, whole, part, kinds), weight in zip(*typical_tasks(placed.demand), strict=True):
+        each = 1000 if whole else part
+        for h in range(len(idle)):
+            runs = each > 0 and cores[h] >= asked_cores and (room[h] >= each).sum() >= max(whole, 1)
+            runs = runs and (kinds < 0 or placed.demand.types[kinds][placed.fixed[h, 1]])
+            f += weight * (room[h][room[h] < each].sum() if runs else idle[h])
+    total = size.sum()
+    share = idle[partly].sum() / idle.sum() if idle.sum() else 0.0
+    return share, float(partly.sum()), (size - idle)[partly].sum() / total, f / total
+
+
+def test_fragmentation_over_time_against_a_slow_version(result: Any) -> None:
+    times, _ = fragmentation_over_time(result.hosts, result.start, result.run)
     moments = np.unique(times)[:-1]
     moments = moments + np.diff(np.unique(times)) / 2
-    found = fragmentation_at(use_of(result), result, moments)
-    last = np.searchsorted(times, moments, side="right") - 1
-    assert found["partial"].tolist() == steps["hosts"][last].tolist()
-    assert found["f"].min() >= 0
-    assert found["f"].max() <= 1
+    found = fragmentation_at(result, moments)
+    slow = np.array([slow_fragmentation(result, moment) for moment in moments]).T
+    for name, expected in zip(("share", "hosts", "waste", "f"), slow, strict=True):
+        assert found[name] == pytest.approx(expected, abs=1e-9), name
+    summary, width = result.summary(), np.diff(np.unique(times))
+    length = float(result.end.max() - result.submit.min())
+    for key, values in zip(FRAGMENTATION, slow, strict=True):
+        assert summary[key] == pytest.approx((values * width).sum() / length), key
 
 
 def test_f_worked_out_by_hand() -> None:
@@ -70,9 +99,43 @@ def test_f_worked_out_by_hand() -> None:
     frame = pd.DataFrame({"job_id": [1, 2], "submit_time": [0.0, 5.0], "run_time": [9.0, 9.0], "req_procs": 1})
     trace = Trace(frame.assign(req_gpus=[1.0, 4.0]), Machine(procs=8))
     made = tracekit.simulate(trace, cluster=Machine(groups=(HostGroup(2, cores=4, gpus=4, name="h"),)))
-    found = fragmentation_at(use_of(made), made, np.array([1.0, 6.0, 12.0]))
+    found = fragmentation_at(made, np.array([1.0, 6.0, 12.0]))
     assert found["f"].tolist() == pytest.approx([0.5 * 3 / 8, 0.5 * 3 / 8, 0.0])
     assert found["waste"].tolist() == pytest.approx([1 / 8, 1 / 8, 0.0])
+
+
+def test_fragmentation_by_cores_has_no_f() -> None:
+    cluster = Machine(groups=(HostGroup(2, cores=4, name="h"),))
+    frame = pd.DataFrame({"job_id": [1], "submit_time": [0.0], "run_time": [9.0], "req_procs": 1})
+    found = tracekit.simulate(Trace(frame, Machine(procs=8)), cluster=cluster).summary()
+    assert found["fragmentation"] == pytest.approx(3 / 7)
+    assert (found["fragmentation_partial_hosts"], found["fragmentation_waste"]) == (1.0, 1 / 8)
+    assert found["fragmentation_fgd"] is None
+    assert found["gpu_types"] == {}
+
+
+def test_results_by_gpu_type() -> None:
+    """A gang over two types counts for both; GPUs without a type are apart; a job without GPUs counts nowhere."""
+    groups = (
+        HostGroup(1, cores=8, gpus=2, gpu_type="A100", name="a"),
+        HostGroup(1, cores=8, gpus=2, gpu_type="V100", name="v"),
+        HostGroup(1, cores=8, gpus=4, name="u"),
+    )
+    frame = pd.DataFrame(
+        {
+            "job_id": [1, 2, 3],
+            "submit_time": [0.0, 0.0, 0.0],
+            "run_time": [10.0, 10.0, 10.0],
+            "req_procs": [4, 4, 1],
+            "req_gpus": [4.0, 2.0, 0.0],
+            "tasks": [2, 1, 1],
+            "gpu_type": ["A100|V100", "V100", None],
+        }
+    )
+    found = tracekit.simulate(Trace(frame, Machine(procs=24)), cluster=Machine(groups=groups)).summary()["gpu_types"]
+    assert found["A100"] == {"jobs": 1, "mean_wait_s": 0.0, "utilization": 0.5}
+    assert found["V100"] == {"jobs": 2, "mean_wait_s": 5.0, "utilization": 1.0}
+    assert found["untyped"] == {"jobs": 0, "mean_wait_s": None, "utilization": 0.0}
 
 
 @pytest.mark.parametrize("name", HOST_PICTURES)

@@ -12,6 +12,7 @@ import pytest
 from tracekit.clusters import cluster_of
 from tracekit.errors import TracekitError
 from tracekit.machine import HostGroup, Machine
+from tracekit.nodelists import expand
 from tracekit.proposal import cluster_toml, propose
 from tracekit.sim.hosts.demand import demand_of
 from tracekit.trace import Trace
@@ -89,3 +90,43 @@ def test_the_command_writes_what_cluster_reads(tmp_path: Path, run: Run, monkeyp
     assert out == Path("c.toml").read_text(encoding="utf-8")
     assert run("cluster", "form", "s.swf")[0] == 2
     assert run("cluster", "from", "nothing.swf")[0] == 1
+
+
+SACCT = """\
+JobIDRaw|Partition|Submit|Start|End|Elapsed|State|ReqCPUS|AllocCPUS|NNodes|ReqMem|AllocTRES|NodeList
+1|gpu|2024-01-01T00:00:00|2024-01-01T00:00:00|2024-01-01T02:00:00|02:00:00|COMPLETED|12|12|1|40G|cpu=12,gres/gpu=2|g1
+2|gpu|2024-01-01T00:00:00|2024-01-01T01:00:00|2024-01-01T03:00:00|02:00:00|COMPLETED|16|16|1|40G|cpu=16,gres/gpu=2|g1
+3|cpu|2024-01-01T00:00:00|2024-01-01T00:00:00|2024-01-01T01:00:00|01:00:00|COMPLETED|72|72|3|30G|cpu=72|c[08-10]
+4|cpu|2024-01-01T00:00:00|2024-01-01T01:00:00|2024-01-01T02:00:00|01:00:00|COMPLETED|4|4|1|1G|cpu=4|c08
+5|cpu|2024-01-01T00:00:00|Unknown|Unknown|00:00:00|CANCELLED|30|0|1|1G||None assigned
+6|debug|2024-01-01T00:00:00|2024-01-01T03:00:00|2024-01-01T04:00:00|01:00:00|COMPLETED|2|2|1|1G|cpu=2|c08
+"""
+
+
+def test_lists_of_nodes_give_hosts_by_partition(tmp_path: Path, run: Run) -> None:
+    """g1 held 28 cores and 4 GPUs at once; c08 is used by two partitions and counts for the one with more jobs."""
+    (tmp_path / "jobs.log").write_text(SACCT)
+    code, out, error = run("cluster", "from", str(tmp_path / "jobs.log"), "--json")
+    assert code == 0, error
+    found = {row["pool"]: row for row in json.loads(out)["groups"]}
+    assert set(found) == {"cpu", "gpu"}
+    assert (found["gpu"]["count"], found["gpu"]["cores"], found["gpu"]["gpus"]) == (1, 28, 4)
+    assert (found["cpu"]["count"], found["cpu"]["cores"]) == (3, 30)  # the job that never ran asks for 30
+    assert json.loads(out)["rejected"] == {}
+    assert "several partitions" in error
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("n1", ["n1"]),
+        ("a[1-2]b[07-08],c", ["a1b07", "a1b08", "a2b07", "a2b08", "c"]),
+        ("None assigned", []),
+        ("(null)", []),
+        ("n[1-99999999]", []),
+        ("n[x]", []),
+        ("n[3-1]", []),
+    ],
+)
+def test_slurm_lists_of_nodes(text: str, hosts: list[str]) -> None:
+    assert expand(text) == hosts

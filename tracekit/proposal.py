@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tracekit.clusters import completed, describe_groups
 from tracekit.errors import TracekitError
 from tracekit.machine import MOST_HOSTS, HostGroup, Machine, groups_from
+from tracekit.nodelists import Seen, hosts_seen
 from tracekit.stats import steps
 from tracekit.trace import Trace
 
@@ -66,8 +67,60 @@ def propose(trace: Trace) -> Machine:
     asked = requests_of(trace)
     if not ((asked.cores > 0) | (asked.gpus > 0)).any():
         raise TracekitError("no job of the trace states processors or GPUs, so no cluster can be proposed")
-    rows: list[dict[str, object]] = []
     notes = ["a proposal from what the jobs ask for: check it before use"]
+    rows = _from_nodelists(trace, asked, notes) or _from_requests(trace, asked, notes)
+    hosts = sum(int(str(row["count"])) for row in rows)
+    if hosts > MOST_HOSTS:
+        raise TracekitError(f"the jobs would need {hosts:,} hosts, more than the limit of {MOST_HOSTS:,}")
+    groups = groups_from(rows, origin="the proposal")
+    made = Machine(name=_clean(trace.machine.name or "proposed"), groups=groups, notes=tuple(notes))
+    return completed(made, "the proposal")
+
+
+def _from_nodelists(trace: Trace, asked: Requests, notes: list[str]) -> list[dict[str, object]]:
+    """Return groups of the hosts that the trace names, by pool and by whether they have GPUs; empty if it names none.
+
+    Hosts of a group get the most that was held at once on one of them, or that a job of the pool asks for of one host.
+    """
+    pools, types = _pools_of(trace, notes), _labels(trace, "gpu_type")
+    types = np.where(asked.gpus > 0, [label.split("|")[0] for label in types], "")
+    ran = trace.column("run_time") > 0
+    times = np.where(ran, asked.start, np.nan), np.where(ran, asked.end, np.nan)
+    seen = hosts_seen(trace, (asked.cores, asked.gpus, asked.memory), pools, types, times)
+    if seen is None:
+        return []
+    if seen.shared:
+        notes.append(f"{seen.shared:,} hosts ran jobs of several partitions; each is in the one that used it most")
+    notes.append("hosts are those that the lists of nodes name, with the most that was held at once on one of them")
+    rows: list[dict[str, object]] = []
+    for pool in sorted(np.unique(seen.pool)):
+        for has_gpus in (True, False):
+            hosts = (seen.pool == pool) & ((seen.gpus > 0) == has_gpus)
+            if hosts.any():
+                rows.append(
+                    _named_group(seen, hosts, asked, (pools == pool) & ((asked.gpus > 0) == has_gpus), len(rows))
+                )
+    return rows
+
+
+def _named_group(seen: Seen, hosts: Flags, asked: Requests, jobs: Flags, number: int) -> dict[str, object]:
+    """Return a group of hosts that the trace names."""
+    pieces = np.maximum(np.nan_to_num(asked.pieces, nan=1.0), 1)
+    pairs = ((seen.cores, asked.cores), (seen.gpus, asked.gpus), (seen.memory, asked.memory))
+    cores, gpus, memory = (
+        max(float(held[hosts].max()), float((amount / pieces)[jobs].max(initial=0.0))) for held, amount in pairs
+    )
+    kinds, counts = np.unique(seen.kind[hosts].astype(str), return_counts=True)
+    kind, pool = str(kinds[np.argmax(counts * (kinds != ""))]) if gpus else "", str(seen.pool[hosts][0])
+    stated = {"cores": math.ceil(cores), "gpus": math.ceil(gpus), "memory": float(math.ceil(memory))}
+    row: dict[str, object] = {key: value for key, value in stated.items() if value}
+    row |= {key: value for key, value in (("pool", pool), ("gpu_type", kind)) if value}
+    return row | {"count": int(hosts.sum()), "name": _name(pool, kind, math.ceil(gpus), number)}
+
+
+def _from_requests(trace: Trace, asked: Requests, notes: list[str]) -> list[dict[str, object]]:
+    """Return groups that hold what the jobs ask for."""
+    rows: list[dict[str, object]] = []
     for (pool, kind), jobs in _kinds(trace, asked, notes):
         cores, gpus, memory = asked.per_host(jobs)
         stated = {"cores": cores, "gpus": gpus, "memory": memory, "pool": pool, "gpu_type": kind}
@@ -80,12 +133,7 @@ def propose(trace: Trace) -> Machine:
             f"the trace states neither nodes nor tasks of jobs; hosts have at most {ASSUMED_CORES} cores "
             f"and {ASSUMED_GPUS} GPUs"
         )
-    hosts = sum(int(str(row["count"])) for row in rows)
-    if hosts > MOST_HOSTS:
-        raise TracekitError(f"the jobs would need {hosts:,} hosts, more than the limit of {MOST_HOSTS:,}")
-    groups = groups_from(rows, origin="the proposal")
-    made = Machine(name=_clean(trace.machine.name or "proposed"), groups=groups, notes=tuple(notes))
-    return completed(made, "the proposal")
+    return rows
 
 
 def requests_of(trace: Trace) -> Requests:
@@ -101,11 +149,7 @@ def requests_of(trace: Trace) -> Requests:
 
 def _kinds(trace: Trace, asked: Requests, notes: list[str]) -> Iterator[tuple[tuple[str, str], Flags]]:
     """Yield pool and GPU type ("" = none) of each group, and its jobs; jobs without GPUs use a pool's GPU hosts."""
-    pools = _labels(trace, "pool") if trace.has("pool") else _labels(trace, "partition")
-    odd = [label for label in np.unique(pools) if any(mark in label for mark in _MARKS)]
-    if odd:
-        notes.append(f"not made a pool, for the marks in its name: {', '.join(map(repr, odd[:5]))}")
-        pools = np.where(np.isin(pools, odd), "", pools)
+    pools = _pools_of(trace, notes)
     types = np.array([label.split("|")[0] for label in _labels(trace, "gpu_type")], dtype=object)
     types = np.where(asked.gpus > 0, types, "")
     for pool in sorted(np.unique(pools)):
@@ -118,6 +162,17 @@ def _kinds(trace: Trace, asked: Requests, notes: list[str]) -> Iterator[tuple[tu
             yield (pool, kind), (wants & (types == kind)) | (ours & ~wants if number == 0 else np.zeros_like(ours))
         if not kinds and ours.any():
             yield (pool, ""), ours
+
+
+def _pools_of(trace: Trace, notes: list[str]) -> NDArray[np.object_]:
+    """Return the pool of each job, else its partition, "" where there is none or its name holds marks."""
+    pools = _labels(trace, "pool") if trace.has("pool") else _labels(trace, "partition")
+    odd = [label for label in np.unique(pools) if any(mark in label for mark in _MARKS)]
+    if odd:
+        note = f"not made a pool, for the marks in its name: {', '.join(map(repr, odd[:5]))}"
+        notes += [note] * (note not in notes)
+        pools = np.where(np.isin(pools, odd), "", pools)
+    return pools
 
 
 def _fit_machine(rows: list[dict[str, object]], machine: Machine, notes: list[str]) -> None:

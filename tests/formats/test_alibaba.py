@@ -11,7 +11,9 @@ import pytest
 from shared_data import shared
 
 import tracekit
+from tracekit.clusters import completed
 from tracekit.errors import FormatError
+from tracekit.sim.hosts.demand import demand_of
 
 JOBS = """\
 4b3f04b66a525d2df903eb16,8cb3bec23d14dbde320b6613452e768cbbf35b8bd64ee28fcceb77d3c47d,58540f191766,Terminated,4550879.0,4551416.0
@@ -52,11 +54,13 @@ def test_tables_are_put_together_whichever_is_named(folder: Path, name: str) -> 
     assert (first["submit_time"], first["wait_time"], first["run_time"]) == (4550879, 1, 536)
     assert first["req_mem"] == pytest.approx(30 * 1024**2 / 14)
     assert (first["x_tasks"], first["x_instances"], first["alloc_nodes"]) == (2, 3, 2)
+    assert first["tasks"] == 3  # one ps and two workers, placed all at once
     assert (first["status"], first["user"]) == ("completed", "58540f191766")
     second = jobs.iloc[1]
     assert (second["req_gpus"], second["wait_time"], second["status"]) == (0.5, 162, "unknown")
     assert np.isnan(second["run_time"])  # it has not ended
     assert np.isnan(trace.sizes()[2])  # no task, no size
+    assert jobs["tasks"].isna().tolist() == [False, False, True]
     assert trace.machine.timezone == "Asia/Shanghai"
     assert trace.history == ("1 tasks whose job is not in the job table were left out",)
 
@@ -102,6 +106,26 @@ def test_the_real_list_of_machines(folder: Path) -> None:
     assert machine.nodes == sum(group.count for group in machine.groups) == 1897
     assert machine.gpus == sum(group.count * (group.gpus or 0) for group in machine.groups) == 6742
     assert {group.gpu_type for group in machine.groups} == {"CPU", "MISC", "P100", "T4", "V100", "V100M32"}
+
+
+def test_instances_are_placed_as_tasks_on_the_listed_machines(folder: Path, tmp_path: Path) -> None:
+    """Units: 100 of plan_cpu are a core, 100 of plan_gpu a GPU, plan_mem is in GB, all of one instance."""
+    task = "4b3f04b66a525d2df903eb16,worker,4.0,Terminated,4550890.0,4551410.0,600.0,29.296875,100.0,T4\n"
+    (folder / "pai_task_table.csv").write_text(task)
+    spec = "a1,T4,96,512,2\na2,T4,96,512,2\na3,CPU,96,512,0\n"
+    (folder / "pai_machine_spec.csv").write_text(spec)
+    trace = tracekit.read(folder)
+    kept = tmp_path / "jobs.parquet"
+    tracekit.write(trace, kept)
+    again = tracekit.read(kept)
+    assert again.machine.groups == trace.machine.groups
+    assert again.jobs["tasks"].tolist()[:1] == trace.jobs["tasks"].tolist()[:1] == [4]
+    demand = demand_of(trace, completed(trace.machine, "PAI"))
+    cores, memory, pieces, gpus = demand.need[0, :4].tolist()
+    assert (cores, pieces, gpus) == (24 * demand.scale, 4, 1)
+    assert memory == pytest.approx(4 * 29.296875 * 1024**2, abs=4)
+    result = tracekit.simulate(trace, cluster=trace.machine)
+    assert list(result.hosts) == ["T4-2x-96c-512g-0:12/2+T4-2x-96c-512g-1:12/2"]
 
 
 def test_the_real_pod_list() -> None:

@@ -35,6 +35,8 @@ def test_the_file_beside_it_gives_the_gpus(tmp_path: Path) -> None:
     (tmp_path / "cluster_gpu_number.csv").write_text("date,vcA,vcB,total\n2020-06-01,8,16,24\n2020-06-02,8,24,32\n")
     trace = tracekit.read(path)
     assert trace.machine.gpus == 32
+    assert [(g.count, g.gpus, g.pool) for g in trace.machine.groups] == [(1, 8, "vcA"), (3, 8, "vcB")]
+    assert trace.machine.nodes == 4
     assert trace.jobs["status"].tolist() == ["failed"]
     assert np.isnan(trace.jobs["run_time"].iloc[0])
 

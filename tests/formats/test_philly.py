@@ -69,10 +69,12 @@ def test_nulls_and_nones_and_zones(tmp_path: Path) -> None:
     assert trace.history == ("submitted_time: 1 local times that occurred twice, read as the first",)
 
 
-def test_the_machine_list_beside_it(tmp_path: Path) -> None:
-    (tmp_path / "cluster_machine_list").write_text("machineId,number of GPUs,single GPU mem\nm1,8, 24GB\nm2,2, 12GB\n")
+@pytest.mark.parametrize("header", ["machineId,number of GPUs,single GPU mem\n", ""])
+def test_the_machine_list_beside_it(tmp_path: Path, header: str) -> None:
+    (tmp_path / "cluster_machine_list").write_text(header + "m1,8, 24GB\nm2,2, 12GB\nm3,8, 24GB\n")
     machine = tracekit.read(write(tmp_path / "cluster_job_log", [job("a", [])])).machine
-    assert (machine.nodes, machine.gpus) == (2, 10)
+    assert (machine.nodes, machine.gpus) == (3, 18)
+    assert {(g.count, g.gpus, g.gpu_type) for g in machine.groups} == {(2, 8, "24GB"), (1, 2, "12GB")}
 
 
 def test_damage_is_named_by_line_or_left_out(tmp_path: Path) -> None:

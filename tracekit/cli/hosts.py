@@ -113,10 +113,10 @@ def seeds_of(text: str) -> list[int]:
     first, colon, last = text.partition(":")
     if not (first.isdigit() and (last.isdigit() or not colon)):
         raise UsageError(f"seeds '{text}': write one number, or FIRST:LAST")
-    seeds = list(range(int(first), int(last or first) + 1))
-    if not seeds or len(seeds) > 10_000:
+    begin, end = int(first), int(last or first)
+    if not begin <= end < begin + 10_000:
         raise UsageError(f"seeds '{text}': the last must not be before the first, and at most 10,000 are taken")
-    return seeds
+    return list(range(begin, end + 1))
 
 
 def load_requests(file: str, format: str | None) -> Trace:

@@ -202,6 +202,19 @@ def info(
     _print_info(file, summary)
 
 
+def _hosts(groups: list[dict[str, Any]], most: int = 4) -> str:
+    """Return the largest groups of hosts in words: number, cores, memory, GPUs, pool."""
+    parts = []
+    for group in sorted(groups, key=lambda group: -group["count"])[:most]:
+        has = [f"{group['cores']:,} cores"] if group.get("cores") else []
+        has += [f"{group['memory'] / 1024**2:,.4g} GB"] if group.get("memory") else []
+        has += [f"{group['gpus']} × {group.get('gpu_type') or 'GPU'}"] if group.get("gpus") else []
+        has += [f"pool {group['pool']}"] if group.get("pool") else []
+        parts.append(f"{group['count']:,} with {', '.join(has)}" if has else f"{group['count']:,}")
+    more = len(groups) - most
+    return "; ".join(parts) + (f"; and {more:,} more group{'s' * (more > 1)}" if more > 0 else "")
+
+
 def _print_info(file: str, summary: dict[str, Any]) -> None:
     out = console()
     machine = summary["machine"]
@@ -223,6 +236,8 @@ def _print_info(file: str, summary: dict[str, Any]) -> None:
         + (f"; {summary['left_out']:,} jobs have none and are left out" if summary["left_out"] else ""),
         "status": ", ".join(f"{word} {count:,}" for word, count in summary["status"].items()) or "unknown",
     }
+    if machine.get("groups"):
+        facts = {"machine": facts.pop("machine"), "hosts": _hosts(machine["groups"]), **facts}
     for name, value in facts.items():
         out.print(f"  {name:<13} {value}")
     rows = table(

@@ -169,48 +169,14 @@ def _host_ticks(axis: Any, use: Use, shown: Ints, most: int = 40) -> None:
 # ---- fragmentation ---------------------------------------------------------------------------------------------------
 
 
-def fragmentation_at(use: Use, result: SimResult, moments: Floats) -> dict[str, Floats]:
-    """Return fragmentation at each moment: ``partial`` hosts, ``waste`` and ``f`` as shares of all units."""
-    from tracekit.sim.hosts.model import typical_tasks
+def fragmentation_at(result: SimResult, moments: Floats) -> dict[str, Floats]:
+    """Return the measures of fragmentation of a schedule (`tracekit.sim.hosts.metrics`) at each moment."""
+    from tracekit.sim.hosts.metrics import fragmentation_over_time
 
-    placed = use.placements
-    tasks, weights = typical_tasks(placed.demand)
-    devices = np.arange(max(placed.total.shape[1] - 2, 1))
-    there = devices < placed.fixed[:, 2:3]
-    asked = placed.need[use.job]
-    each = np.where(asked[:, GPUS] > 0, MILLI_GPU, asked[:, MILLI])
-    taken = ((use.bits[:, None] >> devices) & 1) * each[:, None]
-    found = {name: np.zeros(len(moments)) for name in ("partial", "waste", "f")}
-    start, end, size, held = result.start[use.job], result.end[use.job], use.size, use.held
-    if there.any():  # only hosts with GPUs count
-        size, held = np.where(use.by_gpus, size, 0.0), use.gpus
-    for i, moment in enumerate(moments):
-        now = (start <= moment) & (end > moment)
-        used = np.bincount(use.host[now], weights=held[now], minlength=len(size))
-        partly = (used > 0) & (used < size)
-        found["partial"][i], found["waste"][i] = partly.sum(), used[partly].sum() / size.sum()
-        if there.any():
-            cores: Floats = placed.total[:, 0].astype(np.float64) - np.bincount(
-                use.host[now], weights=use.cores[now], minlength=len(size)
-            )
-            room = np.where(there, MILLI_GPU, 0)
-            np.subtract.at(room, use.host[now], taken[now])
-            found["f"][i] = _fragmented(placed, cores, room, tasks, weights) / (placed.fixed[:, 2].sum() * MILLI_GPU)
-    return found
-
-
-def _fragmented(placed: Placements, cores: Floats, room: Ints, tasks: Ints, weights: Floats) -> float:
-    """Return F of FGD of all hosts: GPU-thousandths that a typical task could not use."""
-    idle, stuck = np.maximum(room, 0).sum(axis=1), 0.0
-    for (asked, whole, part, kinds), weight in zip(tasks.tolist(), weights.tolist(), strict=True):
-        each = MILLI_GPU if whole > 0 else part
-        allowed = np.full(len(idle), each > 0)
-        if kinds >= 0:
-            allowed &= (placed.fixed[:, 1] >= 0) & placed.demand.types[kinds][np.maximum(placed.fixed[:, 1], 0)]
-        fits = allowed & (cores >= asked) & ((room >= max(each, 1)).sum(axis=1) >= max(whole, 1))
-        scattered = np.where(room < each, np.maximum(room, 0), 0).sum(axis=1)
-        stuck += weight * float(np.where(fits, scattered, idle).sum())
-    return stuck
+    assert isinstance(result.hosts, Placements)
+    times, found = fragmentation_over_time(result.hosts, result.start, result.run)
+    last = np.searchsorted(times, moments, side="right") - 1
+    return {name: np.where(last >= 0, values[last], 0.0) for name, values in found.items()}
 
 
 def fragmentation_curve(result: SimResult) -> Figure:
@@ -221,13 +187,13 @@ def fragmentation_curve(result: SimResult) -> Figure:
     unit, name = time_unit(last - origin)
     width = (last - origin) / MOMENTS
     moments: Floats = (origin + (np.arange(MOMENTS) + 0.5) * width).astype(np.float64)
-    found = fragmentation_at(use, result, moments)
+    found = fragmentation_at(result, moments)
     what = "GPUs" if use.by_gpus.any() else "cores"
     panels = [
-        ("partial", 1.0, "partly used\nhosts", BLUE),
+        ("hosts", 1.0, "partly used\nhosts", BLUE),
         ("waste", 100.0, f"{what} used on\nsuch hosts [%]", ORANGE),
     ]
-    if use.by_gpus.any():
+    if not np.isnan(found["f"]).any():
         panels.append(("f", 100.0, "F of FGD\n[% of GPUs]", GREEN))
     figure, axes = new_figure(len(panels), 1.0 + 1.6 * len(panels), sharex=True)
     edges = (np.append(moments - width / 2, last) - origin) / unit
@@ -236,7 +202,7 @@ def fragmentation_curve(result: SimResult) -> Figure:
         axis.set(ylabel=label, ylim=(0, max(float(found[key].max()) * scale * 1.08, 1.0)), xlim=(edges[0], edges[-1]))
         light_grid(axis)
     axes[-1].set_xlabel(f"{name} since the first submit")
-    mean = float(found["partial"].mean())
+    mean = float(found["hosts"].mean())
     hosts, kind = int(use.by_gpus.sum()) or len(use.size), "hosts with GPUs" if use.by_gpus.any() else "hosts"
     headline(figure, f"{mean:.3g} of {hosts:,} {kind} are partly used on average", len(result), _how(result))
     return figure

@@ -6,6 +6,7 @@ uniformly drawn jobs; hosts in random order, so that ties are; a job that fits n
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim.compile import jit, log_first_compilation
 from tracekit.sim.hosts.allocators import Compiled, allocator_name
-from tracekit.sim.hosts.choose import choose
+from tracekit.sim.hosts.choose import choose, has_room
 from tracekit.sim.hosts.demand import GPUS, MILLI, MILLI_GPU, PIECES, Demand
 from tracekit.sim.hosts.model import HostModel
 from tracekit.sim.hosts.operations import commit
@@ -25,6 +26,8 @@ Floats = NDArray[np.float64]
 
 #: Arrived requests, in per cent of the cluster's GPUs, at which the curve is read.
 MARKS = (10, 50, 80, 90, 95, 100, 110, 120, 130)
+#: More arrivals are taken for a typing error in --inflate.
+MOST_ARRIVALS = 50_000_000
 
 
 def arrivals(asked: Ints, capacity: int, inflate: float, rng: np.random.Generator) -> Ints:
@@ -41,31 +44,53 @@ def arrivals(asked: Ints, capacity: int, inflate: float, rng: np.random.Generato
     return np.concatenate(parts).astype(np.int64)
 
 
-def place(demand: Demand, allocate: Any, seed: int, *, inflate: float = 1.3) -> dict[str, Any]:
-    """Place arriving jobs on idle hosts; return allocated and fragmented shares of the GPUs, and their curves."""
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Idle hosts in random order, and the jobs that arrive, for one seed."""
+
+    model: HostModel
+    hosts: Any  # the hosts' arrays
+    order: Ints  # (arrivals,) jobs
+    asked: Ints  # (jobs,) GPU-thousandths
+    capacity: int  # GPU-thousandths
+
+
+def prepare(demand: Demand, allocate: Any, seed: int, *, inflate: float = 1.3) -> Study:
+    """Shuffle jobs and hosts by a seed; an error where the jobs or the cluster have no GPUs."""
     if not (inflate > 0 and np.isfinite(inflate)):
         raise UsageError(f"--inflate must be above 0, not {inflate:g}")
     model = HostModel(demand, allocate)
-    if not isinstance(model.allocator, Compiled):
-        raise UsageError(f"place needs a compiled allocator, and {allocator_name(allocate)} is written in Python")
     capacity = int(model.fixed[:, 2].sum()) * MILLI_GPU
     need = demand.need
     asked = (need[:, GPUS] * MILLI_GPU + need[:, MILLI]) * need[:, PIECES]
     if capacity == 0 or not asked.sum():
         raise TracekitError("place counts GPUs: the cluster or the jobs have none")
+    expected = max(inflate * capacity / float(asked.mean()), len(asked))
+    if expected > MOST_ARRIVALS:
+        raise UsageError(f"--inflate {inflate:g}: {expected:,.0f} jobs would arrive, the limit is {MOST_ARRIVALS:,}")
     rng = np.random.default_rng(seed)
     order = arrivals(asked, capacity, inflate, rng)
     shuffled = rng.permutation(len(model.names))
     model.fixed, model.total = model.fixed[shuffled], model.total[shuffled]
     model.names = [model.names[h] for h in shuffled]
     hosts = model.idle_hosts(demand, seed=int(rng.integers(0, 2**31)))
-    reached = np.cumsum(asked[order]) * 100.0 / capacity
+    return Study(model, hosts, order, asked, capacity)
+
+
+def place(demand: Demand, allocate: Any, seed: int, *, inflate: float = 1.3) -> dict[str, Any]:
+    """Place arriving jobs on idle hosts; return allocated and fragmented shares of the GPUs, and their curves."""
+    study = prepare(demand, allocate, seed, inflate=inflate)
+    hosts, order, capacity = study.hosts, study.order, study.capacity
+    reached = np.cumsum(study.asked[order]) * 100.0 / capacity
     marks = np.searchsorted(reached, np.array(MARKS) - 1e-9)
     known = marks < len(order)
     stops = np.append(marks[known], len(order) - 1).astype(np.int64)
     allocated, stuck = np.zeros(len(stops)), np.zeros(len(stops))
-    log_first_compilation("place_all")
-    lost = place_all(hosts.data, hosts.real, order, asked, demand.reason, stops, allocated, stuck)
+    if isinstance(study.model.allocator, Compiled):
+        log_first_compilation("place_all")
+        lost = place_all(hosts.data, hosts.real, order, study.asked, demand.reason, stops, allocated, stuck)
+    else:
+        lost = _place_each(study, demand.reason, stops, allocated, stuck)
     curve: dict[str, Any] = {str(mark): None for mark in MARKS}
     shares = 100.0 * allocated / capacity, 100.0 * stuck / capacity
     for number, mark in enumerate(np.array(MARKS)[known].tolist()):
@@ -79,6 +104,45 @@ def place(demand: Demand, allocate: Any, seed: int, *, inflate: float = 1.3) -> 
         "arrivals": len(order),
         "curve": curve,
     }
+
+
+def _place_each(study: Study, reason: Ints, stops: Ints, allocated: Floats, stuck: Floats) -> int:
+    """Place jobs in order by an allocator written in Python; as `place_all`."""
+    hosts, lost, held, stop = study.hosts, 0, 0, 0
+    for i, job in enumerate(study.order.tolist()):
+        if reason[job] == 0 and _fits(hosts.data, hosts.real, job):
+            study.model.place(hosts, None, job)
+            _commit_now(hosts.data, hosts.real, job)
+            held += int(study.asked[job])
+        else:
+            lost += 1
+        while stop < len(stops) and stops[stop] == i:
+            allocated[stop], stuck[stop] = held, _fragmented(hosts.data, hosts.real)
+            stop += 1
+    return lost
+
+
+@jit
+def _fits(m: Ints, f: Floats, job: int) -> bool:
+    """Return whether a job fits now."""
+    look(m, m[FREE], NOW, 0)
+    return has_room(m, f, m, job)
+
+
+@jit
+def _commit_now(m: Ints, f: Floats, job: int) -> None:
+    """Take what the placement that was just made says."""
+    commit(m, f, job, False)
+
+
+@jit
+def _fragmented(m: Ints, f: Floats) -> float:
+    """Return F of all hosts."""
+    look(m, m[FREE], NOW, 0)
+    found = 0.0
+    for h in range(m[HOSTS]):
+        found += fragmentation(m, f, m, h, 0, 0, 0)
+    return found
 
 
 @jit
@@ -97,8 +161,6 @@ def place_all(
         else:
             lost += 1
         while stop < len(stops) and stops[stop] == i:
-            allocated[stop] = held
-            for h in range(m[HOSTS]):
-                stuck[stop] += fragmentation(m, f, m, h, 0, 0, 0)
+            allocated[stop], stuck[stop] = held, _fragmented(m, f)
             stop += 1
     return lost
