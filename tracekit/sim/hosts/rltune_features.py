@@ -1,18 +1,19 @@
 """RLTune's seven features of a waiting job on a cluster of GPU pools: as its code computes them, and a corrected set.
 
-| feature | as coded (`OWN_POOL`: Helios, Alibaba; `ALL_POOLS`: Philly) | corrected |
+As coded there are two forms: `OWN_POOL` (Helios, Alibaba), where a job belongs to one pool, and `ALL_POOLS` (Philly),
+which uses the sums over all pools for every job. In the corrected set "its pools" are those that the job may use.
+
+| feature | as coded | corrected |
 |---|---|---|
 | wait | wait / 12 h, below 1 | the same |
-| gpus | GPUs / GPUs of the largest host, below 1: all jobs of a host or more look alike | GPUs / GPUs of its largest pool |
+| gpus | GPUs / GPUs of the largest host, below 1: larger jobs all look alike | / GPUs of its largest pool |
 | demand | (GPUs / free GPUs) / GPUs of the pool | GPUs / free GPUs of its pools, at most 1 |
-| availability | (free − GPUs of all visible jobs of the pool + GPUs of the pool) / twice the GPUs of the pool | the same, jobs that \
-share a pool |
-| fragmentation | partly used hosts / hosts with a free GPU (`ALL_POOLS`: / all hosts) | / all hosts of its pools |
-| ways | tier-1 ways (0, 1, 2 for more) + 1 for a tier-2 way, / 3; `OWN_POOL` never counts tier 2 | with tier 2, all pools |
-| start | 1 where a tier-1 way exists, 1.5 with two ways (both less 1e-5), else 1e-5 | 1 tier 1, 0.5 tier 2 only, 0 none |
+| availability | (free − demand of the pool's visible jobs + total) / (2 · total) | demand of jobs that share a pool |
+| fragmentation | partly used hosts / hosts with a free GPU; `ALL_POOLS`: / all hosts | / all hosts of its pools |
+| ways | tier-1 ways (0, 1, 2 for more) + 1 for tier 2, / 3; `OWN_POOL` without tier 2 | with tier 2, all its pools |
+| start | 1 where a tier-1 way exists, 1.5 with two ways, else 0 (± 1e-5) | 1 tier 1, 0.5 only tier 2, 0 none |
 
-"Its pools" are those that the job may use; RLTune's Philly code uses the sums over all pools for every job. Arya et al.,
-"RLTune", SoCC 2025 (``build_observation`` of github.com/dshruti20/RLTune).
+Arya et al., "RLTune", SoCC 2025 (``build_observation`` of github.com/dshruti20/RLTune).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.compile import jit, jit_internal
-from tracekit.sim.hosts.tiers import SCRATCH_ROWS, count_ways
+from tracekit.sim.hosts.tiers import count_ways, walk_words
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -42,9 +43,16 @@ _ALMOST_ZERO, _ALMOST_ONE = 1e-5, 1.0 - 1e-5
 _FREE, _TOTAL, _PARTLY, _OPEN, _HOSTS, _SIZE = range(6)
 
 
-def scratch_for(pools: int, most: int) -> Ints:
+class Scratch(NamedTuple):
+    """Scratch space of `observe`."""
+
+    sums: Ints  # (2 · pools, …) sums over each pool; then its hosts by free GPUs
+    walk: Ints
+
+
+def scratch_for(pools: int, most: int) -> Scratch:
     """Return the scratch space that `observe` needs for so many pools and GPUs of a host."""
-    return np.zeros((2 * pools + SCRATCH_ROWS, max(most + 1, 6)), np.int64)
+    return Scratch(np.zeros((2 * pools, max(most + 1, 6)), np.int64), np.zeros(walk_words(most), np.int64))
 
 
 class Cluster(NamedTuple):
@@ -72,7 +80,7 @@ def features(hosts: Cluster, jobs: Waiting, kind: int = CORRECTED) -> Floats:
 
 
 @jit
-def observe(hosts: Cluster, jobs: Waiting, kind: int, pools: int, scratch: Ints, out: Floats) -> None:
+def observe(hosts: Cluster, jobs: Waiting, kind: int, pools: int, scratch: Scratch, out: Floats) -> None:
     """Write the features of the visible jobs into ``out``, (jobs, 7); ``scratch`` comes from `scratch_for`."""
     _sum_up(hosts, pools, scratch)
     for i in range(len(jobs.wait)):
@@ -83,13 +91,13 @@ def observe(hosts: Cluster, jobs: Waiting, kind: int, pools: int, scratch: Ints,
 
 
 @jit_internal
-def _sum_up(hosts: Cluster, pools: int, scratch: Ints) -> None:
+def _sum_up(hosts: Cluster, pools: int, scratch: Scratch) -> None:
     """Write the sums over each pool into the first rows, and its hosts by free GPUs into the next ones."""
     for p in range(2 * pools):
-        for c in range(scratch.shape[1]):
-            scratch[p, c] = 0
+        for c in range(scratch.sums.shape[1]):
+            scratch.sums[p, c] = 0
     for h in range(len(hosts.free)):
-        sums, free, size = scratch[hosts.pool[h]], hosts.free[h], hosts.size[h]
+        sums, free, size = scratch.sums[hosts.pool[h]], hosts.free[h], hosts.size[h]
         sums[_FREE] += free
         sums[_TOTAL] += size
         sums[_PARTLY] += 0 < free < size
@@ -97,34 +105,34 @@ def _sum_up(hosts: Cluster, pools: int, scratch: Ints) -> None:
         sums[_HOSTS] += 1
         sums[_SIZE] = max(sums[_SIZE], size)
         if free > 0:
-            scratch[pools + hosts.pool[h], free] += 1
+            scratch.sums[pools + hosts.pool[h], free] += 1
 
 
 @jit_internal
-def _ways_in(scratch: Ints, pools: int, p: int, request: int, tier2: bool) -> int:
+def _ways_in(scratch: Scratch, pools: int, p: int, request: int, tier2: bool) -> int:
     """Return the ways of a tier in one pool: 0, 1, or 2 for more."""
-    most = scratch[p, _SIZE]
+    most = scratch.sums[p, _SIZE]
     if most == 0:
         return 0
-    return int(count_ways(scratch[2 * pools :], scratch[pools + p], most, request, tier2))
+    return int(count_ways(scratch.walk, scratch.sums[pools + p], most, request, tier2))
 
 
 @jit_internal
-def _as_coded(jobs: Waiting, i: int, kind: int, pools: int, scratch: Ints, out: Floats) -> None:
+def _as_coded(jobs: Waiting, i: int, kind: int, pools: int, scratch: Scratch, out: Floats) -> None:
     """Write one job's features as RLTune's code computes them."""
     gpus, home = jobs.gpus[i], jobs.home[i]
     free, total, partly, opened, largest, tier1, tier2 = 0, 0, 0, 0, 0, 0, 0
     for p in range(pools):
-        largest = max(largest, scratch[p, _SIZE])
+        largest = max(largest, scratch.sums[p, _SIZE])
         if kind == ALL_POOLS or p == home:
-            free += scratch[p, _FREE]
-            total += scratch[p, _TOTAL]
-            partly += scratch[p, _PARTLY]
-            opened += scratch[p, _HOSTS] if kind == ALL_POOLS else scratch[p, _OPEN]
+            free += scratch.sums[p, _FREE]
+            total += scratch.sums[p, _TOTAL]
+            partly += scratch.sums[p, _PARTLY]
+            opened += scratch.sums[p, _HOSTS] if kind == ALL_POOLS else scratch.sums[p, _OPEN]
     for p in range(pools):
         if kind == OWN_POOL and p == home:
             tier1 += _ways_in(scratch, pools, p, gpus, False)
-        elif kind == ALL_POOLS and (gpus <= SMALL_JOB or scratch[p, _SIZE] == largest):
+        elif kind == ALL_POOLS and (gpus <= SMALL_JOB or scratch.sums[p, _SIZE] == largest):
             tier1 += _ways_in(scratch, pools, p, gpus, False)
             tier2 += _ways_in(scratch, pools, p, gpus, True)
     ways = min(tier1, 2) + min(tier2, 1)
@@ -142,17 +150,17 @@ def _as_coded(jobs: Waiting, i: int, kind: int, pools: int, scratch: Ints, out: 
 
 
 @jit_internal
-def _corrected(jobs: Waiting, i: int, pools: int, scratch: Ints, out: Floats) -> None:
+def _corrected(jobs: Waiting, i: int, pools: int, scratch: Scratch, out: Floats) -> None:
     """Write one job's features: all pools that it may use, both tiers, values within 0 … 1."""
     gpus, home = jobs.gpus[i], jobs.home[i]
     free, total, partly, hosts, largest, tier1, tier2 = 0, 0, 0, 0, 1, 0, 0
     for p in range(pools):
         if home < 0 or p == home:
-            free += scratch[p, _FREE]
-            total += scratch[p, _TOTAL]
-            partly += scratch[p, _PARTLY]
-            hosts += scratch[p, _HOSTS]
-            largest = max(largest, scratch[p, _TOTAL])
+            free += scratch.sums[p, _FREE]
+            total += scratch.sums[p, _TOTAL]
+            partly += scratch.sums[p, _PARTLY]
+            hosts += scratch.sums[p, _HOSTS]
+            largest = max(largest, scratch.sums[p, _TOTAL])
             tier1 += _ways_in(scratch, pools, p, gpus, False)
             tier2 += _ways_in(scratch, pools, p, gpus, True)
     demand = 0
