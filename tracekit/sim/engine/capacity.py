@@ -83,6 +83,11 @@ def take_in_time(capacity: Any, at_shadow: Any, job: Any) -> None:
     raise NotImplementedError("only compiled code can call this")
 
 
+def shares_pool(capacity: Any, job: Any, other: Any) -> bool:
+    """Return whether two jobs compete for the same part of the machine; by default all do."""
+    raise NotImplementedError("only compiled code can call this")
+
+
 def stairs(capacity: Any, running: Any, stair: Any) -> None:
     """Prepare for `earliest_start` of many jobs at one moment, in scratch of shape (most running + 1,)."""
     raise NotImplementedError("only compiled code can call this")
@@ -191,6 +196,10 @@ def _asks(capacity: Any) -> Any:
     return False
 
 
+def _shares_pool(capacity: Any, job: Any, other: Any) -> Any:
+    return True
+
+
 def _stairs(capacity: Any, running: Any, stair: Any) -> Any:
     pass
 
@@ -210,6 +219,7 @@ def _earliest_start(capacity: Any, scratch: Any, now: Any, job: Any, running: An
 _DEFAULTS: dict[str, Function] = {
     "largest_startable": _largest_startable,
     "asks": _asks,
+    "shares_pool": _shares_pool,
     "stairs": _stairs,
     "earliest_start": _earliest_start,
     "in_the_way": _in_the_way,
@@ -267,7 +277,7 @@ _REFUSED: dict[str, Function] = {
 }
 _INTERFACE: tuple[Function, ...] = (
     *BASIC,
-    *(largest_startable, asks, stairs, earliest_start, in_the_way, take_in_time),
+    *(largest_startable, asks, shares_pool, stairs, earliest_start, in_the_way, take_in_time),
     *ENVIRONMENT,
     *OUTAGES,
 )
