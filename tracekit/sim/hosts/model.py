@@ -51,7 +51,7 @@ from tracekit.sim.hosts.state import (
     parts_of,
     tree_levels,
 )
-from tracekit.sim.hosts.tiers import walk_words
+from tracekit.sim.hosts.tier_counts import walk_words
 from tracekit.sim.jobs import Prepared
 
 #: Most placements of jobs on several hosts that are kept, for schedules to name them.

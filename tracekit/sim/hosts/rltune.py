@@ -49,7 +49,7 @@ from tracekit.sim.hosts.state import (
     look,
     need,
 )
-from tracekit.sim.hosts.tiers import BEST, first_way, part_of
+from tracekit.sim.hosts.tier_counts import BEST, first_way, part_of
 
 
 @jit_internal
