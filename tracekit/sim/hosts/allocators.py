@@ -43,6 +43,7 @@ class Snapshot:
     job: int  # its number in the simulation
     pieces: int  # tasks to be placed, or parts of a job that spreads over hosts
     spreads: bool
+    fewest: Ints  # (pools,) of a job that spreads: how few hosts of each pool could take it if all were idle
     cores: float  # of the whole job, as memory (KB) and job_gpus
     memory: float
     job_gpus: float
@@ -55,7 +56,11 @@ class Allocator(Protocol):
     name: str
 
     def choose(self, hosts: Snapshot, /) -> Any:
-        """Return the number of a host, or for several tasks one number for each (for a job that spreads, in order)."""
+        """Return the number of a host, or for several tasks one number for each.
+
+        For a job that spreads: hosts in the order in which to fill them, or pairs (host, pieces). A class attribute
+        ``tiered = True`` makes such jobs of whole GPUs wait until a way of RLTune's tiers exists.
+        """
         ...
 
 

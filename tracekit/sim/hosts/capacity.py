@@ -6,7 +6,6 @@ from typing import Any
 
 from tracekit.sim.engine.capacity import register_capacity
 from tracekit.sim.hosts.calls import address_of, do_at, when_at
-from tracekit.sim.hosts.demand import TYPES
 from tracekit.sim.hosts.operations import (
     CLAIM,
     FITS,
@@ -34,8 +33,8 @@ from tracekit.sim.hosts.state import (
     FREE_CORES,
     FREE_GPUS,
     HOSTS,
+    LABEL,
     LOG,
-    NEED,
     SPAN,
     TOTAL_CORES,
     TOTAL_GPUS,
@@ -166,7 +165,7 @@ def _register(kind: Any, *, asked: bool) -> None:
 
     def shares_pool(capacity: Any, job: Any, other: Any) -> Any:
         m = capacity.data
-        return m[m[NEED] + job * 8 + TYPES] == m[m[NEED] + other * 8 + TYPES]
+        return m[m[LABEL] + job] == m[m[LABEL] + other]
 
     starting = (take_placed, take_beside_placed, asks) if asked else (take, take_beside, take_in_time)
     take_placed.__name__, take_beside_placed.__name__ = "take", "take_beside"

@@ -1,8 +1,8 @@
-"""RLTune's ways of placing a job, compiled: how many there are, and the lexicographically smallest one of tier 1.
+"""How many of RLTune's ways of placing a job there are, compiled; `tracekit.sim.hosts.ways` defines the ways.
 
-`tracekit.sim.hosts.ways` defines the ways in Python. Here the hosts of one pool are counted by their free GPUs, and the
-ways are walked through as numbers of hosts taken from each group of equally free hosts. All groups of a way but the
-last one are used up.
+Observations ask this of every waiting job, so no way is written down: the hosts of one pool are counted by their free
+GPUs, and the ways are walked through as numbers of hosts taken from each group of equally free hosts. All groups of a
+way but the last one are used up.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from tracekit.sim.compile import jit_internal
 
 Ints = NDArray[np.int64]
 
-#: Rows of the scratch space, by free GPUs: hosts taken from each group; GPUs that are left to place and hosts in use
-#: before it; the best numbers so far; hosts seen.
-TAKEN, LEFT, USED, BEST, SEEN = range(5)
+#: Rows of the scratch space, by free GPUs: hosts taken from each group; GPUs that are left to place, and hosts in use,
+#: before it.
+TAKEN, LEFT, USED = range(3)
 
 
 def walk_words(most: int) -> int:
     """Return how many whole numbers of scratch space a walk needs on hosts of ``most`` GPUs."""
-    return 5 * (most + 1)
+    return 3 * (most + 1)
 
 
 @jit_internal
@@ -90,50 +90,3 @@ def _fragments(walk: Ints, most: int, last: int) -> int:
     for level in range(last, most):
         partly -= walk[TAKEN * row + level]
     return partly
-
-
-@jit_internal
-def first_way(walk: Ints, counts: Ints, free: Ints, most: int, request: int) -> int:
-    """Find the lexicographically smallest way of tier 1; return its last group, or 0 where there is none.
-
-    ``free`` are the free GPUs of the pool's hosts in their order. Row ``BEST`` of ``walk`` is then the hosts taken from
-    each group, and its first entry what the last group shares, divided as evenly as can be (`part_of`).
-    """
-    row, hosts, best = most + 1, (request + most - 1) // most, 0
-    level = next_way(walk, counts, most, hosts, begin_walk(walk, request, most))
-    while level > 0:
-        if best == 0 or _comes_before(walk, free, most, level, best):
-            for group in range(row):
-                walk[BEST * row + group] = walk[TAKEN * row + group] if group >= level else 0
-            best, walk[BEST * row] = level, walk[LEFT * row + level]
-        level = next_way(walk, counts, most, hosts, level)
-    return best
-
-
-@jit_internal
-def part_of(group: int, rank: int, last: int, taken: int, shared: int) -> int:
-    """Return how many GPUs of a host are taken: the ``rank``-th of its group, of which ``taken`` hosts are used."""
-    if rank >= taken:
-        return 0
-    if group > last:
-        return group
-    return shared // taken + (rank < shared % taken)
-
-
-@jit_internal
-def _comes_before(walk: Ints, free: Ints, most: int, level: int, best: int) -> bool:
-    """Return whether the way that the walk has come to is smaller than the best one so far."""
-    row = most + 1
-    for group in range(row):
-        walk[SEEN * row + group] = 0
-    for i in range(len(free)):
-        group = free[i]
-        if group < 1:
-            continue
-        rank = walk[SEEN * row + group]
-        walk[SEEN * row + group] += 1
-        ours = part_of(group, rank, level, walk[TAKEN * row + group], walk[LEFT * row + level]) if group >= level else 0
-        theirs = part_of(group, rank, best, walk[BEST * row + group], walk[BEST * row]) if group >= best else 0
-        if ours != theirs:
-            return ours > 0 and (theirs == 0 or ours < theirs)
-    return False
