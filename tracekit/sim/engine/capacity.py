@@ -18,7 +18,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import numpy as np
 from numba.extending import overload
+from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
 
@@ -345,6 +347,14 @@ class NamesHosts(Protocol):
     def outage_bits(self, outages: Sequence[Any], /) -> list[tuple[float, float, float]]:
         """Return (from, to, 2ᵏ) for each outage (from, to, names), by begin: what is away is then a set of bits."""
         ...
+
+
+@runtime_checkable
+class LooksAhead(Protocol):
+    """A machine model that is handed the next waiting jobs before it places one."""
+
+    upcoming: NDArray[np.int64]  # in policy order
+    filling: bool  # whether the job is started to fill a gap
 
 
 class MachineModel(Protocol):

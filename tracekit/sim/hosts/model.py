@@ -28,8 +28,10 @@ from tracekit.sim.hosts.demand import (
     UNLIMITED,
     Demand,
 )
+from tracekit.sim.hosts.milp import Milp
 from tracekit.sim.hosts.operations import do, when
 from tracekit.sim.hosts.placements import Placements
+from tracekit.sim.hosts.rltune_demand import ANY_POOL, pools_by
 from tracekit.sim.hosts.scores import ASKED, FGD
 from tracekit.sim.hosts.state import (
     BESIDE,
@@ -74,6 +76,12 @@ class HostModel:
         self.kind: Any = Hosts if isinstance(self.allocator, Compiled) else AskedHosts
         self.names = host_names(cluster)
         self.rounded = self.fragments = False
+        self.upcoming: Ints = np.zeros(0, np.int64)  # the next waiting jobs, in policy order
+        self.filling = False  # whether the job to be placed fills a gap
+        if isinstance(self.allocator, Milp):
+            self.allocator.as_coded = demand.as_coded
+            self.allocator.combined = demand.as_coded and pools_by(cluster) == ANY_POOL
+            self.allocator.check(cluster.gpus or 0, bool((demand.need[:, [GPUS, MILLI]] > 0).any()))
         ordered = sorted(outages, key=lambda outage: outage[0])
         if len(ordered) > MOST_OUTAGES:
             raise UsageError(f"{len(ordered)} outages of hosts are more than the limit of {MOST_OUTAGES}")
@@ -291,6 +299,8 @@ class HostModel:
         allocator, mode = self.allocator, NOW if at_shadow is None else BESIDE
         if isinstance(allocator, Compiled):
             return
+        if self.demand.as_coded:
+            capacity.data[capacity.data[of.FILLED] + job] = self.filling
         slots_from_python(capacity.data, capacity.real, mode, job)
         answer = allocator.choose(self.snapshot(capacity, job))
         try:
@@ -332,7 +342,15 @@ class HostModel:
             cores=asked[CORES] / scale,
             memory=float(asked[MEMORY]),
             job_gpus=float(each * asked[PIECES]),
+            upcoming=self._asks_of(data),
+            filling=self.filling,
         )
+
+    def _asks_of(self, data: Ints) -> NDArray[np.float64]:
+        """Return GPUs, cores and memory of the next waiting jobs, (jobs, 3)."""
+        rows = data[data[of.NEED] : data[of.TYPESETS]].reshape(-1, 8)[self.upcoming].astype(np.float64)
+        gpus = (rows[:, GPUS] + rows[:, MILLI] / MILLI_GPU) * rows[:, PIECES]
+        return np.stack([gpus, rows[:, CORES] / self.demand.scale, rows[:, MEMORY]], axis=1)
 
     def hosts(self, capacity: Any) -> Placements:
         """Return where each job of one lane's capacity ran."""
