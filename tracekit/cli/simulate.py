@@ -392,7 +392,7 @@ def reproduce(
         str,
         typer.Argument(
             metavar="STUDY",
-            help="rlscheduler (SC'20): FCFS, WFP3, UNICEP, SJF, F1; rltune (SoCC'25): 16 base policies.",
+            help="rlscheduler (SC'20): FCFS, WFP3, UNICEP, SJF, F1; rltune (SoCC'25).",
         ),
     ],
     trace: Annotated[str | None, typer.Option("--trace", help="Another trace to run with the same protocol.")] = None,

@@ -353,7 +353,8 @@ class NamesHosts(Protocol):
 class LooksAhead(Protocol):
     """A machine model that is handed the next waiting jobs before it places one."""
 
-    upcoming: NDArray[np.int64]  # in policy order
+    upcoming: NDArray[np.int64]  # in policy order, without the job to be placed
+    ahead: int  # how many of the waiting jobs come before the job to be placed: it was picked earlier
     filling: bool  # whether the job is started to fill a gap
 
 

@@ -227,20 +227,22 @@ class Session:
         """Let the machine model place the job that the pass has stopped at."""
         state = self.sim.state[0]
         if isinstance(self.machine, capacity.LooksAhead):
-            self.machine.upcoming, self.machine.filling = self._upcoming(), state["phase"] == FILLING
+            self.machine.upcoming, self.machine.ahead = self._upcoming()
+            self.machine.filling = bool(state["phase"] == FILLING)
         self.machine.place(self.sim.capacity, self.sim.at_shadow if state["beside"] else None, int(state["placing"]))
         state["placed"] = state["placing"]
 
-    def _upcoming(self) -> NDArray[np.int64]:
-        """Return the next waiting jobs in policy order, without the one to be placed."""
+    def _upcoming(self) -> tuple[NDArray[np.int64], int]:
+        """Return the next waiting jobs in policy order, without the one to be placed, and how many come before it."""
         queue, placing = self.sim.queue, self.sim.state["placing"][0]
         waiting = queue.job[: queue.length[0]]
         rows = np.flatnonzero(np.isnan(self.jobs.start[waiting]) & (waiting != placing))
-        values = queue.value[rows]
+        values, place = queue.value[rows], np.searchsorted(waiting, placing)
+        ahead = int(np.sum((values < queue.value[place]) | ((values == queue.value[place]) & (rows < place))))
         if len(rows) > MOST_UPCOMING:
             rows = rows[values <= np.partition(values, MOST_UPCOMING - 1)[MOST_UPCOMING - 1]]
             values = queue.value[rows]
-        return waiting[rows[np.argsort(values, kind="stable")]][:MOST_UPCOMING]
+        return waiting[rows[np.argsort(values, kind="stable")]][:MOST_UPCOMING], ahead
 
     # ---- one event at a time, from Python: slow, for policies and hooks written in Python ---------------------------
 

@@ -48,6 +48,7 @@ class Snapshot:
     memory: float
     job_gpus: float
     upcoming: NDArray[np.float64]  # (jobs, 3) GPUs, cores and memory (KB) of the next waiting jobs, in policy order
+    ahead: int  # how many of these come before the job to be placed, which was picked earlier
     filling: bool  # whether the job is started to fill a gap
 
 

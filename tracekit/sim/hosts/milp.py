@@ -93,7 +93,7 @@ class Milp:
 
     def _index(self, hosts: Snapshot, found: Sequence[Assignment]) -> int:
         weights = (0.0, *self.weights[1:]) if self.as_coded else self.weights
-        problem = problem_of(hosts, found, self.horizon, weights, combined=self.combined)
+        problem = problem_of(hosts, found, self.horizon, weights, as_coded=self.as_coded, combined=self.combined)
         if self.solver == "exact":
             return int(problem.objective().argmin())
         self.tally["solves"] += 1
@@ -228,9 +228,13 @@ def problem_of(
     horizon: int,
     weights: tuple[float, float, float],
     *,
+    as_coded: bool = False,
     combined: bool = False,
 ) -> Problem:
-    """Return the choice between candidates; ``combined``: all pools count, not only those of the candidates."""
+    """Return the choice between candidates; ``combined``: all pools count, not only those of the candidates.
+
+    ``as_coded``: the next job is the second one in the order of the policy, as in RLTune's code.
+    """
     free = np.nansum(hosts.free_gpus, axis=1)
     pools = np.unique(hosts.pool[[host for way in found for host, _ in way]])
     inside = np.flatnonzero((np.isin(hosts.pool, pools) | combined) & (free > 0))
@@ -245,9 +249,12 @@ def problem_of(
     left = free[inside] - taken
     cores = hosts.free_cores[inside] - share * hosts.cores
     memory = hosts.free_memory[inside] - share * hosts.memory
+    itself = np.array([[hosts.job_gpus, hosts.cores, hosts.memory]])
     coming = hosts.upcoming[:horizon]
-    if not len(coming):  # the job itself, as RLTune does
-        coming = np.array([[hosts.job_gpus, hosts.cores, hosts.memory]])
+    if as_coded:  # the second job in the order, which may be this one
+        coming = np.insert(hosts.upcoming, min(hosts.ahead, len(hosts.upcoming)), itself, axis=0)[1:2]
+    if not len(coming):
+        coming = itself
     room = np.stack([(left >= g) & (cores >= c) & (memory >= m) for g, c, m in coming])
     return Problem(left, hosts.gpus[inside].astype(float), room, weights)
 

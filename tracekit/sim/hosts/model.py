@@ -77,6 +77,7 @@ class HostModel:
         self.names = host_names(cluster)
         self.rounded = self.fragments = False
         self.upcoming: Ints = np.zeros(0, np.int64)  # the next waiting jobs, in policy order
+        self.ahead = 0  # how many of them come before the job to be placed
         self.filling = False  # whether the job to be placed fills a gap
         if isinstance(self.allocator, Milp):
             self.allocator.as_coded = demand.as_coded
@@ -343,6 +344,7 @@ class HostModel:
             memory=float(asked[MEMORY]),
             job_gpus=float(each * asked[PIECES]),
             upcoming=self._asks_of(data),
+            ahead=self.ahead,
             filling=self.filling,
         )
 

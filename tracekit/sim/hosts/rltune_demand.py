@@ -72,20 +72,24 @@ def _largest(cluster: Machine) -> int:
 
 
 def _numbered(trace: Trace, cluster: Machine, kind: str) -> tuple[Ints, Ints]:
-    """Return each job's label and pool, by the number in the trace, else by names of pools or types."""
-    pools = pool_names(cluster)
-    numbers = field_18(trace)
-    if numbers is None:  # a trace of another format
-        demand = demand_of(trace, cluster)
-        usable = demand.need[:, POOL] if kind == BY_CLUSTER else _pool_of_type(demand, cluster)
-        unknown = np.flatnonzero((usable < 0) & (trace.sizes("gpus", "requested") > 0))
+    """Return each job's label and pool, by the number in the trace.
+
+    In traces of other formats virtual clusters are numbered by their names and assigned to the pools in turn; GPU types
+    go by their names.
+    """
+    pools, numbers = pool_names(cluster), field_18(trace)
+    if numbers is None:
+        if kind == BY_CLUSTER:
+            label = trace.column("partition")
+            return label, np.mod(label, len(pools))
+        pool = _pool_of_type(demand_of(trace, cluster), cluster)
+        unknown = np.flatnonzero((pool < 0) & (trace.sizes("gpus", "requested") > 0))
         if len(unknown):
-            job = trace.jobs["job_id"].iloc[unknown[0]]
             raise UsageError(
-                f"{len(unknown):,} jobs (first: job {job}) name no pool of the cluster ({', '.join(pools)}); "
-                "--pools hash assigns the trace's pools to the cluster's"
+                f"{len(unknown):,} jobs (first: job {trace.jobs['job_id'].iloc[unknown[0]]}) do not name one GPU type of "
+                f"the cluster ({', '.join(gpu_types(cluster))}), which --compat rltune needs; leave it out"
             )
-        return usable, usable
+        return pool, pool
     inside = (numbers >= -len(pools)) & (numbers < len(pools))
     return numbers, np.where(inside, np.mod(numbers, len(pools)), NO_POOL)
 
