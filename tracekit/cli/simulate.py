@@ -11,6 +11,7 @@ import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, app, console, print_json, say, search_here, table
 from tracekit.cli.compared import SUMMARY, TABLES, check_summary, print_comparison, write_summary
+from tracekit.cli.rltune import reproduce_rltune
 from tracekit.cli.shaken import print_shaken, shaken_rows
 from tracekit.errors import UnknownName, UsageError
 from tracekit.folders import check_folder, writing_folder
@@ -110,7 +111,7 @@ def simulate(
     procs: Procs = None,
     resource: Resource = None,
     compat: Annotated[
-        str | None, typer.Option("--compat", help="rlscheduler: use all definitions of that system.")
+        str | None, typer.Option("--compat", help="rlscheduler, rltune: use all definitions of that system.")
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option("--option", help="NAME=VALUE of multifactor, e.g. half_life=86400.")
@@ -387,23 +388,41 @@ def _remark(windows: list[SimResult]) -> None:
 
 @app.command()
 def reproduce(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="rlscheduler (SC'20): FCFS, WFP3, UNICEP, SJF, F1.")],
+    study: Annotated[
+        str,
+        typer.Argument(
+            metavar="STUDY",
+            help="rlscheduler (SC'20): FCFS, WFP3, UNICEP, SJF, F1; rltune (SoCC'25).",
+        ),
+    ],
     trace: Annotated[str | None, typer.Option("--trace", help="Another trace to run with the same protocol.")] = None,
     procs: Procs = None,
+    cluster: Cluster = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="rltune: jobs per window. [default: 256]")] = None,
+    iterations: Annotated[int | None, typer.Option("--iterations", help="rltune: windows. [default: 10]")] = None,
     json: Json = False,
 ) -> None:
     """Recompute a published table with the authors' definitions, and show it with the published numbers.
 
     Without --trace: lublin_256 and lublin_256_new2 from $TRACEKIT_DATA, or from the cache of `tracekit fetch`.
     Published numbers are also available for the archive logs SDSC-SP2-1998-4.2-cln and HPC2N-2002-2.2-cln.
+    Study rltune needs --trace and --cluster; a cell in which RLTune's own code stops has no values and a note.
 
     Example: `tracekit reproduce rlscheduler --trace sample.swf`
     """
     from tracekit.api import read
     from tracekit.sim.analysis import reproduce as studies
 
+    if study == "rltune":
+        if procs is not None:
+            raise UsageError("--procs is not supported by study rltune: --cluster has the hosts")
+        reproduce_rltune(trace, cluster, jobs, iterations, json=json)
+        return
     if study != "rlscheduler":
-        raise UnknownName("study", study, ["rlscheduler"])
+        raise UnknownName("study", study, ["rlscheduler", "rltune"])
+    for flag, value in (("--cluster", cluster), ("--jobs", jobs), ("--iterations", iterations)):
+        if value is not None:
+            raise UsageError(f"{flag} is only supported by study rltune")
     files = [trace] if trace is not None else [str(path) for path in studies.default_traces()]
     cells = [
         {"trace": file, **cell} for file in files for cell in studies.rlscheduler(read(file), procs=procs, file=file)

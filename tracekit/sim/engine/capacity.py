@@ -18,7 +18,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import numpy as np
 from numba.extending import overload
+from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
 
@@ -80,6 +82,11 @@ def asks(capacity: Any) -> bool:
 
 def take_in_time(capacity: Any, at_shadow: Any, job: Any) -> None:
     """Give a job its room that ends by the time of the reservation; by default as `take` does."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def shares_pool(capacity: Any, job: Any, other: Any) -> bool:
+    """Return whether two jobs compete for the same part of the machine; by default all do."""
     raise NotImplementedError("only compiled code can call this")
 
 
@@ -191,6 +198,10 @@ def _asks(capacity: Any) -> Any:
     return False
 
 
+def _shares_pool(capacity: Any, job: Any, other: Any) -> Any:
+    return True
+
+
 def _stairs(capacity: Any, running: Any, stair: Any) -> Any:
     pass
 
@@ -210,6 +221,7 @@ def _earliest_start(capacity: Any, scratch: Any, now: Any, job: Any, running: An
 _DEFAULTS: dict[str, Function] = {
     "largest_startable": _largest_startable,
     "asks": _asks,
+    "shares_pool": _shares_pool,
     "stairs": _stairs,
     "earliest_start": _earliest_start,
     "in_the_way": _in_the_way,
@@ -267,7 +279,7 @@ _REFUSED: dict[str, Function] = {
 }
 _INTERFACE: tuple[Function, ...] = (
     *BASIC,
-    *(largest_startable, asks, stairs, earliest_start, in_the_way, take_in_time),
+    *(largest_startable, asks, shares_pool, stairs, earliest_start, in_the_way, take_in_time),
     *ENVIRONMENT,
     *OUTAGES,
 )
@@ -335,6 +347,15 @@ class NamesHosts(Protocol):
     def outage_bits(self, outages: Sequence[Any], /) -> list[tuple[float, float, float]]:
         """Return (from, to, 2ᵏ) for each outage (from, to, names), by begin: what is away is then a set of bits."""
         ...
+
+
+@runtime_checkable
+class LooksAhead(Protocol):
+    """A machine model that is handed the next waiting jobs before it places one."""
+
+    upcoming: NDArray[np.int64]  # in policy order, without the job to be placed
+    ahead: int  # how many of the waiting jobs come before the job to be placed: it was picked earlier
+    filling: bool  # whether the job is started to fill a gap
 
 
 class MachineModel(Protocol):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.clusters import cluster_of
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim.compile import log_first_compilation
 from tracekit.sim.engine import capacity, events, loop
@@ -27,7 +28,10 @@ from tracekit.sim.engine.state import (
     BACKFILL_CODES,
     CONSERVATIVE,
     EASY_SJF,
+    FILLING,
     RLSCHEDULER,
+    RLTUNE,
+    RLTUNE_SKIPS,
     STOPPED,
     Dynamics,
     Jobs,
@@ -36,6 +40,7 @@ from tracekit.sim.engine.state import (
     empty_queue,
     initial_state,
 )
+from tracekit.sim.hosts.rltune_demand import BY_CLUSTER, pools_by
 from tracekit.sim.jobs import NO_JOB
 from tracekit.sim.policies.formulas import MULTIFACTOR, values_for
 from tracekit.sim.policies.protocol import Policy, State
@@ -50,19 +55,28 @@ Hook = Callable[[float, float, float], None]
 
 def rules_for(switches: Switches, backfill: str, scale: int = 1) -> Rules:
     """Return the (resolved) switches as compiled code knows them."""
+    code = BACKFILL_CODES[backfill]
+    as_rltune = switches.compat == "rltune" and switches.cluster is not None
+    if code == RLTUNE and as_rltune and pools_by(cluster_of(switches.cluster)) == BY_CLUSTER:  # type: ignore[arg-type]
+        code = RLTUNE_SKIPS
     return Rules(
-        BACKFILL_CODES[backfill],
+        code,
         switches.commit,
         switches.ties == "arrivals",
         float(switches.interval),
         float(scale),
         MODES[switches.outage_mode],
+        as_rltune,
         estimate_of(switches.estimates)[0] == "last-two",
     )
 
 
 #: Steps × cells of a conservative plan on hosts: two tables of 8 bytes each, 4 GB.
 MAX_PLAN = 250_000_000
+
+
+#: Waiting jobs that an allocator written in Python sees beside the one to be placed.
+MOST_UPCOMING = 32
 
 
 class Session:
@@ -186,7 +200,7 @@ class Session:
     def can_rank(self) -> bool:
         """Whether a static order can take the fast loop: nothing changes on the way, and Python is not asked."""
         rules = self.sim.rules
-        plain = not (self.switches.dynamic or rules.last_two or rules.backfill == CONSERVATIVE)
+        plain = not (self.switches.dynamic or rules.last_two or rules.drops or rules.backfill == CONSERVATIVE)
         return plain and not capacity.is_asked(self.sim.capacity)
 
     def ranked(self, given: Floats | None) -> None:
@@ -212,8 +226,23 @@ class Session:
     def _place(self) -> None:
         """Let the machine model place the job that the pass has stopped at."""
         state = self.sim.state[0]
+        if isinstance(self.machine, capacity.LooksAhead):
+            self.machine.upcoming, self.machine.ahead = self._upcoming()
+            self.machine.filling = bool(state["phase"] == FILLING)
         self.machine.place(self.sim.capacity, self.sim.at_shadow if state["beside"] else None, int(state["placing"]))
         state["placed"] = state["placing"]
+
+    def _upcoming(self) -> tuple[NDArray[np.int64], int]:
+        """Return the next waiting jobs in policy order, without the one to be placed, and how many come before it."""
+        queue, placing = self.sim.queue, self.sim.state["placing"][0]
+        waiting = queue.job[: queue.length[0]]
+        rows = np.flatnonzero(np.isnan(self.jobs.start[waiting]) & (waiting != placing))
+        values, place = queue.value[rows], np.searchsorted(waiting, placing)
+        ahead = int(np.sum((values < queue.value[place]) | ((values == queue.value[place]) & (rows < place))))
+        if len(rows) > MOST_UPCOMING:
+            rows = rows[values <= np.partition(values, MOST_UPCOMING - 1)[MOST_UPCOMING - 1]]
+            values = queue.value[rows]
+        return waiting[rows[np.argsort(values, kind="stable")]][:MOST_UPCOMING], ahead
 
     # ---- one event at a time, from Python: slow, for policies and hooks written in Python ---------------------------
 

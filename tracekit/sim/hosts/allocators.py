@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
-from tracekit.registry import Registry, own
+from tracekit.registry import Registry, imported, own
 
 Ints = NDArray[np.int64]
 
@@ -47,6 +47,9 @@ class Snapshot:
     cores: float  # of the whole job, as memory (KB) and job_gpus
     memory: float
     job_gpus: float
+    upcoming: NDArray[np.float64]  # (jobs, 3) GPUs, cores and memory (KB) of the next waiting jobs, in policy order
+    ahead: int  # how many of these come before the job to be placed, which was picked earlier
+    filling: bool  # whether the job is started to fill a gap
 
 
 @runtime_checkable
@@ -79,10 +82,12 @@ _TITLES = {
     "load-balance": "RLTune: the most even use of hosts (SoCC 2025)",
     "tiers": "RLTune: as few hosts as can be, one more if that fragments less; then as defrag",
 }
+#: Written in Python, with options after a colon.
+_PROGRAMS = {"milp": "tracekit.sim.hosts.milp:Milp", "milp-exact": "tracekit.sim.hosts.milp:exact"}
 COMPILED = {name: Compiled(name, code, title) for code, (name, title) in enumerate(_TITLES.items())}
 ALLOCATORS = Registry[Any](
     "allocator",
-    {name: f"tracekit.sim.hosts.allocators:COMPILED.{name}" for name in _TITLES},
+    {name: f"tracekit.sim.hosts.allocators:COMPILED.{name}" for name in _TITLES} | _PROGRAMS,
     group="tracekit.allocators",
 )
 
@@ -94,8 +99,11 @@ def find_allocator(given: str | Allocator | Compiled) -> Compiled | Allocator:
     if isinstance(given, str):
         if given in COMPILED:
             return COMPILED[given]
-        found = own("allocator", given, ("agent",)) if ":" in given else ALLOCATORS.get(given)
-        if isinstance(found, type):
+        if given.partition(":")[0] in _PROGRAMS and ":" in given:
+            found = imported("tracekit.sim.hosts.milp:parsed")(given)
+        else:
+            found = own("allocator", given, ("agent",)) if ":" in given else ALLOCATORS.get(given)
+        if isinstance(found, type) or given in _PROGRAMS:
             found = found()
     else:
         found = given

@@ -33,6 +33,7 @@ from tracekit.sim.hosts.state import (
     FREE_CORES,
     FREE_GPUS,
     HOSTS,
+    LABEL,
     LOG,
     SPAN,
     TOTAL_CORES,
@@ -162,12 +163,16 @@ def _register(kind: Any, *, asked: bool) -> None:
                     return True
         return False
 
+    def shares_pool(capacity: Any, job: Any, other: Any) -> Any:
+        m = capacity.data
+        return m[m[LABEL] + job] == m[m[LABEL] + other]
+
     starting = (take_placed, take_beside_placed, asks) if asked else (take, take_beside, take_in_time)
     take_placed.__name__, take_beside_placed.__name__ = "take", "take_beside"
     register_capacity(
         kind,
         *(fits, give, fits_beside, reserve, *starting),
-        *(largest_startable, earliest_start, in_the_way),
+        *(largest_startable, earliest_start, in_the_way, shares_pool),
         *(lane_of, clear, free_units, total_units),
         *(cells, write_free, add_held, claim, fits_claimed, take_claimed),
         *(withdraw, overdrawn, withdraw_from_row),

@@ -42,10 +42,18 @@ class Demand:
     scale: int  # units in one core
     least_size: Floats  # (jobs,) size in cores or GPUs where the trace has none; NaN: it asks for nothing
     cluster: Machine
+    label: Ints | None = None  # (jobs,) as RLTune's code reads them: jobs of one label share a part of the cluster
 
     def take(self, rows: Any) -> Demand:
         """Return the demands of some jobs."""
-        return replace(self, need=self.need[rows], reason=self.reason[rows], least_size=self.least_size[rows])
+        label = None if self.label is None else self.label[rows]
+        kept = {"need": self.need[rows], "reason": self.reason[rows], "least_size": self.least_size[rows]}
+        return replace(self, **kept, label=label)
+
+    @property
+    def as_coded(self) -> bool:
+        """Whether these are demands as RLTune's code reads them: jobs that never fit are kept, and dropped later."""
+        return self.label is not None
 
     def reasons(self) -> dict[str, NDArray[np.bool_]]:
         """Return which jobs can never fit, by reason."""
@@ -101,7 +109,7 @@ def _types(trace: Trace, cluster: Machine) -> tuple[Ints, NDArray[np.bool_], Unk
     if not known or not trace.has("gpu_type"):
         return np.full(len(trace), -1), np.zeros((1, max(len(known), 1)), bool), none
     labels = [str(label) for label in trace.jobs["gpu_type"].cat.categories]
-    allowed = np.array([[kind in label.split("|") for kind in known] for label in labels])
+    allowed = np.array([[bool({*kind.split("|")} & {*label.split("|")}) for kind in known] for label in labels])
     codes = trace.column("gpu_type")
     return codes, allowed, _unknown(codes, labels, np.asarray(allowed.any(axis=1)), "GPU type", known)
 
@@ -130,7 +138,8 @@ def _unknown(codes: Ints, labels: list[str], good: NDArray[np.bool_], kind: str,
     words, code_of = [], np.zeros(len(labels) + 1, np.int64)
     for number, code in enumerate(present):
         if number < _MOST_NAMES:
-            close = difflib.get_close_matches(labels[code].split("|")[0], known, n=1, cutoff=0.5)
+            names = [name for one in known for name in one.split("|")]
+            close = difflib.get_close_matches(labels[code].split("|")[0], names, n=1, cutoff=0.5)
             words.append(f"no such {kind}: {labels[code]}" + (f" (did you mean {close[0]}?)" if close else ""))
         elif number == _MOST_NAMES:
             words.append(f"no such {kind}: others")

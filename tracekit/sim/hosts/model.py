@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tracekit.clusters import gpu_types, host_names, pool_names
 from tracekit.errors import TracekitError, UnknownName, UsageError
 from tracekit.sim.hosts import capacity as _capacity  # noqa: F401  # registers what the engine calls
+from tracekit.sim.hosts import rltune
 from tracekit.sim.hosts import state as of
 from tracekit.sim.hosts.allocators import Allocator, Compiled, Snapshot, find_allocator
 from tracekit.sim.hosts.asked import hosts_and_parts, place_from_python, slots_from_python
@@ -27,8 +28,10 @@ from tracekit.sim.hosts.demand import (
     UNLIMITED,
     Demand,
 )
+from tracekit.sim.hosts.milp import Milp
 from tracekit.sim.hosts.operations import do, when
 from tracekit.sim.hosts.placements import Placements
+from tracekit.sim.hosts.rltune_demand import ANY_POOL, pools_by
 from tracekit.sim.hosts.scores import ASKED, FGD
 from tracekit.sim.hosts.state import (
     BESIDE,
@@ -73,6 +76,13 @@ class HostModel:
         self.kind: Any = Hosts if isinstance(self.allocator, Compiled) else AskedHosts
         self.names = host_names(cluster)
         self.rounded = self.fragments = False
+        self.upcoming: Ints = np.zeros(0, np.int64)  # the next waiting jobs, in policy order
+        self.ahead = 0  # how many of them come before the job to be placed
+        self.filling = False  # whether the job to be placed fills a gap
+        if isinstance(self.allocator, Milp):
+            self.allocator.as_coded = demand.as_coded
+            self.allocator.combined = demand.as_coded and pools_by(cluster) == ANY_POOL
+            self.allocator.check(cluster.gpus or 0, bool((demand.need[:, [GPUS, MILLI]] > 0).any()))
         ordered = sorted(outages, key=lambda outage: outage[0])
         if len(ordered) > MOST_OUTAGES:
             raise UsageError(f"{len(ordered)} outages of hosts are more than the limit of {MOST_OUTAGES}")
@@ -151,7 +161,9 @@ class HostModel:
             of.HELD: (hosts, cells - 1),
             of.TYPICAL: self.typical.shape if self._fragments else (0, 4),
             of.DOWNS: self.down.shape,
-            of.WAYS: (scratch_words(hosts) if self._tiered else 0,),
+            of.WAYS: (scratch_words(hosts) if self._tiered or self.demand.as_coded else 0,),
+            of.LABEL: (jobs,),
+            of.FILLED: (jobs,),
         }
 
     @property
@@ -194,8 +206,8 @@ class HostModel:
             of.ROUNDED: int(self.rounded),
             of.TIERED: self._tiered,
             of.COMMON: common_multiple(self.fixed[:, 2]),
-            of.DO: do.address,
-            of.WHEN: when.address,
+            of.DO: (rltune.do if self.demand.as_coded else do).address,
+            of.WHEN: (rltune.when if self.demand.as_coded else when).address,
             of.MOST_CORES: max(int(self.total[limited, 0].max(initial=1)), 1),
             of.MOST_GPUS: int(self.fixed[:, 2].max()) * MILLI_GPU,
             of.TOTAL_CORES: int(self.total[:, 0].sum()),
@@ -241,6 +253,7 @@ class HostModel:
         parts.free[:] = parts.total
         parts.fixed[:], parts.typesets[:], parts.downs[:] = self.fixed, self.demand.types, self.down
         parts.need[: len(demand.need)] = demand.need
+        parts.label[: len(demand.need)] = 0 if demand.label is None else demand.label
         parts.stamp[:] = -1
         if self._fragments:
             parts.typical[:] = self.typical
@@ -268,7 +281,7 @@ class HostModel:
     def _bound(self, ready: Prepared) -> int:
         """Return how `largest_startable` may skip jobs by their size."""
         need, demand = ready.table.demand.need, self.demand  # type: ignore[union-attr]
-        if not len(need):
+        if not len(need) or demand.as_coded:
             return 0
         if ready.table.resource == "procs":
             held = need[:, CORES]
@@ -287,6 +300,8 @@ class HostModel:
         allocator, mode = self.allocator, NOW if at_shadow is None else BESIDE
         if isinstance(allocator, Compiled):
             return
+        if self.demand.as_coded:
+            capacity.data[capacity.data[of.FILLED] + job] = self.filling
         slots_from_python(capacity.data, capacity.real, mode, job)
         answer = allocator.choose(self.snapshot(capacity, job))
         try:
@@ -328,7 +343,16 @@ class HostModel:
             cores=asked[CORES] / scale,
             memory=float(asked[MEMORY]),
             job_gpus=float(each * asked[PIECES]),
+            upcoming=self._asks_of(data),
+            ahead=self.ahead,
+            filling=self.filling,
         )
+
+    def _asks_of(self, data: Ints) -> NDArray[np.float64]:
+        """Return GPUs, cores and memory of the next waiting jobs, (jobs, 3)."""
+        rows = data[data[of.NEED] : data[of.TYPESETS]].reshape(-1, 8)[self.upcoming].astype(np.float64)
+        gpus = (rows[:, GPUS] + rows[:, MILLI] / MILLI_GPU) * rows[:, PIECES]
+        return np.stack([gpus, rows[:, CORES] / self.demand.scale, rows[:, MEMORY]], axis=1)
 
     def hosts(self, capacity: Any) -> Placements:
         """Return where each job of one lane's capacity ran."""
@@ -339,7 +363,9 @@ class HostModel:
             )
         jobs = int((data[of.TYPESETS] - data[of.NEED]) // 8)
         parts = parts_of(data, self._shapes(jobs))
-        return Placements(self.names, self.demand, self.fixed, self.total, parts.need, parts.span, parts.log)
+        return Placements(
+            self.names, self.demand, self.fixed, self.total, parts.need, parts.span, parts.log, parts.filled
+        )
 
 
 def common_multiple(gpus: Ints) -> int:

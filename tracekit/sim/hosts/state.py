@@ -80,8 +80,10 @@ _PARTS = LEVELS + 10
     TYPICAL,  # (tasks, 4) cores, whole GPUs, thousandths, types of typical tasks; for fgd
     DOWNS,  # (outages, hosts) the hosts of each outage
     WAYS,  # scratch of `tracekit.sim.hosts.tiers`
-) = range(_PARTS, _PARTS + 17)
-HEAD = _PARTS + 17
+    LABEL,  # (jobs) as RLTune's code has it: jobs of one label share a virtual cluster or GPU type; else 0
+    FILLED,  # (jobs) whether a job was started to fill a gap; kept by `tracekit.sim.hosts.rltune`
+) = range(_PARTS, _PARTS + 19)
+HEAD = _PARTS + 19
 
 #: Where a free level is looked at: now; now, by a job that ends in time for the reservation; in another row of cells;
 #: now and beside the reservation; at the reservation.
@@ -107,7 +109,16 @@ class AskedHosts(NamedTuple):
 def parts_of(data: Ints, shapes: dict[int, tuple[int, ...]]) -> SimpleNamespace:
     """Return views of the parts of one lane's array, by their names in lower case."""
     names = {FREE: "free", TOTAL: "total", FIXED: "fixed", TREE: "tree", NEED: "need", TYPESETS: "typesets"}
-    names |= {SPAN: "span", LOG: "log", SLOTS: "slots", TYPICAL: "typical", DOWNS: "downs", STAMP: "stamp"}
+    names |= {
+        LABEL: "label",
+        FILLED: "filled",
+        SPAN: "span",
+        LOG: "log",
+        SLOTS: "slots",
+        TYPICAL: "typical",
+        DOWNS: "downs",
+        STAMP: "stamp",
+    }
     found = SimpleNamespace()
     for part, name in names.items():
         begin, shape = int(data[part]), shapes[part]
