@@ -53,6 +53,12 @@ class Demand:
         """Return the demands of some jobs."""
         return replace(self, need=self.need[rows], reason=self.reason[rows], least_size=self.least_size[rows])
 
+    @property
+    def gpus(self) -> Floats:
+        """GPUs of each job, (jobs,)."""
+        need = self.need
+        return (need[:, GPUS] + need[:, MILLI] / MILLI_GPU) * need[:, PIECES]
+
     def reasons(self) -> dict[str, NDArray[np.bool_]]:
         """Return which jobs can never fit, by reason."""
         present = np.unique(self.reason)

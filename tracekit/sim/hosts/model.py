@@ -169,6 +169,11 @@ class HostModel:
         return (most if some < len(self._entries) else most * 3 // 2) + 2 * self._most_pieces + jobs
 
     @property
+    def asks(self) -> bool:
+        """Whether an allocator written in Python places the jobs."""
+        return not isinstance(self.allocator, Compiled)
+
+    @property
     def code(self) -> int:
         """The allocator's code."""
         return self.allocator.code if isinstance(self.allocator, Compiled) else ASKED
