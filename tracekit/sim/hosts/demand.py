@@ -48,6 +48,7 @@ class Demand:
     scale: int  # units in one core
     least_size: Floats  # (jobs,) size in cores or GPUs where the trace has none; NaN: it asks for nothing
     cluster: Machine
+    as_coded: bool = False  # as RLTune's code reads them: jobs that never fit are kept, and dropped by the engine
 
     def take(self, rows: Any) -> Demand:
         """Return the demands of some jobs."""
