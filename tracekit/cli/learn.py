@@ -108,7 +108,7 @@ def train(
     procs: Procs = None,
     resource: Resource = None,
     compat: Annotated[
-        str | None, typer.Option("--compat", help="rlscheduler: use all definitions of that system.")
+        str | None, typer.Option("--compat", help="rlscheduler or rltune: use all definitions of that system.")
     ] = None,
     cluster: Cluster = None,
     allocate: Allocate = None,
@@ -149,6 +149,7 @@ def train(
         base=base,
         dense=None if reward is None else reward == "dense",
     )
+    placing = _one_allocator(cluster, allocate)
     chosen = _task(
         kind,
         observer=observer,
@@ -161,13 +162,15 @@ def train(
         reward="relative" if reward == "relative" else _known_reward(reward),
         base=base or "sjf",
         cluster=cluster,
-        allocate=_one_allocator(cluster, allocate),
+        allocate=placing,
         switches=Switches(
             estimates=estimates,
             procs_from=cast("SizeFrom", procs_from),
             procs=procs,
             resource=cast("Unit | None", resource),
             compat=compat,
+            cluster=cluster,
+            allocate=placing,
         ),
     )
     _check_out(Path(out), resume=resume, force=force)
