@@ -47,6 +47,7 @@ from tracekit.sim.hosts.state import (
     fixed,
     host_slots,
     look,
+    moved,
     need,
     parts_of,
     tree_levels,
@@ -77,7 +78,8 @@ class HostModel:
         self.cluster = cluster = demand.cluster
         self.demand, self.seed = demand, seed
         self.allocator = find_allocator(allocate)
-        self.kind: Any = Hosts if isinstance(self.allocator, Compiled) else AskedHosts
+        self.asks = not isinstance(self.allocator, Compiled)  # Python places the jobs
+        self.kind: Any = AskedHosts if self.asks else Hosts
         self.names = host_names(cluster)
         self.rounded = self.fragments = False
         ordered = sorted(outages, key=lambda outage: outage[0])
@@ -173,11 +175,6 @@ class HostModel:
         return (most if some < len(self._entries) else most * 3 // 2) + 2 * self._most_pieces + jobs
 
     @property
-    def asks(self) -> bool:
-        """Whether an allocator written in Python places the jobs."""
-        return not isinstance(self.allocator, Compiled)
-
-    @property
     def code(self) -> int:
         """The allocator's code."""
         return self.allocator.code if isinstance(self.allocator, Compiled) else ASKED
@@ -253,13 +250,7 @@ class HostModel:
     def grown(self, before: Any, made: Any) -> Any:
         """Return hosts with room for more jobs, in the state of those before; for lanes in the middle of an episode."""
         jobs = (before.data[0, of.TYPESETS] - before.data[0, of.NEED]) // 8
-        lengths = {part: int(np.prod(shape)) for part, shape in self._shapes(int(jobs)).items()}
-        entries = made.data[0, of.ENTRIES]
-        made.data[:, : of.PARTS.start] = before.data[:, : of.PARTS.start]
-        made.data[:, of.ENTRIES] = entries
-        for part, length in lengths.items():
-            old, new = int(before.data[0, part]), int(made.data[0, part])
-            made.data[:, new : new + length] = before.data[:, old : old + length]
+        moved(before.data, made.data, {part: int(np.prod(shape)) for part, shape in self._shapes(int(jobs)).items()})
         made.real[:] = before.real
         return made
 

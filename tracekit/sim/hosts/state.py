@@ -297,3 +297,13 @@ def build_tree(data: Ints, parts: Any) -> None:
     for depth in range(1, levels):
         below = tree[begin[depth - 1] : begin[depth]].reshape(-1, FAN, 2).max(axis=1)
         tree[begin[depth] : begin[depth] + len(below)] = below
+
+
+def moved(before: Ints, made: Ints, lengths: dict[int, int]) -> None:
+    """Copy the arrays of all lanes, (lanes, …), into longer ones; ``lengths`` are those of the parts before."""
+    entries = made[0, ENTRIES]
+    made[:, : PARTS.start] = before[:, : PARTS.start]
+    made[:, ENTRIES] = entries
+    for part, length in lengths.items():
+        old, new = int(before[0, part]), int(made[0, part])
+        made[:, new : new + length] = before[:, old : old + length]

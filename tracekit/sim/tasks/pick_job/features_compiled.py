@@ -18,7 +18,7 @@ from tracekit.sim.engine.capacity import (
 from tracekit.sim.engine.state import FILLING, Simulation
 from tracekit.sim.hosts.demand import ABLE, FACTS, FRAGMENTATION, FREE_SHARE, MOST_WAYS, SOON, STARTS, WAYS
 from tracekit.sim.tasks.pick_job.features import ALMOST_ONE, ALMOST_ZERO, CODES, RLTUNE
-from tracekit.sim.tasks.pick_job.features_rltune import observe_rltune
+from tracekit.sim.tasks.pick_job.features_rltune import observe_rltune, write_rltune
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, PickRules, simulation_of
 
 _WAIT = CODES["wait"]
@@ -68,9 +68,8 @@ def observe_lane(lanes: LaneArrays, rules: PickRules, lane: int) -> None:
     if rules.skip:
         mask[rules.slots] = question.may_skip
     question.filled = count
-    if count > 0 and len(lanes.rltune) > 0:
-        observe_rltune(lanes, lane, sim)
     if count > 0:
+        observe_rltune(lanes.rltune, lanes, lane, sim)
         _write_changing(lanes, rules, lane, sim)
 
 
@@ -164,9 +163,7 @@ def _write_changing(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulat
         elif code == _SOON:
             _write_fact(lanes, lane, f, SOON, 1.0)
         elif code >= _FIRST_OF_RLTUNE:
-            if len(lanes.rltune) > 0:
-                for i in range(count):
-                    out[i, f] = lanes.rltune.out[lane, i, code - _FIRST_OF_RLTUNE]
+            write_rltune(lanes.rltune, lanes, lane, f, code - _FIRST_OF_RLTUNE)
         elif code == _USER_AVERAGE:
             _write_user_averages(lanes, lane, f)
         else:

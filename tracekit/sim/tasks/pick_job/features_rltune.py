@@ -75,10 +75,27 @@ def rltune_arrays(task: PickJob, machine: Any, lanes: int) -> RLTuneArrays | tup
     )
 
 
+# Numba leaves out what is behind ``len(seen) > 0`` for an empty tuple only where ``seen`` is an argument.
+
+
 @jit_merged
-def observe_rltune(lanes: Any, lane: int, sim: Simulation) -> None:
-    """Write the seven features of the jobs on offer into ``out``."""
-    seen, m, visible, count = lanes.rltune, sim.capacity.data, lanes.visible[lane], lanes.count[lane]
+def observe_rltune(seen: Any, lanes: Any, lane: int, sim: Simulation) -> None:
+    """Write the seven features of the jobs on offer into ``seen.out``, if any feature is RLTune's."""
+    if len(seen) > 0:
+        _observe(seen, lanes, lane, sim)
+
+
+@jit_merged
+def write_rltune(seen: Any, lanes: Any, lane: int, f: int, which: int) -> None:
+    """Write one of the seven as feature ``f``."""
+    if len(seen) > 0:
+        for i in range(lanes.count[lane]):
+            lanes.features[lane, i, f] = seen.out[lane, i, which]
+
+
+@jit_merged
+def _observe(seen: Any, lanes: Any, lane: int, sim: Simulation) -> None:
+    m, visible, count = sim.capacity.data, lanes.visible[lane], lanes.count[lane]
     for h in range(m[HOSTS]):
         idle = 0
         for d in range(fixed(m, h, 2)):

@@ -201,7 +201,8 @@ def _all_grown(machine: MachineModel, before: LaneArrays, made: LaneArrays) -> L
         return _grown(before, made)  # type: ignore[no-any-return]
     capacity = move(before.capacity, made.capacity)
     theirs = {"capacity": capacity, "at_shadow": machine.twin(capacity), "scratch": machine.twin(capacity)}
-    plain: LaneArrays = _grown(before._replace(**dict.fromkeys(theirs)), made._replace(**dict.fromkeys(theirs)))
+    blank: dict[str, Any] = dict.fromkeys(theirs)
+    plain: LaneArrays = _grown(before._replace(**blank), made._replace(**blank))
     return plain._replace(**theirs)
 
 
