@@ -19,8 +19,9 @@ from tracekit.sim.simulate import run_table
 from tracekit.sim.tasks.pick_job.batch import Batch
 from tracekit.sim.tasks.pick_job.task import PickJob
 
+from .host_worlds import ALLOCATORS, cluster_of, rows_of, trace_of
 from .playing import imitate
-from .test_hosts import ALLOCATORS, clusters, demands, machine_of, trace_of
+from .test_hosts import machine_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hosts_toys import CLUSTER, hosts_trace
@@ -58,20 +59,32 @@ def busy(jobs=120, seed=3):
     max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None
 )
 @given(
-    data=st.data(),
+    seed=st.integers(0, 2**40),
     backfill=st.sampled_from(BACKFILLS),
     commit=st.booleans(),
     policy=st.sampled_from(POLICIES),
     allocate=st.sampled_from((*ALLOCATORS, "random", LastFit())),
 )
-def test_a_heuristic_played_by_the_environment_makes_its_schedule(data, backfill, commit, policy, allocate):
-    cluster = data.draw(clusters())
-    trace = trace_of(data.draw(demands(cluster)))
-    task = PickJob(cluster=cluster, allocate=allocate, backfill=backfill, commit=commit)
+def test_a_heuristic_played_by_the_environment_makes_its_schedule(seed, backfill, commit, policy, allocate):
+    rng = np.random.default_rng(seed)
+    cluster = cluster_of(rng)
+    trace = trace_of(rows_of(rng, cluster))
+    task = PickJob(cluster=cluster, allocate=allocate, backfill=backfill, commit=commit, base=policy)
     theirs = tracekit.simulate(trace, policy, backfill, cluster=cluster, allocate=allocate, commit=commit)
     if not len(theirs):
         return
     batch = Batch(trace, task, lanes=1)
+    (ours,) = imitate(batch, [(0, len(trace))], policy)
+    np.testing.assert_array_equal(ours, theirs.start)
+    assert list(batch.hosts(0)) == list(theirs.hosts)
+
+
+@pytest.mark.parametrize("allocate", ["milp", "milp-exact"])
+@pytest.mark.parametrize("policy", ["sjf", "wfp3"])
+def test_the_integer_program_places_as_in_simulate(allocate, policy):
+    trace = busy(60)
+    theirs = tracekit.simulate(trace, policy, cluster=CLUSTER, allocate=allocate)
+    batch = Batch(trace, PickJob(cluster=CLUSTER, allocate=allocate, base=policy), lanes=1)
     (ours,) = imitate(batch, [(0, len(trace))], policy)
     np.testing.assert_array_equal(ours, theirs.start)
     assert list(batch.hosts(0)) == list(theirs.hosts)

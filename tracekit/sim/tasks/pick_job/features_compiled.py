@@ -9,7 +9,6 @@ from tracekit.sim.engine.capacity import (
     earliest_start,
     fits,
     free_units,
-    hosts_known,
     job_fact,
     lane_of,
     stairs,
@@ -51,7 +50,7 @@ def observe_lane(lanes: LaneArrays, rules: PickRules, lane: int) -> None:
     count, question, sim = lanes.count[lane], lanes.question[lane], simulation_of(lanes, rules, lane)
     out, mask, visible, fixed = lanes.features[lane], lanes.mask[lane], lanes.visible[lane], lanes.fixed[lane]
     waits, able, submit, now = lanes.waits[lane], lanes.able[lane], sim.jobs.submit, sim.state[0].now
-    width, known = out.shape[1], hosts_known(sim.capacity)
+    width, known = out.shape[1], rules.hosts
     if known:
         _look_at_hosts(lanes, lane, sim)
     for i in range(count):
@@ -139,13 +138,13 @@ def _write_changing(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulat
                 out[i, f] = size[visible[i]] / free if able[i] else 1.0
         elif code == _DELAY:
             scratch, stair = lane_of(lanes.scratch, lane), lanes.stair[lane]
-            if not hosts_known(capacity):
+            if not rules.hosts:
                 stairs(capacity, sim.running, stair)
             for i in range(count):
                 if able[i]:
                     out[i, f] = 0.0
                     continue
-                if hosts_known(capacity):
+                if rules.hosts:
                     time = lanes.facts[lane, lanes.alike[lane, visible[i]], STARTS]
                 else:
                     time = earliest_start(capacity, scratch, now, visible[i], sim.running, stair)

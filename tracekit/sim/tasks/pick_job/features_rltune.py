@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tracekit.sim.compile import jit_merged
 from tracekit.sim.engine.state import Simulation
-from tracekit.sim.hosts.demand import GPUS, MILLI, MILLI_GPU, PIECES, POOL, TYPES
+from tracekit.sim.hosts.demand import GPUS, MILLI, MILLI_GPU, PIECES, POOL
 from tracekit.sim.hosts.rltune_demand import ANY_POOL, pools_by
 from tracekit.sim.hosts.rltune_features import (
     ALL_POOLS,
@@ -22,7 +22,7 @@ from tracekit.sim.hosts.rltune_features import (
     observe,
     scratch_for,
 )
-from tracekit.sim.hosts.state import CELLS, FREE, HOSTS, fixed, need
+from tracekit.sim.hosts.state import CELLS, FREE, HOSTS, LABEL, fixed, need
 
 if TYPE_CHECKING:
     from tracekit.sim.tasks.pick_job.task import PickJob
@@ -106,7 +106,7 @@ def _observe(seen: Any, lanes: Any, lane: int, sim: Simulation) -> None:
         asked = need(m, job, GPUS) * need(m, job, PIECES)
         seen.wait[lane, i] = lanes.waits[lane, i]
         seen.gpus[lane, i] = max(asked, 1) if need(m, job, MILLI) > 0 else asked
-        seen.home[lane, i], seen.label[lane, i] = need(m, job, POOL), need(m, job, TYPES)
+        seen.home[lane, i], seen.label[lane, i] = need(m, job, POOL), m[m[LABEL] + job]
     hosts = Cluster(seen.free[lane], seen.pool, seen.size)
     waiting = Waiting(
         seen.wait[lane][:count], seen.gpus[lane][:count], seen.home[lane][:count], seen.label[lane][:count]

@@ -48,6 +48,7 @@ class PickRules(NamedTuple):
     ask_forced: bool  # ask also where there is only one choice
     orders: int  # orders that the visible jobs are drawn from in turn, 1 or 2
     sorted: bool  # slots are by the rule of visibility; else by submit time where not more wait than slots
+    hosts: bool  # whether the machine is a cluster of hosts
     bound: float  # seconds, of the bounded slowdown
 
 
@@ -128,7 +129,8 @@ def rules_of(task: PickJob) -> PickRules:
     switches = task.switches.resolved()
     engine = rules_for(switches, task.backfill)._replace(commit=task.commit)
     orders, bound = len(task.orders), float(switches.bound)
-    return PickRules(engine, task.slots, task.skip, task.ask_forced, orders, task.sorted, bound)
+    hosts = task.cluster is not None
+    return PickRules(engine, task.slots, task.skip, task.ask_forced, orders, task.sorted, hosts, bound)
 
 
 def allocate(
