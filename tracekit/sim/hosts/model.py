@@ -226,7 +226,11 @@ class HostModel:
         }
         for place, value in values.items():
             head[place] = value
-        data = np.zeros((lanes, words), np.int64)
+        try:
+            data = np.zeros((lanes, words), np.int64)
+        except MemoryError:
+            need = f"{lanes} machines of {hosts:,} hosts need {lanes * words * 8 / 2**30:,.0f} GB"
+            raise TracekitError(f"{need}; use fewer windows at once (windows in --config) or shorter ones") from None
         data[:, : of.HEAD] = head
         real = np.full((lanes, shapes[of.TYPICAL][0] + hosts), np.nan)
         return self.kind(data, real)
@@ -260,7 +264,8 @@ class HostModel:
     def grown(self, before: Any, made: Any) -> Any:
         """Return hosts with room for more jobs, in the state of those before; for lanes in the middle of an episode."""
         jobs = (before.data[0, of.TYPESETS] - before.data[0, of.NEED]) // 8
-        moved(before.data, made.data, {part: int(np.prod(shape)) for part, shape in self._shapes(int(jobs)).items()})
+        lengths = {part: int(np.prod(shape)) for part, shape in self._shapes(int(jobs)).items()}
+        moved(before.data, made.data, lengths | {of.LOG: 4 * int(before.data[:, of.TAIL].max())})
         made.real[:] = before.real
         return made
 
