@@ -154,7 +154,7 @@ def compare(world):
     if not len(ready.table):
         return None
     ours = run_table(table, world.policy, world.backfill, chosen)
-    slow = by_reference(world, ready, typical_of(table, gpu_types(world.cluster)))
+    slow = by_reference(world, ready, typical_of(ready.table, gpu_types(world.cluster)))
     slow.run_all()
     scale = table.demand.scale
     assert ours.start.tolist() == [job.start for job in slow.jobs], world

@@ -13,7 +13,6 @@ from shared_data import DATA, shared
 
 import tracekit
 from tests.sim import rltune_oracle as oracle
-from tracekit.errors import TracekitError, UsageError
 from tracekit.sim.analysis import reproduce_rltune as study
 from tracekit.sim.hosts.rltune_demand import RLTuneStops
 
@@ -57,12 +56,19 @@ def _ours(name: str) -> str:
 def drawn(seed: int, kind: str, *, odd: bool) -> list[dict[str, int]]:
     """Return jobs that contend for the cluster, with ties; odd ones never fit, have no GPUs or run no time."""
     draw = random.Random(f"{seed} {kind}")
-    sizes = {"helios": [1, 2, 4, 7, 8, 9, 12, 16], "philly": [1, 2, 3, 4, 5, 8, 30, 64], "alibaba": [1, 2, 3, 8, 12, 20]}
+    sizes = {
+        "helios": [1, 2, 4, 7, 8, 9, 12, 16],
+        "philly": [1, 2, 3, 4, 5, 8, 30, 64],
+        "alibaba": [1, 2, 3, 8, 12, 20],
+    }
     jobs, time = [], draw.randint(0, 20)
     for number in range(draw.randint(20, 70)):
         time += draw.choice([0, 0, 1, 3, 10])
         job = {"id": f"j{number}", "submit": time, "wait": draw.choice([-1, 0, 500]), "gpus": draw.choice(sizes[kind])}
-        job |= {"run": draw.choice([5, 10, 30, 100, 100, 300]), "label": draw.randint(0, 1 if draw.random() < 0.7 else 4)}
+        job |= {
+            "run": draw.choice([5, 10, 30, 100, 100, 300]),
+            "label": draw.randint(0, 1 if draw.random() < 0.7 else 4),
+        }
         if kind == "alibaba" and job["gpus"] > 16:
             job["label"] = 3
         if odd and draw.random() < 0.1:

@@ -33,6 +33,7 @@ class _Window:
     pieces: list[Piece]
     score: float
     left: Floats
+    start: Floats
 
 
 def play(
@@ -127,10 +128,11 @@ def _finished(batch: Batch, lane: int, pieces: list[Piece], keep: bool) -> _Wind
     if keep and task.objectives.additive:
         episode = batch.source.episode(window)
         time = np.concatenate([piece[3] for piece in pieces])
-        schedule = episode.ready.table.submit, episode.ready.run, start
+        done = np.isfinite(start)
+        schedule = episode.ready.table.submit[done], episode.ready.run[done], start[done]
         left = np.stack(cost_to_go(task.objectives, task.switches.bound, *schedule, time), 1)
         left /= episode.counted.sum() if np.isfinite(episode.opening) else len(start)
-    return _Window(pieces, batch.source.cost(window, start), left)
+    return _Window(pieces, batch.source.cost(window, start), left, start)
 
 
 def _joined(played: Sequence[_Window], batch: Batch) -> Played:
@@ -152,4 +154,5 @@ def _joined(played: Sequence[_Window], batch: Batch) -> Played:
         skips=skips,
         slots=batch.task.slots,
         action=action[0] if action else np.empty(0),
+        starts=tuple(window.start for window in played),
     )

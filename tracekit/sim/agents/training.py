@@ -169,13 +169,14 @@ class _Training:
         )
         costs = episodes.policy_costs(self.validation, HEURISTICS).mean(0)
         self.heuristic, self.heuristic_score = HEURISTICS[int(costs.argmin())], float(costs.min())
-        self.say(
-            f"best heuristic on {len(self.validation)} validation windows: {self.heuristic} {self.heuristic_score:,.4g}"
-        )
+        best = f"{self.heuristic} {self.heuristic_score:,.4g}"
+        self.say(f"best heuristic on {len(self.validation)} validation windows: {best}")
         sample = windows_from(episodes, self.parts.train, config.validation_windows, config.jobs, [self.seed, _LESSONS])
         kind, _, name = (self.init or "").partition(":")
-        base = name if kind == "imitate" and name in HEURISTICS else best_of(episodes, sample)
-        self.baseline = Baseline(episodes, base)
+        relative = getattr(episodes.task, "reward", "") == "relative"
+        base = config.base or (episodes.task.base if relative else "")
+        base = base or (name if kind == "imitate" and name in HEURISTICS else best_of(episodes, sample))
+        self.baseline = Baseline(episodes, base, greedy=relative)
 
     def _begin(self) -> None:
         """Set the weights that training starts from, and validate them: training must improve on them."""

@@ -123,6 +123,11 @@ def total_units(capacity: Any) -> int:
     raise NotImplementedError("only compiled code can call this")
 
 
+def job_fact(capacity: Any, what: Any, until: Any, job: Any, running: Any) -> float:
+    """Return a fact about the hosts that a job may use, by its code (`tracekit.sim.hosts.facts`); for observers."""
+    raise NotImplementedError("only compiled code can call this")
+
+
 # ---- PLANNING: conservative backfilling ------------------------------------------------------------------------------
 # What is free at one moment is a row of cells: one cell for a counter, one for each host and resource elsewhere. A job
 # that runs from one time to another must find the same cells free throughout, so it is tried on the smallest of each.
@@ -218,7 +223,12 @@ def _earliest_start(capacity: Any, scratch: Any, now: Any, job: Any, running: An
     return reserve(capacity, scratch, now, job, running)
 
 
+def _job_fact(capacity: Any, what: Any, until: Any, job: Any, running: Any) -> Any:
+    return 0.0
+
+
 _DEFAULTS: dict[str, Function] = {
+    "job_fact": _job_fact,
     "largest_startable": _largest_startable,
     "asks": _asks,
     "shares_pool": _shares_pool,
@@ -279,7 +289,7 @@ _REFUSED: dict[str, Function] = {
 }
 _INTERFACE: tuple[Function, ...] = (
     *BASIC,
-    *(largest_startable, asks, shares_pool, stairs, earliest_start, in_the_way, take_in_time),
+    *(largest_startable, asks, shares_pool, stairs, earliest_start, in_the_way, take_in_time, job_fact),
     *ENVIRONMENT,
     *OUTAGES,
 )

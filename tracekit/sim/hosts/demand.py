@@ -23,6 +23,12 @@ Ints = NDArray[np.int64]
 
 #: Columns of `Demand.need`.
 CORES, MEMORY, PIECES, GPUS, MILLI, SPREAD, TYPES, POOL = range(8)
+#: What agents see of a job on hosts (`tracekit.sim.hosts.facts`): whether it fits now (0 or 1); when it could start by
+#: estimates if nothing else started, seconds; free share of the hosts that it may use; share of what is free there that
+#: is on partly used hosts; ways to place it now, at most `MOST_WAYS`; share that is free or becomes free by a time.
+ABLE, STARTS, FREE_SHARE, FRAGMENTATION, WAYS, SOON = range(6)
+FACTS = 6
+MOST_WAYS = 4
 #: Units of one GPU; fractions of a GPU and of a core are counted in thousandths.
 MILLI_GPU = 1000
 #: Free cores or memory (KB) of a host whose group does not state them.
@@ -54,6 +60,12 @@ class Demand:
     def as_coded(self) -> bool:
         """Whether these are demands as RLTune's code reads them: jobs that never fit are kept, and dropped later."""
         return self.label is not None
+
+    @property
+    def gpus(self) -> Floats:
+        """GPUs of each job, (jobs,)."""
+        need = self.need
+        return (need[:, GPUS] + need[:, MILLI] / MILLI_GPU) * need[:, PIECES]
 
     def reasons(self) -> dict[str, NDArray[np.bool_]]:
         """Return which jobs can never fit, by reason."""

@@ -24,10 +24,10 @@ from tracekit.sim.hosts.demand import (
     MILLI_GPU,
     PIECES,
     SPREAD,
-    TYPES,
     UNLIMITED,
     Demand,
 )
+from tracekit.sim.hosts.facts import fact
 from tracekit.sim.hosts.milp import Milp
 from tracekit.sim.hosts.operations import do, when
 from tracekit.sim.hosts.placements import Placements
@@ -42,18 +42,18 @@ from tracekit.sim.hosts.state import (
     Hosts,
     Ints,
     build_tree,
+    moved,
     parts_of,
     tree_levels,
 )
 from tracekit.sim.hosts.tiers import TIERED_RULES, scratch_words
+from tracekit.sim.hosts.typical import shapes_of, typical_tasks
 from tracekit.sim.jobs import Prepared
 
 #: Most placements of jobs on several hosts that are kept, for schedules to name them.
 MOST_ENTRIES = 2**26
 #: Outages of hosts have a bit each.
 MOST_OUTAGES = 60
-#: Typical tasks of fgd: the most frequent shapes of demands, up to this share of all jobs.
-TYPICAL_SHARE = 0.95
 
 
 class HostModel:
@@ -73,7 +73,8 @@ class HostModel:
         self.cluster = cluster = demand.cluster
         self.demand, self.seed, self.tier1_only = demand, seed, tier1_only
         self.allocator = find_allocator(allocate)
-        self.kind: Any = Hosts if isinstance(self.allocator, Compiled) else AskedHosts
+        self.asks = not isinstance(self.allocator, Compiled)  # Python places the jobs
+        self.kind: Any = AskedHosts if self.asks else Hosts
         self.names = host_names(cluster)
         self.rounded = self.fragments = False
         self.upcoming: Ints = np.zeros(0, np.int64)  # the next waiting jobs, in policy order
@@ -114,8 +115,9 @@ class HostModel:
         spread = need[:, SPREAD] > 0
         entries = np.where(spread, np.minimum(need[:, PIECES], len(self.names)), need[:, PIECES])
         self._most_pieces = int(entries.max(initial=1))
-        self._mean_pieces = float(entries.mean()) if len(entries) else 1.0
+        self._entries, self._room = entries, dict[int, int]()
         self.typical, self.share = typical_tasks(demand)
+        self._most_typical = len(shapes_of(demand)[0])  # of any window
 
     def _named(self, names: str) -> NDArray[np.bool_]:
         """Return which hosts names joined by + stand for: hosts, or all hosts of a group."""
@@ -143,7 +145,9 @@ class HostModel:
     def _shapes(self, jobs: int) -> dict[int, tuple[int, ...]]:
         """Return the shape of every part of the hosts' array."""
         hosts, cells = self.total.shape
-        entries = min(int(self._mean_pieces * jobs * 1.5) + self._most_pieces * 2 + jobs, MOST_ENTRIES)
+        if jobs not in self._room:
+            self._room[jobs] = min(self._most_entries(jobs), MOST_ENTRIES)
+        entries = self._room[jobs]
         return {
             of.FREE: (hosts * cells,),
             of.TOTAL: (hosts * cells,),
@@ -159,12 +163,19 @@ class HostModel:
             of.SLOTS: (2, hosts),
             of.COUNT: (len(pool_names(self.cluster)),),
             of.HELD: (hosts, cells - 1),
-            of.TYPICAL: self.typical.shape if self._fragments else (0, 4),
+            of.TYPICAL: (self._most_typical if self._fragments else 0, 4),
             of.DOWNS: self.down.shape,
             of.WAYS: (scratch_words(hosts) if self._tiered or self.demand.as_coded else 0,),
             of.LABEL: (jobs,),
             of.FILLED: (jobs,),
         }
+
+    def _most_entries(self, jobs: int) -> int:
+        """Return how many placements ``jobs`` consecutive jobs make at most; of the whole trace half as many more."""
+        before = np.concatenate([[0], np.cumsum(self._entries)])
+        some = min(jobs, len(self._entries))
+        most = int((before[some:] - before[: len(before) - some]).max(initial=0))
+        return (most if some < len(self._entries) else most * 3 // 2) + 2 * self._most_pieces + jobs
 
     @property
     def code(self) -> int:
@@ -208,6 +219,7 @@ class HostModel:
             of.COMMON: common_multiple(self.fixed[:, 2]),
             of.DO: (rltune.do if self.demand.as_coded else do).address,
             of.WHEN: (rltune.when if self.demand.as_coded else when).address,
+            of.FACT: fact.address,
             of.MOST_CORES: max(int(self.total[limited, 0].max(initial=1)), 1),
             of.MOST_GPUS: int(self.fixed[:, 2].max()) * MILLI_GPU,
             of.TOTAL_CORES: int(self.total[:, 0].sum()),
@@ -215,7 +227,11 @@ class HostModel:
         }
         for place, value in values.items():
             head[place] = value
-        data = np.zeros((lanes, words), np.int64)
+        try:
+            data = np.zeros((lanes, words), np.int64)
+        except MemoryError:
+            need = f"{lanes} machines of {hosts:,} hosts need {lanes * words * 8 / 2**30:,.0f} GB"
+            raise TracekitError(f"{need}; use fewer windows at once (windows in --config) or shorter ones") from None
         data[:, : of.HEAD] = head
         real = np.full((lanes, shapes[of.TYPICAL][0] + hosts), np.nan)
         return self.kind(data, real)
@@ -225,7 +241,7 @@ class HostModel:
         self.rounded, self.fragments = True, True
         batch = self.allocate(1, len(demand.need))
         one = type(batch)(*(array[0] for array in batch))
-        self._fill(one, demand, len(demand.need))
+        self._fill(one, demand, len(demand.need), (self.typical, self.share))
         one.data[of.SEED] = seed
         return one
 
@@ -240,13 +256,21 @@ class HostModel:
             raise UsageError("a machine of hosts needs jobs that were read for it: simulate(..., cluster=...)")
         one = type(capacity)(*(array[lane] for array in capacity))
         jobs = int((one.data[of.TYPESETS] - one.data[of.NEED]) // 8)
-        self._fill(one, demand, jobs)
+        self._fill(one, demand, jobs, typical_tasks(demand) if self._fragments else None)
         head = one.data
         head[of.UNIT], head[of.SCALE] = ready.table.resource == "gpus", ready.scale
         head[of.BOUND] = self._bound(ready)
         head[of.COUNTABLE] = self._countable(demand)
 
-    def _fill(self, one: Any, demand: Demand, jobs: int) -> None:
+    def grown(self, before: Any, made: Any) -> Any:
+        """Return hosts with room for more jobs, in the state of those before; for lanes in the middle of an episode."""
+        jobs = (before.data[0, of.TYPESETS] - before.data[0, of.NEED]) // 8
+        lengths = {part: int(np.prod(shape)) for part, shape in self._shapes(int(jobs)).items()}
+        moved(before.data, made.data, lengths | {of.LOG: 4 * int(before.data[:, of.TAIL].max())})
+        made.real[:] = before.real
+        return made
+
+    def _fill(self, one: Any, demand: Demand, jobs: int, typical: tuple[Ints, Any] | None) -> None:
         """Write demands and idle hosts into one lane's arrays."""
         head, parts = one.data, parts_of(one.data, self._shapes(jobs))
         parts.total[:] = self.total.ravel()
@@ -255,9 +279,9 @@ class HostModel:
         parts.need[: len(demand.need)] = demand.need
         parts.label[: len(demand.need)] = 0 if demand.label is None else demand.label
         parts.stamp[:] = -1
-        if self._fragments:
-            parts.typical[:] = self.typical
-            one.real[: len(self.share)] = self.share
+        head[of.TASKS] = 0 if typical is None else len(typical[0])
+        if typical is not None:
+            parts.typical[: len(typical[0])], one.real[: len(typical[1])] = typical
         one.real[int(head[of.TASKS]) :] = np.nan
         for place in (of.EPOCH, of.SCRATCH_EPOCH, of.CURSOR, of.TAIL, of.DOWN, of.FULL):
             head[place] = 0
@@ -372,16 +396,3 @@ def common_multiple(gpus: Ints) -> int:
     """Return the least common multiple of the hosts' numbers of GPUs, or 840 where that is larger."""
     found = math.lcm(*(int(count) for count in np.unique(gpus) if count > 0))
     return min(found, 840)
-
-
-def typical_tasks(demand: Demand) -> tuple[Ints, NDArray[np.float64]]:
-    """Return the most frequent shapes of tasks (cores, GPUs, thousandths, types) and their shares, which sum to 1."""
-    need = demand.need
-    if not len(need):
-        return np.zeros((0, 4), np.int64), np.zeros(0)
-    shape = np.stack([need[:, CORES] // need[:, PIECES], need[:, GPUS], need[:, MILLI], need[:, TYPES]], axis=1)
-    shapes, counts = np.unique(shape, axis=0, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    before = np.cumsum(counts[order]) - counts[order]
-    kept = order[before < TYPICAL_SHARE * counts.sum()]
-    return shapes[kept].astype(np.int64), counts[kept] / counts[kept].sum()

@@ -56,10 +56,11 @@ Floats = NDArray[np.float64]
     ARGUMENT,  # of the call that is being made
     DO,  # address of the compiled code …
     WHEN,  # … and of that for reservations
+    FACT,  # … and of that for what agents see
     TIERED,  # jobs that spread by GPUs follow RLTune's tiers: 0 no, 1 tier 1 only, 2 both tiers
     COMMON,  # a common multiple of the hosts' numbers of GPUs, to compare their use in whole numbers
     LEVELS,  # levels of the tree; their beginnings follow
-) = range(37)
+) = range(38)
 _PARTS = LEVELS + 10
 #: Where the parts begin, by their place in the head.
 (
@@ -84,6 +85,7 @@ _PARTS = LEVELS + 10
     FILLED,  # (jobs) whether a job was started to fill a gap; kept by `tracekit.sim.hosts.rltune`
 ) = range(_PARTS, _PARTS + 19)
 HEAD = _PARTS + 19
+PARTS = range(_PARTS, HEAD)
 
 #: Where a free level is looked at: now; now, by a job that ends in time for the reservation; in another row of cells;
 #: now and beside the reservation; at the reservation.
@@ -299,3 +301,13 @@ def build_tree(data: Ints, parts: Any) -> None:
     for depth in range(1, levels):
         below = tree[begin[depth - 1] : begin[depth]].reshape(-1, FAN, 2).max(axis=1)
         tree[begin[depth] : begin[depth] + len(below)] = below
+
+
+def moved(before: Ints, made: Ints, lengths: dict[int, int]) -> None:
+    """Copy the arrays of all lanes, (lanes, …), into longer ones; ``lengths`` are those of the parts before."""
+    entries = made[0, ENTRIES]
+    made[:, : PARTS.start] = before[:, : PARTS.start]
+    made[:, ENTRIES] = entries
+    for part, length in lengths.items():
+        old, new = int(before[0, part]), int(made[0, part])
+        made[:, new : new + length] = before[:, old : old + length]

@@ -30,17 +30,24 @@ from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
 from tracekit.sim.compile import log_first_compilation
-from tracekit.sim.engine.capacity import ENVIRONMENT, MachineModel, is_asked, require
+from tracekit.sim.engine.capacity import ENVIRONMENT, LooksAhead, MachineModel, is_asked, require
 from tracekit.sim.engine.processors import ProcessorPool
+from tracekit.sim.engine.session import MOST_UPCOMING
+from tracekit.sim.engine.state import FILLING
 from tracekit.sim.jobs import FRACTIONS, NO_JOB
+from tracekit.sim.policies.formulas import values_at, values_for
 from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, allocate, load_episode, rules_of
 from tracekit.sim.tasks.pick_job.lanes import begin_lanes, go_on, step_lanes
 from tracekit.sim.tasks.pick_job.task import PickJob
+from tracekit.sim.tasks.rewards import relative
 from tracekit.sim.windows import Window
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
+
+
+__all__ = ["Batch", "relative"]
 
 
 class Batch:
@@ -77,10 +84,11 @@ class Batch:
         self.task: PickJob = self.source.task  # with the constants of the trace, if it had none
         self.machine = self.source.machine or ProcessorPool()
         self.lanes = lanes
-        self.threads = max(threads or os.cpu_count() or 1, 1)
+        self.threads = 1 if self.source.asks else max(threads or os.cpu_count() or 1, 1)
         self.windows: list[Window] = [(0, 0)] * lanes
         self.decisions = np.zeros(lanes, np.int64)  # (lanes,) steps made in the episode so far
         self._pool: ThreadPoolExecutor | None = None
+        self._order: dict[int, Any] = {}  # lane -> window, and the base policy's values there
         self.rules = rules_of(self.task)
         self.score, self.base_score = np.full(lanes, np.nan), np.full(lanes, np.nan)
         self.arrays = self._allocate(1)
@@ -142,8 +150,8 @@ class Batch:
             reward[ended] = -self.score[ended]
         else:
             for lane in map(int, ended):
-                self.base_score[lane] = self.source.policy_cost(self.windows[lane], self.task.base)
-            reward[ended] = relative(self.score[ended], self.base_score[ended])
+                self.base_score[lane] = self.source.base_cost(self.windows[lane])
+            reward[ended] = relative(self.score[ended], self.base_score[ended], self.task.least_scale)
         return reward, self.done.copy()
 
     def _in_parts(self, actions: NDArray[np.int64]) -> None:
@@ -171,15 +179,37 @@ class Batch:
         for lane in lanes:
             capacity, shadow = (kind(*(a[lane] for a in b)) for b in (self.arrays.capacity, self.arrays.at_shadow))
             while (job := int(state["placing"][lane])) != NO_JOB:
+                if isinstance(self.machine, LooksAhead):
+                    self.machine.upcoming, self.machine.filling = self._upcoming(lane), state["phase"][lane] == FILLING
                 self.machine.place(capacity, shadow if state["beside"][lane] else None, job)
                 state["placed"][lane] = job
                 go_on(self.arrays, self.rules, lane)
+
+    def _upcoming(self, lane: int) -> NDArray[np.int64]:
+        """Return the next waiting jobs in the order of the base policy, without the one to be placed."""
+        queue, arrays = self.arrays.queue, self.arrays
+        waiting = queue.job[lane, : queue.length[lane, 0]]
+        waits = np.isnan(arrays.jobs.start[lane, waiting]) & (waiting != arrays.state["placing"][lane])
+        waiting = waiting[waits]
+        window = self.windows[lane]
+        ready = self.source.episode(window).ready
+        if self._order.get(lane, (None,))[0] != window:
+            self._order[lane] = (window, *values_for(self.task.base, ready, self.task.switches.resolved()))
+        values = values_at(*self._order[lane][1:], ready, waiting, self.now(lane))
+        return waiting[np.argsort(values, kind="stable")][:MOST_UPCOMING]
 
     # ---- looking -----------------------------------------------------------------------------------------------------
 
     def starts(self, lane: int) -> Floats:
         """Return the starts of a lane's jobs, (jobs,) in the order of ``source.episode(window).ready``; NaN = waits."""
         return self.arrays.jobs.start[lane, : self.arrays.length[lane]].copy()
+
+    def hosts(self, lane: int) -> Sequence[str] | None:
+        """Return where each job of a lane ran, or None where places have no names."""
+        capacity = self.arrays.capacity
+        found = self.machine.hosts(type(capacity)(*(array[lane] for array in capacity)))
+        count = int(self.arrays.length[lane])
+        return found if found is None or len(found) == count else found[:count]
 
     def now(self, lane: int) -> float:
         """Return when a lane's question is asked, in seconds."""
@@ -197,9 +227,3 @@ class Batch:
     def questions(self, lane: int) -> int:
         """Return how many choices a lane has been asked for in its window, the present one included."""
         return int(self.arrays.question["asked"][lane])
-
-
-def relative(cost: Floats, base: Floats) -> Floats:
-    """Return (base − cost) / max(|base|, |cost|): 0 as good as the base policy, towards 1 better, towards −1 worse."""
-    scale = np.maximum(np.abs(base), np.abs(cost))
-    return np.divide(base - cost, scale, out=np.zeros_like(cost), where=scale > 0)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.errors import TracekitError
 from tracekit.sim.jobs import Prepared, Table
 from tracekit.sim.policies.formulas import values_for
 from tracekit.sim.tasks.pick_job import features
@@ -21,12 +22,18 @@ class JobColumns(NamedTuple):
     fixed: NDArray[np.float32]  # (jobs, features) those that do not change
     order: NDArray[np.int64]  # (1 or 2, jobs) jobs by the rule(s) of visibility
     user: NDArray[np.int64]  # (jobs,) numbered from 0 within the episode, where a feature needs it
+    alike: NDArray[np.int64] | None = None  # (jobs,) on a cluster: the first job of the same demand
 
 
 class JobView:
     """What a `PickJob` task shows of the jobs of one trace."""
 
     def __init__(self, task: Any, trace: Trace, table: Table, whole: Prepared | None) -> None:
+        if task.sees_gpus and table.demand is not None and not table.demand.gpus.any():
+            raise TracekitError(
+                "no job of the trace asks for GPUs (req_gpus, alloc_gpus); observer rltune and objective "
+                "gpu-utilization need GPU jobs"
+            )
         self.facts = features.facts_of(trace)
         requests = np.where(table.limit > 0, table.limit, table.run)
         constants = features.constants_of(self.facts, requests, table.total) | dict(task.constants)
@@ -43,26 +50,34 @@ class JobView:
             return job_columns(self.task, ready, self.facts)
         count = rows.stop - rows.start
         order = np.zeros((len(self._ranks), count), np.int64)
-        if count > self.task.slots:
+        if count > self.task.slots or self.task.sorted:
             order = np.argsort(self._ranks[:, rows], axis=1)
-        return JobColumns(self._fixed[rows], order, _users(ready, self.task))
+        return JobColumns(self._fixed[rows], order, _users(ready, self.task), _alike(ready))
 
 
 def job_columns(task: Any, ready: Prepared, facts: Facts) -> JobColumns:
     """Compute what is shown of prepared jobs."""
     fixed = features.fixed_columns(task.feature_names, ready, facts, task.constants)
-    return JobColumns(fixed, visible_orders(ready, task), _users(ready, task))
+    return JobColumns(fixed, visible_orders(ready, task), _users(ready, task), _alike(ready))
 
 
 def visible_orders(ready: Prepared, task: Any) -> NDArray[np.int64]:
     """Return the jobs by each order of the rule of visibility; it matters only where more can wait than slots."""
     jobs = len(ready.table)
     found = np.zeros((len(task.orders), jobs), np.int64)
-    if jobs > task.slots:
+    if jobs > task.slots or task.sorted:
         for i, name in enumerate(task.orders):
             given = values_for(name, ready, task.switches.resolved())[1]  # static, PickJob accepts no others
             found[i] = np.arange(jobs) if given is None else np.argsort(given, kind="stable")
     return found
+
+
+def _alike(ready: Prepared) -> NDArray[np.int64] | None:
+    if ready.table.demand is None:
+        return None
+    rows = np.ascontiguousarray(ready.table.demand.need).view([("", np.int64)] * 8).ravel()
+    _, first, place = np.unique(rows, return_index=True, return_inverse=True)
+    return first[place].astype(np.int64)
 
 
 def _users(ready: Prepared, task: Any) -> NDArray[np.int64]:
