@@ -243,9 +243,8 @@ def outcome(setup: Setup, policy: BuiltIn | Policy, *, on_interval: Hook | None 
             raise UsageError(f"{policy.name} was trained without dependencies, outages and predictions; leave them out")
         if on_interval is not None:
             raise UsageError(f"on_interval is not supported for {policy.name}; use its schedule")
-        if ready.table.demand is not None:
-            raise UsageError("trained agents are not supported on a cluster of hosts; leave out --cluster")
-        return Outcome(policy.schedule(setup), ready.table.submit, ready.run)
+        placed = policy.schedule(setup)
+        return Outcome(placed.start, ready.table.submit, ready.run, hosts=placed.hosts)
     run = session.Session(setup)
     if isinstance(policy, BuiltIn):
         code, given = formulas.values_for(policy.name, ready, switches)

@@ -116,6 +116,16 @@ def total_units(capacity: Any) -> int:
     raise NotImplementedError("only compiled code can call this")
 
 
+def hosts_known(capacity: Any) -> bool:
+    """Return whether `job_fact` is known: the machine is made of hosts."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def job_fact(capacity: Any, what: Any, time: Any, job: Any, running: Any) -> float:
+    """Return a fact about the hosts that a job may use, by its code (`tracekit.sim.hosts.facts`); for observers."""
+    raise NotImplementedError("only compiled code can call this")
+
+
 # ---- PLANNING: conservative backfilling ------------------------------------------------------------------------------
 # What is free at one moment is a row of cells: one cell for a counter, one for each host and resource elsewhere. A job
 # that runs from one time to another must find the same cells free throughout, so it is tried on the smallest of each.
@@ -207,7 +217,17 @@ def _earliest_start(capacity: Any, scratch: Any, now: Any, job: Any, running: An
     return reserve(capacity, scratch, now, job, running)
 
 
+def _hosts_known(capacity: Any) -> Any:
+    return False
+
+
+def _job_fact(capacity: Any, what: Any, time: Any, job: Any, running: Any) -> Any:
+    return 0.0
+
+
 _DEFAULTS: dict[str, Function] = {
+    "hosts_known": _hosts_known,
+    "job_fact": _job_fact,
     "largest_startable": _largest_startable,
     "asks": _asks,
     "stairs": _stairs,
@@ -267,7 +287,7 @@ _REFUSED: dict[str, Function] = {
 }
 _INTERFACE: tuple[Function, ...] = (
     *BASIC,
-    *(largest_startable, asks, stairs, earliest_start, in_the_way, take_in_time),
+    *(largest_startable, asks, stairs, earliest_start, in_the_way, take_in_time, hosts_known, job_fact),
     *ENVIRONMENT,
     *OUTAGES,
 )

@@ -29,6 +29,7 @@ from tracekit.sim.hosts.state import (
     ARGUMENT,
     COUNTABLE,
     DO,
+    FACT,
     FREE,
     FREE_CORES,
     FREE_GPUS,
@@ -89,6 +90,13 @@ def _register(kind: Any, *, asked: bool) -> None:
     def earliest_start(capacity: Any, scratch: Any, now: Any, job: Any, running: Any, stair: Any) -> Any:
         m, f, ends = address_of(capacity.data), address_of(capacity.real), address_of(running.limits)
         return when_at(capacity.data[WHEN], m, f, 1, now, job, ends, running.tally[0].running)
+
+    def hosts_known(capacity: Any) -> Any:
+        return True
+
+    def job_fact(capacity: Any, what: Any, time: Any, job: Any, running: Any) -> Any:
+        m, f, ends = address_of(capacity.data), address_of(capacity.real), address_of(running.limits)
+        return when_at(capacity.data[FACT], m, f, what, time, job, ends, running.tally[0].running)
 
     def largest_startable(capacity: Any) -> Any:
         return most_startable(capacity.data)
@@ -168,7 +176,7 @@ def _register(kind: Any, *, asked: bool) -> None:
         kind,
         *(fits, give, fits_beside, reserve, *starting),
         *(largest_startable, earliest_start, in_the_way),
-        *(lane_of, clear, free_units, total_units),
+        *(lane_of, clear, free_units, total_units, hosts_known, job_fact),
         *(cells, write_free, add_held, claim, fits_claimed, take_claimed),
         *(withdraw, overdrawn, withdraw_from_row),
     )

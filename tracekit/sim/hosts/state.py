@@ -56,8 +56,9 @@ Floats = NDArray[np.float64]
     ARGUMENT,  # of the call that is being made
     DO,  # address of the compiled code …
     WHEN,  # … and of that for reservations
+    FACT,  # … and of that for what agents see
     LEVELS,  # levels of the tree; their beginnings follow
-) = range(35)
+) = range(36)
 _PARTS = LEVELS + 10
 #: Where the parts begin, by their place in the head.
 (
@@ -79,6 +80,7 @@ _PARTS = LEVELS + 10
     DOWNS,  # (outages, hosts) the hosts of each outage
 ) = range(_PARTS, _PARTS + 16)
 HEAD = _PARTS + 16
+PARTS = range(_PARTS, HEAD)
 
 #: Where a free level is looked at: now; now, by a job that ends in time for the reservation; in another row of cells;
 #: now and beside the reservation; at the reservation.

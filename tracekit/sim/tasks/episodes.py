@@ -18,7 +18,7 @@ from tracekit.sim.jobs import Prepared, extract_jobs, prepare
 from tracekit.sim.policies.builtin import find
 from tracekit.sim.policies.protocol import BuiltIn, Policy
 from tracekit.sim.setup import Setup
-from tracekit.sim.simulate import outcome
+from tracekit.sim.simulate import hosts_of, outcome
 from tracekit.sim.snapshot import ENDED, RUNNING, standing
 from tracekit.sim.switches import estimate_of
 from tracekit.sim.tasks.base import Task
@@ -49,13 +49,13 @@ class EpisodeSource:
     """Provides episodes of a trace for a task, and scores schedules of them. Episodes and scores are cached.
 
     Positions are rows of ``table``: the trace's own rows, less what the compatibility mode drops. ``machine`` replaces
-    the pool of processors.
+    the pool of processors; a task with a cluster has its hosts.
     """
 
     def __init__(self, trace: Trace, task: Task, *, machine: MachineModel | None = None, keep: int = 4096) -> None:
         switches = task.switches.resolved()
         self.table = extract_jobs(trace, switches)
-        self.machine = machine
+        self.machine = machine or (None if self.table.demand is None else hosts_of(self.table, switches))
         whole = prepare(self.table, switches)
         plain = whole.table is self.table and whole.scale == 1 and estimate_of(switches.estimates)[0] != "noisy"
         self._whole = whole if plain else None  # then an episode is a slice: nothing to sort, reject or draw

@@ -181,6 +181,13 @@ class Batch:
         """Return the starts of a lane's jobs, (jobs,) in the order of ``source.episode(window).ready``; NaN = waits."""
         return self.arrays.jobs.start[lane, : self.arrays.length[lane]].copy()
 
+    def hosts(self, lane: int) -> Sequence[str] | None:
+        """Return where each job of a lane ran, or None where places have no names."""
+        capacity = self.arrays.capacity
+        found = self.machine.hosts(type(capacity)(*(array[lane] for array in capacity)))
+        count = int(self.arrays.length[lane])
+        return found if found is None or len(found) == count else found[:count]
+
     def now(self, lane: int) -> float:
         """Return when a lane's question is asked, in seconds."""
         return float(self.arrays.state["now"][lane])
