@@ -11,10 +11,11 @@ import pytest
 from shared_data import DATA
 from typer.testing import CliRunner
 
-from .lsf_oracle import LsfOracle, random_fixture
 from tracekit.cli import app
 from tracekit.errors import FormatError, UnknownName
 from tracekit.sim.tasks.pick_host.lsf import POLICIES, LsfEpisode, read_fixture, reproduce
+
+from .lsf_oracle import LsfOracle, random_fixture
 
 NAMES = {"first_available": "first-available", "best_fit_cores": "best-fit", "worst_fit_cores": "worst-fit"}
 THEIRS = {

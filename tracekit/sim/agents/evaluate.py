@@ -39,6 +39,7 @@ class Evaluation:
     samples: Floats  # (draws, windows); one row when greedy
     baselines: Mapping[str, Floats]
     switches: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # means of the task's own, by policy
     notes: tuple[str, ...] = ()  # caveats to read before the numbers
 
     @property
@@ -74,6 +75,7 @@ class Evaluation:
             "baselines": {name: compare(self.score, values) for name, values in self.baselines.items()},
             "best_heuristic": self.best_heuristic,
             "switches": dict(self.switches),
+            **({"metrics": {name: dict(row) for name, row in self.metrics.items()}} if self.metrics else {}),
             "notes": list(self.notes),
         }
 
@@ -86,7 +88,7 @@ def evaluate(
     task: Task | None = None,
     sample: int = 0,
     seed: int = 0,
-    policies: Sequence[str] = HEURISTICS,
+    policies: Sequence[str] | None = None,
     threads: int | None = None,
 ) -> Evaluation:
     """Schedule the same windows with an agent and with the baselines.
@@ -97,6 +99,7 @@ def evaluate(
     source = trace if isinstance(trace, EpisodeSource) else EpisodeSource(trace, task or agent_task(agent))
     batch = source.task.batch(source, lanes=min(len(windows), 64), threads=threads)
     actor = agent.actor()
+    names = heuristics_of(source.task) if policies is None else policies
     if sample:
         keys = np.random.default_rng([seed, 20]).integers(0, 2**64, (sample, len(windows)), dtype=np.uint64)
         samples = np.stack([play(batch, windows, actor, keys=key, keep=False).score for key in keys])
@@ -108,8 +111,9 @@ def evaluate(
         windows=tuple(windows),
         score=samples.mean(0),
         samples=samples,
-        baselines=heuristics(source, windows, policies=policies, threads=threads),
+        baselines=heuristics(source, windows, policies=names, threads=threads),
         switches=source.task.to_dict(),
+        metrics=source.task.measures(batch, windows, names),
         notes=training_notes(agent, source.table, windows),
     )
 
@@ -119,20 +123,27 @@ def heuristics(
     windows: Sequence[Window],
     *,
     task: Task | None = None,
-    policies: Sequence[str] = HEURISTICS,
+    policies: Sequence[str] | None = None,
     threads: int | None = None,
 ) -> dict[str, Floats]:
     """Return the costs of heuristics, of a random order and of the best heuristic of each window, (windows,) each."""
     source = trace if isinstance(trace, EpisodeSource) else EpisodeSource(trace, task or find_task("pick-job")())
-    names = [*dict.fromkeys(policies), "random"]
+    given = heuristics_of(source.task) if policies is None else policies
+    names = [*dict.fromkeys(name for name in given if name != "random"), "random"]
     costs = source.policy_costs(windows, names, threads=threads)
     found = {name: costs[:, i] for i, name in enumerate(names)}
     return found | {BEST_PER_WINDOW: costs[:, :-1].min(1) if len(names) > 1 else costs[:, 0]}
 
 
+def heuristics_of(task: Task) -> tuple[str, ...]:
+    """Return the heuristics that agents of a task are compared with."""
+    return tuple(task.heuristics) or HEURISTICS
+
+
 def best_of(source: EpisodeSource, windows: Sequence[Window]) -> str:
     """Return the heuristic with the smallest mean cost on some windows."""
-    return HEURISTICS[int(source.policy_costs(windows, HEURISTICS).mean(0).argmin())]
+    known = heuristics_of(source.task)
+    return known[int(source.policy_costs(windows, known).mean(0).argmin())]
 
 
 def agent_task(agent: Agent) -> Any:

@@ -114,7 +114,10 @@ class EpisodeSource:
     # ---- scores of heuristics ----------------------------------------------------------------------------------------
 
     def schedule(self, window: Window, policy: str | Policy) -> Floats:
-        """Return the starts, (jobs,), that a heuristic gives the window's jobs, by the engine itself."""
+        """Return the starts, (jobs,), that a heuristic gives the window's jobs, by the engine or the task itself."""
+        own: Floats | None = self.task.schedule(self, window, policy)
+        if own is not None:
+            return own
         episode = self.episode(window)
         found = find(policy)
         if isinstance(found, BuiltIn) and found.name == "replay":

@@ -144,19 +144,3 @@ def _grown(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
         return old
     new[tuple(slice(0, length) for length in old.shape)] = old
     return new
-
-
-def moved_hosts(before: Ints, made: Ints) -> None:
-    """Copy the hosts of all lanes into arrays with room for more jobs."""
-    from tracekit.sim.hosts import state as of
-
-    first = of.LEVELS + 10  # the places of the parts follow
-    parts = range(first, of.HEAD)
-    for old, new in zip(before, made, strict=True):
-        entries = int(new[of.ENTRIES])
-        new[:first] = old[:first]
-        new[of.ENTRIES] = entries
-        edges = [*(int(old[part]) for part in parts), len(old)]
-        for number, part in enumerate(parts):
-            size = edges[number + 1] - edges[number]
-            new[int(new[part]) : int(new[part]) + size] = old[edges[number] : edges[number + 1]]

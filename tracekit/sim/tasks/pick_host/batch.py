@@ -28,16 +28,22 @@ from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
 from tracekit.sim.compile import log_first_compilation
+from tracekit.sim.hosts import state as of
+from tracekit.sim.hosts.demand import CORES, MEMORY
 from tracekit.sim.hosts.model import HostModel
 from tracekit.sim.tasks.episodes import EpisodeSource
-from tracekit.sim.tasks.pick_host.arrays import OBJECTIVE, OURS, HostLanes, Rules, allocate, moved_hosts
-from tracekit.sim.tasks.pick_host.features import CODES, scales_of
+from tracekit.sim.tasks.pick_host.arrays import OBJECTIVE, OURS, HostLanes, Rules, allocate
+from tracekit.sim.tasks.pick_host.features import CODES, CONSTANTS, scales_of
 from tracekit.sim.tasks.pick_host.lanes import begin_lanes, play_rule, step_lanes
 from tracekit.sim.tasks.pick_host.task import PickHost, reward_weights
 from tracekit.sim.windows import Window
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
+
+#: Windows whose metrics are kept.
+MOST_OUTCOMES = 4096
+_CORES = CONSTANTS.index("cores")
 
 
 def rules_of(task: PickHost) -> Rules:
@@ -73,6 +79,7 @@ class Batch:
         self.threads = max(threads or os.cpu_count() or 1, 1)
         self.windows: list[Window] = [(0, 0)] * lanes
         self.score = np.full(lanes, np.nan)
+        self.outcomes: dict[Window, dict[str, float]] = {}  # metrics of finished windows
         self.rules = rules_of(self.task)
         self._pool: ThreadPoolExecutor | None = None
         self._codes = np.array([CODES[name] for name in self.task.feature_names])
@@ -87,8 +94,7 @@ class Batch:
     def _allocate(self, jobs: int, before: HostLanes | None) -> HostLanes:
         capacity = self.model.allocate(self.lanes, jobs)
         if before is not None:
-            moved_hosts(before.data, capacity.data)
-            capacity.real[:, : before.real.shape[1]] = before.real
+            capacity = self.model.grown(self.model.kind(before.data, before.real), capacity)
         hosts = len(self.model.names)
         return allocate(capacity.data, capacity.real, jobs, hosts, self._codes, self._scales, before)
 
@@ -127,15 +133,41 @@ class Batch:
         chosen = self.load(lanes, windows)
         begin_lanes(self.arrays, self.rules, chosen)
         for lane in chosen[self.done[chosen]]:  # nothing to choose
-            self._finish(int(lane))
+            self.finish(int(lane))
 
     def play_rule(self, lane: int, code: int) -> None:
         """Play a loaded lane to its end by a compiled allocator."""
         play_rule(self.arrays, self.rules, lane, code)
-        self._finish(lane)
+        self.finish(lane)
 
-    def _finish(self, lane: int) -> None:
+    def finish(self, lane: int) -> None:
+        """Score a lane whose episode is over, and keep its metrics in ``outcomes``."""
         self.score[lane] = self.source.cost(self.windows[lane], self.starts(lane))
+        if len(self.outcomes) >= MOST_OUTCOMES:
+            self.outcomes.clear()
+        self.outcomes[self.windows[lane]] = self.measure(lane)
+
+    def measure(self, lane: int) -> dict[str, float]:
+        """Return the metrics of `measures.METRICS` of a lane whose episode is over."""
+        arrays, state, constants = self.arrays, self.arrays.state[lane], self.task.constants
+        jobs, horizon = int(arrays.length[lane]), float(state["horizon"])
+        submit, run, waits = arrays.submit[lane, :jobs], arrays.run[lane, :jobs], np.isnan(arrays.start[lane, :jobs])
+        start = self.starts(lane)
+        ends = np.where(waits, np.inf, start + run)
+        last = float(min(np.max(np.where(waits, start, ends)), horizon))
+        length, played = max(last - float(submit[0]), 1e-9), max(float(state["now"] - submit[0]), 1e-9)
+        busy = np.where(waits, 0.0, np.minimum(start + run, horizon) - start)
+        data = arrays.data[lane]
+        need = data[data[of.NEED] : data[of.NEED] + 8 * jobs].reshape(jobs, 8)
+        return {
+            "completion_rate": float(np.mean(ends <= horizon)),
+            "mean_wait_s": float((start - submit).mean()),
+            "defer_rate": int(state["deferred"]) / jobs,
+            "makespan_s": length,
+            "core_utilization": float((busy * need[:, CORES]).sum() / (self._scales[_CORES] * length)),
+            "memory_utilization": float((busy * need[:, MEMORY]).sum() / (constants["memory"] * length)),
+            "imbalance": float(state["imbalance_area"]) / played,
+        }
 
     def step(self, actions: Any) -> tuple[Floats, NDArray[np.bool_]]:
         """Answer the question of every lane that is not done; return rewards, and which lanes are done now.
@@ -152,7 +184,7 @@ class Batch:
         self._in_parts(rows)
         ended = np.flatnonzero(active & self.done)
         for lane in map(int, ended):
-            self._finish(lane)
+            self.finish(lane)
         reward = np.where(active, self.arrays.state["reward"], 0.0)
         reward[ended] -= self.rules.weights[OBJECTIVE] * self.score[ended]
         return reward, self.done.copy()
@@ -206,6 +238,17 @@ class Batch:
     def hosts_shown(self, lane: int) -> NDArray[np.int64]:
         """Return the hosts of a lane's rows, (count,)."""
         return self.arrays.rows[lane, : self.count[lane]].copy()
+
+    def hosts_of_jobs(self, lane: int) -> NDArray[np.int64]:
+        """Return the first host of each job of a lane, (jobs,); −1 = it has not started."""
+        data, jobs = self.arrays.data[lane], int(self.arrays.length[lane])
+        first = data[data[of.SPAN] : data[of.SPAN] + 2 * jobs : 2]
+        hosts = data[data[of.LOG] + 4 * first]
+        return np.where(np.isnan(self.arrays.start[lane, :jobs]), -1, hosts)
+
+    def hosts(self, lane: int) -> Any:
+        """Return where each job of a lane ran."""
+        return self.model.hosts(self.model.kind(self.arrays.data[lane], self.arrays.real[lane]))
 
     def baseline(self, lanes: Sequence[int] | None = None, policy: str | None = None) -> Floats:
         """Return what an allocator (the task's base) costs on the windows of some lanes (all)."""

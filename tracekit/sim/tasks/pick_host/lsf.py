@@ -1,11 +1,11 @@
 """The environment of the LSF RL scheduler (github.com/LoboShao/lsf_autohost), played by its own semantics.
 
 One cycle a second over all waiting jobs in the order of their arrival. Two versions: ``head`` (its observation has 2H+8
-numbers) and ``4h2``. In both, utilisation is sampled once a second, after the first decision and before
-the jobs that end in that second release their hosts; second 0 is not sampled. At ``head`` the first step decides
-nothing and jobs of second 0 wait until second 1; utilisation is divided by the length of the episode; a job that no host can
-hold waits for ever without being counted as deferred; the average wait counts jobs that still wait twice. In ``4h2``
-second 0 has a cycle; utilisation is divided by the number of samples; a job that no host can hold is removed.
+numbers) and ``4h2``. In both, utilisation is sampled once a second, after the first decision and before the jobs that
+end in that second release their hosts; second 0 is not sampled. At ``head`` the first step decides nothing and jobs of
+second 0 wait until second 1; utilisation is divided by the length of the episode; a job that no host can hold waits
+for ever without being counted as deferred; the average wait counts jobs that still wait twice. In ``4h2`` second 0 has
+a cycle; utilisation is divided by the number of samples; a job that no host can hold is removed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tracekit.sim.compile import log_first_compilation
 from tracekit.sim.hosts.allocators import COMPILED
 from tracekit.sim.hosts.demand import CORES, MEMORY, PIECES, POOL, TYPES, Demand
 from tracekit.sim.hosts.model import HostModel
-from tracekit.sim.tasks.pick_host.arrays import HEAD, OLD, OURS, STEP, TERMS, UTILIZATION, HostLanes, Rules, allocate
+from tracekit.sim.tasks.pick_host.arrays import HEAD, OLD, STEP, TERMS, UTILIZATION, HostLanes, Rules, allocate
 from tracekit.sim.tasks.pick_host.features import CODES, CONSTANTS, features_of, largest_host, scales_of
 from tracekit.sim.tasks.pick_host.lanes import begin_lanes, play_rule, step_lanes
 
@@ -118,7 +118,7 @@ class LsfEpisode:
         self.model = HostModel(_demand(fixture))
         names = features_of(observer or ("lsf-2h8" if version == "head" else "lsf-4h2"))
         capacity = self.model.allocate(1, max(len(fixture.submit), 1))
-        self.model._fill(_lane(capacity), self.model.demand, max(len(fixture.submit), 1))
+        self.model.fill(capacity, self.model.demand)
         hosts = len(fixture.hosts)
         self.lanes: HostLanes = allocate(
             capacity.data,
@@ -219,10 +219,6 @@ def reproduce(path: str | Path, seed: int, version: str, policy: str = "first-av
     return LsfEpisode(read_fixture(path, seed), version).play(policy)
 
 
-def _lane(capacity: Any) -> Any:
-    return type(capacity)(*(array[0] for array in capacity))
-
-
 def _possible(hosts: Ints, cores: Ints, memory: Ints) -> NDArray[np.bool_]:
     """Return which jobs fit on some idle host; many jobs ask for the same."""
     pairs, place = np.unique(np.stack([cores, memory], axis=1), axis=0, return_inverse=True)
@@ -245,6 +241,3 @@ def _demand(fixture: Fixture) -> Demand:
     cluster = Machine(name="lsf", procs=int(fixture.hosts[:, 0].sum()), nodes=len(groups), groups=groups)
     nothing = np.zeros(jobs, np.int64)
     return Demand(need, nothing, (), np.zeros((1, 1), np.bool_), 1, np.ones(jobs), cluster)
-
-
-__all__ = ["OURS", "POLICIES", "VERSIONS", "Fixture", "LsfEpisode", "read_fixture", "reproduce"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
@@ -26,6 +27,8 @@ from tracekit.sim.setup import Setup
 from tracekit.sim.switches import Switches, estimate_of
 from tracekit.sim.tasks.base import TaskDefaults, View
 from tracekit.sim.tasks.pick_host import features
+from tracekit.sim.tasks.played import Played
+from tracekit.sim.tasks.rewards import Baseline
 from tracekit.sim.windows import Window
 from tracekit.trace import Trace
 
@@ -125,26 +128,53 @@ class PickHost(TaskDefaults):
 
     def batch(self, source: Any, *, lanes: int, threads: int | None = None) -> Any:
         """Return the compiled environment: many episodes side by side."""
+        if self.shown == "all":
+            raise UsageError("agents are shown the hosts that have room; shown = all is for environments")
         return imported("tracekit.sim.tasks.pick_host.batch:Batch")(source, lanes=lanes, threads=threads)
+
+    def rewards(
+        self, played: Played, windows: Sequence[Window], baseline: Baseline, *, dense: bool
+    ) -> tuple[Floats, NDArray[np.float32]]:
+        """Return rewards: relative to the base allocator for ``objective``, else those of the named terms."""
+        found, context = super().rewards(played, windows, baseline, dense=dense)
+        if self.reward != "objective" and len(played.earned) == len(played):
+            found = played.earned.copy()
+            found[played.last] -= reward_weights(self.reward)[TERMS.index("objective")] * played.score
+        return found, context
 
     def schedule(self, source: Any, window: Window, policy: Any) -> Floats:
         """Return the starts that an allocator gives the window's jobs."""
-        return source.task.player(source).play(window, policy).starts  # type: ignore[no-any-return]
+        return players(source)().play(window, policy).starts  # type: ignore[no-any-return]
 
-    def player(self, source: Any) -> Any:
-        """Return what plays windows by allocators; one per source."""
-        found = getattr(source, "_allocators", None)
-        if found is None:
-            found = source._allocators = imported("tracekit.sim.tasks.pick_host.measures:AllocatorPlayer")(source)
-        return found
+    def measures(self, batch: Any, windows: Sequence[Window], names: Sequence[str]) -> dict[str, dict[str, float]]:
+        """Return the metrics of `measures.METRICS`, means over windows: the agent's, and each allocator's."""
+        player = players(batch.source)()
+        rows = {"agent": [batch.outcomes[window] for window in windows]}
+        rows |= {name: [player.play(window, name).metrics for window in windows] for name in names}
+        return {
+            name: {key: float(np.mean([row[key] for row in found])) for key in found[0]} for name, found in rows.items()
+        }
 
-    def teacher(self, batch: Any, windows: Sequence[Window], name: str) -> NDArray[np.int64]:
-        """Return the allocator that decides on each window, (windows,): the named one, or the best of all there."""
+    def teacher(self, batch: Any, windows: Sequence[Window], name: str) -> list[NDArray[np.int64]]:
+        """Return the host of each job of each window, (jobs,), by the named allocator or the best of all there."""
+        names = [name] * len(windows)
         if name == "best":
-            names = [known for known in BASELINES if known not in ("random", "round-robin")]
-            costs = batch.source.policy_costs(windows, names)
-            return np.array([COMPILED[names[best]].code for best in costs.argmin(1)], dtype=np.int64)
-        return np.full(len(windows), allocator_code(name), dtype=np.int64)
+            steady = [known for known in BASELINES if known not in ("random", "round-robin")]
+            names = [steady[best] for best in batch.source.policy_costs(windows, steady).argmin(1)]
+        player = players(batch.source)()
+        return [player.play(window, chosen).hosts for window, chosen in zip(windows, names, strict=True)]
+
+
+def players(source: Any) -> Any:
+    """Return a function that returns what plays windows of a source by allocators; every thread has its own."""
+    own = source.__dict__.setdefault("_allocators", threading.local())
+
+    def found() -> Any:
+        if not hasattr(own, "player"):
+            own.player = imported("tracekit.sim.tasks.pick_host.measures:AllocatorPlayer")(source)
+        return own.player
+
+    return found
 
 
 def allocator_code(name: str) -> int:
