@@ -48,6 +48,8 @@ class Config:
     critic_lam: float = 1.0  # the same for what the critic learns; 1 = what really followed
     dense: bool = True  # spread the score over the decisions after which it accrued, where the objective allows it
 
+    base: str = ""  # policy that rewards are measured against; empty: the best heuristic on some training windows
+
     learning_rate: float = 1e-3
     schedule: str = "constant"  # of the learning rate: constant, linear, exponential or cosine
     final_learning_rate: float = 1e-5  # where the schedule ends

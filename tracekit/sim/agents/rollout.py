@@ -33,6 +33,7 @@ class _Window:
     pieces: list[Piece]
     score: float
     left: Floats
+    start: Floats
 
 
 def play(
@@ -130,7 +131,7 @@ def _finished(batch: Batch, lane: int, pieces: list[Piece], keep: bool) -> _Wind
         schedule = episode.ready.table.submit, episode.ready.run, start
         left = np.stack(cost_to_go(task.objectives, task.switches.bound, *schedule, time), 1)
         left /= episode.counted.sum() if np.isfinite(episode.opening) else len(start)
-    return _Window(pieces, batch.source.cost(window, start), left)
+    return _Window(pieces, batch.source.cost(window, start), left, start)
 
 
 def _joined(played: Sequence[_Window], batch: Batch) -> Played:
@@ -154,4 +155,5 @@ def _joined(played: Sequence[_Window], batch: Batch) -> Played:
         slots=batch.task.slots,
         action=more[0] if vector else nothing,
         earned=more[0] if more and not vector else nothing,
+        starts=tuple(window.start for window in played),
     )

@@ -174,8 +174,10 @@ class _Training:
         )
         sample = windows_from(episodes, self.parts.train, config.validation_windows, config.jobs, [self.seed, _LESSONS])
         kind, _, name = (self.init or "").partition(":")
-        base = name if kind == "imitate" and name in known else best_of(episodes, sample)
-        self.baseline = Baseline(episodes, base)
+        relative = getattr(episodes.task, "reward", "") == "relative"
+        base = config.base or (episodes.task.base if relative else "")
+        base = base or (name if kind == "imitate" and name in known else best_of(episodes, sample))
+        self.baseline = Baseline(episodes, base, greedy=relative)
 
     def _begin(self) -> None:
         """Set the weights that training starts from, and validate them: training must improve on them."""

@@ -83,6 +83,11 @@ def take_in_time(capacity: Any, at_shadow: Any, job: Any) -> None:
     raise NotImplementedError("only compiled code can call this")
 
 
+def shares_pool(capacity: Any, job: Any, other: Any) -> bool:
+    """Return whether two jobs compete for the same part of the machine; by default all do."""
+    raise NotImplementedError("only compiled code can call this")
+
+
 def stairs(capacity: Any, running: Any, stair: Any) -> None:
     """Prepare for `earliest_start` of many jobs at one moment, in scratch of shape (most running + 1,)."""
     raise NotImplementedError("only compiled code can call this")
@@ -201,6 +206,10 @@ def _asks(capacity: Any) -> Any:
     return False
 
 
+def _shares_pool(capacity: Any, job: Any, other: Any) -> Any:
+    return True
+
+
 def _stairs(capacity: Any, running: Any, stair: Any) -> Any:
     pass
 
@@ -230,6 +239,7 @@ _DEFAULTS: dict[str, Function] = {
     "job_fact": _job_fact,
     "largest_startable": _largest_startable,
     "asks": _asks,
+    "shares_pool": _shares_pool,
     "stairs": _stairs,
     "earliest_start": _earliest_start,
     "in_the_way": _in_the_way,
@@ -287,7 +297,7 @@ _REFUSED: dict[str, Function] = {
 }
 _INTERFACE: tuple[Function, ...] = (
     *BASIC,
-    *(largest_startable, asks, stairs, earliest_start, in_the_way, take_in_time, hosts_known, job_fact),
+    *(largest_startable, asks, shares_pool, stairs, earliest_start, in_the_way, take_in_time, hosts_known, job_fact),
     *ENVIRONMENT,
     *OUTAGES,
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from tracekit.sim.engine.capacity import register_capacity
 from tracekit.sim.hosts.calls import address_of, do_at, when_at
+from tracekit.sim.hosts.demand import TYPES
 from tracekit.sim.hosts.operations import (
     CLAIM,
     FITS,
@@ -35,6 +36,7 @@ from tracekit.sim.hosts.state import (
     FREE_GPUS,
     HOSTS,
     LOG,
+    NEED,
     SPAN,
     TOTAL_CORES,
     TOTAL_GPUS,
@@ -170,12 +172,16 @@ def _register(kind: Any, *, asked: bool) -> None:
                     return True
         return False
 
+    def shares_pool(capacity: Any, job: Any, other: Any) -> Any:
+        m = capacity.data
+        return m[m[NEED] + job * 8 + TYPES] == m[m[NEED] + other * 8 + TYPES]
+
     starting = (take_placed, take_beside_placed, asks) if asked else (take, take_beside, take_in_time)
     take_placed.__name__, take_beside_placed.__name__ = "take", "take_beside"
     register_capacity(
         kind,
         *(fits, give, fits_beside, reserve, *starting),
-        *(largest_startable, earliest_start, in_the_way),
+        *(largest_startable, earliest_start, in_the_way, shares_pool),
         *(lane_of, clear, free_units, total_units, hosts_known, job_fact),
         *(cells, write_free, add_held, claim, fits_claimed, take_claimed),
         *(withdraw, overdrawn, withdraw_from_row),

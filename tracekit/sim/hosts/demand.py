@@ -48,10 +48,17 @@ class Demand:
     scale: int  # units in one core
     least_size: Floats  # (jobs,) size in cores or GPUs where the trace has none; NaN: it asks for nothing
     cluster: Machine
+    as_coded: bool = False  # as RLTune's code reads them: jobs that never fit are kept, and dropped by the engine
 
     def take(self, rows: Any) -> Demand:
         """Return the demands of some jobs."""
         return replace(self, need=self.need[rows], reason=self.reason[rows], least_size=self.least_size[rows])
+
+    @property
+    def gpus(self) -> Floats:
+        """GPUs of each job, (jobs,)."""
+        need = self.need
+        return (need[:, GPUS] + need[:, MILLI] / MILLI_GPU) * need[:, PIECES]
 
     def reasons(self) -> dict[str, NDArray[np.bool_]]:
         """Return which jobs can never fit, by reason."""

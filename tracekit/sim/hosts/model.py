@@ -12,6 +12,7 @@ from tracekit.clusters import gpu_types, host_names, pool_names
 from tracekit.errors import TracekitError, UnknownName, UsageError
 from tracekit.sim.compile import jit
 from tracekit.sim.hosts import capacity as _capacity  # noqa: F401  # registers what the engine calls
+from tracekit.sim.hosts import rltune
 from tracekit.sim.hosts import state as of
 from tracekit.sim.hosts.allocators import Allocator, Compiled, Snapshot, find_allocator
 from tracekit.sim.hosts.choose import hold, lowest_devices, note_pick
@@ -50,6 +51,7 @@ from tracekit.sim.hosts.state import (
     parts_of,
     tree_levels,
 )
+from tracekit.sim.hosts.tiers import walk_words
 from tracekit.sim.hosts.typical import shapes_of, typical_tasks
 from tracekit.sim.jobs import Prepared
 
@@ -159,6 +161,8 @@ class HostModel:
             of.HELD: (hosts, cells - 1),
             of.TYPICAL: (self._most_typical if self._fragments else 0, 4),
             of.DOWNS: self.down.shape,
+            of.WALK: (hosts + cells - 1 + walk_words(cells - 2),),
+            of.FILLED: (jobs,),
         }
 
     def _most_entries(self, jobs: int) -> int:
@@ -167,6 +171,11 @@ class HostModel:
         some = min(jobs, len(self._entries))
         most = int((before[some:] - before[: len(before) - some]).max(initial=0))
         return (most if some < len(self._entries) else most * 3 // 2) + 2 * self._most_pieces + jobs
+
+    @property
+    def asks(self) -> bool:
+        """Whether an allocator written in Python places the jobs."""
+        return not isinstance(self.allocator, Compiled)
 
     @property
     def code(self) -> int:
@@ -200,8 +209,8 @@ class HostModel:
             of.ENTRIES: shapes[of.LOG][0],
             of.TASKS: shapes[of.TYPICAL][0],
             of.ROUNDED: int(self.rounded),
-            of.DO: do.address,
-            of.WHEN: when.address,
+            of.DO: (rltune.do if self.demand.as_coded else do).address,
+            of.WHEN: (rltune.when if self.demand.as_coded else when).address,
             of.FACT: fact.address,
             of.MOST_CORES: max(int(self.total[limited, 0].max(initial=1)), 1),
             of.MOST_GPUS: int(self.fixed[:, 2].max()) * MILLI_GPU,
@@ -293,7 +302,7 @@ class HostModel:
     def _bound(self, ready: Prepared) -> int:
         """Return how `largest_startable` may skip jobs by their size."""
         need, demand = ready.table.demand.need, self.demand  # type: ignore[union-attr]
-        if not len(need):
+        if not len(need) or demand.as_coded:
             return 0
         if ready.table.resource == "procs":
             held = need[:, CORES]
@@ -363,7 +372,9 @@ class HostModel:
             )
         jobs = int((data[of.TYPESETS] - data[of.NEED]) // 8)
         parts = parts_of(data, self._shapes(jobs))
-        return Placements(self.names, self.demand, self.fixed, self.total, parts.need, parts.span, parts.log)
+        return Placements(
+            self.names, self.demand, self.fixed, self.total, parts.need, parts.span, parts.log, parts.filled
+        )
 
 
 @jit

@@ -178,7 +178,7 @@ class Task(Protocol):
         ...
 
     def measures(self, batch: Any, windows: Sequence[Window], names: Sequence[str]) -> dict[str, dict[str, float]]:
-        """Return means of the task's own metrics over windows that an agent has just played, by policy."""
+        """Return means of the task's own metrics over windows that an agent, "", has just played, by policy."""
         ...
 
     def teacher(self, batch: Any, windows: Sequence[Window], name: str) -> Any:

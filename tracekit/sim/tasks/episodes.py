@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,11 @@ class EpisodeSource:
     def __len__(self) -> int:
         return len(self.table)
 
+    @property
+    def asks(self) -> bool:
+        """Whether an allocator written in Python places the jobs: it may keep state, so one thread asks it."""
+        return bool(getattr(self.machine, "asks", False))
+
     # ---- cutting -----------------------------------------------------------------------------------------------------
 
     def episode(self, window: Window) -> Episode:
@@ -113,8 +119,11 @@ class EpisodeSource:
 
     # ---- scores of heuristics ----------------------------------------------------------------------------------------
 
-    def schedule(self, window: Window, policy: str | Policy) -> Floats:
-        """Return the starts, (jobs,), that a heuristic gives the window's jobs, by the engine or the task itself."""
+    def schedule(self, window: Window, policy: str | Policy, *, greedy: bool = False) -> Floats:
+        """Return the starts, (jobs,), that a heuristic gives the window's jobs, by the engine or the task itself.
+
+        ``greedy``: on a cluster, jobs go to the first hosts with room, whatever the task's allocator is.
+        """
         own: Floats | None = self.task.schedule(self, window, policy)
         if own is not None:
             return own
@@ -123,27 +132,46 @@ class EpisodeSource:
         if isinstance(found, BuiltIn) and found.name == "replay":
             raise UsageError("replay repeats the recorded starts; it cannot be compared on windows")
         begun = episode.begun if np.isfinite(episode.opening) else None
-        setup = Setup(episode.ready, self.task.backfill, self._switches, self.machine, begun, episode.opening)
+        machine = self._greedy if greedy else self.machine
+        setup = Setup(episode.ready, self.task.backfill, self._switches, machine, begun, episode.opening)
         return outcome(setup, found).start
+
+    @cached_property
+    def _greedy(self) -> MachineModel | None:
+        """The machine with greedy allocation: RLTune's, that is the first hosts, as few as can be."""
+        if self.table.demand is None:
+            return self.machine
+        return hosts_of(self.table, dataclasses.replace(self._switches, allocate="lexicographic"))
+
+    def finished(self, window: Window, start: Floats) -> Schedule:
+        """Return a schedule of a window, the input of objectives: of the jobs that count."""
+        episode = self.episode(window)
+        rows = episode.counted if np.isfinite(episode.opening) else slice(None)
+        jobs, demand = episode.ready.table, episode.ready.table.demand
+        return Schedule(
+            jobs.submit[rows],
+            start[rows],
+            episode.ready.run[rows],
+            jobs.procs[rows],
+            jobs.user[rows],
+            jobs.total,
+            self._switches.bound,
+            self._switches.utilization_to == "start",
+            None if demand is None else demand.gpus[rows],
+            0.0 if demand is None else float(demand.cluster.gpus or 0),
+        )
 
     def cost(self, window: Window, start: Floats) -> float:
         """Return what a schedule of a window costs by the task's objective; smaller is better."""
-        episode = self.episode(window)
-        rows = episode.counted if np.isfinite(episode.opening) else slice(None)
-        jobs = episode.ready.table
-        cost: float = self.task.objectives.cost(
-            Schedule(
-                jobs.submit[rows],
-                start[rows],
-                episode.ready.run[rows],
-                jobs.procs[rows],
-                jobs.user[rows],
-                jobs.total,
-                self._switches.bound,
-                self._switches.utilization_to == "start",
-            )
-        )
+        cost: float = self.task.objectives.cost(self.finished(window, start))
         return cost
+
+    def base_cost(self, window: Window) -> float:
+        """Return the cost of the task's base policy with greedy allocation; cached."""
+        key = ((int(window[0]), int(window[1])), f"{self.task.base}, greedy")
+        if key not in self._costs:
+            self._costs[key] = self.cost(window, self.schedule(window, self.task.base, greedy=True))
+        return self._costs[key]
 
     def policy_cost(self, window: Window, policy: str | Policy) -> float:
         """Return the cost of a heuristic's schedule of a window; cached for policies given by name."""
@@ -164,6 +192,8 @@ class EpisodeSource:
             self.episode(window)  # alone: the threads below only read
         pairs = [(window, policy) for window in windows for policy in policies]
         threads = min(threads or os.cpu_count() or 1, len(pairs))
+        if self.asks:
+            threads = 1
         if threads <= 1:
             costs = [self.policy_cost(*pair) for pair in pairs]
         else:

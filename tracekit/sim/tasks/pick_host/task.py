@@ -149,7 +149,7 @@ class PickHost(TaskDefaults):
     def measures(self, batch: Any, windows: Sequence[Window], names: Sequence[str]) -> dict[str, dict[str, float]]:
         """Return the metrics of `measures.METRICS`, means over windows: the agent's, and each allocator's."""
         player = players(batch.source)()
-        rows = {"agent": [batch.outcomes[window] for window in windows]}
+        rows = {"": [batch.outcomes[window] for window in windows]}
         rows |= {name: [player.play(window, name).metrics for window in windows] for name in names}
         return {
             name: {key: float(np.mean([row[key] for row in found])) for key in found[0]} for name, found in rows.items()

@@ -29,8 +29,6 @@ from tracekit.sim.hosts.demand import (
     GPUS,
     MEMORY,
     MILLI,
-    MILLI_GPU,
-    PIECES,
     SOON,
     STARTS,
     WAYS,
@@ -176,11 +174,10 @@ def asked_of_hosts(demand: Demand) -> tuple[Floats, Floats]:
     """Return the GPUs (of jobs that ask for none, the cores) of each job, and those of its hosts; 0 = not limited."""
     need, groups = demand.need, demand.cluster.groups
     wants = (need[:, GPUS] > 0) | (need[:, MILLI] > 0)
-    gpus = (need[:, GPUS] + need[:, MILLI] / MILLI_GPU) * need[:, PIECES]
     usable = usable_groups(demand).astype(np.float64)
     theirs = np.array([group.count * (group.gpus or 0) for group in groups], np.float64) @ usable
     cores = np.array([group.count * (group.cores or 0) for group in groups], np.float64) @ usable
-    return np.where(wants, gpus, need[:, CORES] / demand.scale), np.where(wants, theirs, cores)
+    return np.where(wants, demand.gpus, need[:, CORES] / demand.scale), np.where(wants, theirs, cores)
 
 
 def _pool_share(ready: Prepared, facts: Facts, constant: Mapping[str, float]) -> Floats:

@@ -29,8 +29,12 @@ from tracekit.sim.switches import Switches, backfill_for, estimate_of, parse_cut
 from tracekit.sim.tasks.base import TaskDefaults
 from tracekit.sim.tasks.pick_job import features
 from tracekit.sim.tasks.pick_job.columns import JobView
+from tracekit.sim.tasks.played import Played
+from tracekit.sim.tasks.rewards import Baseline, final_rewards, rewards
 from tracekit.sim.windows import Window
 from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
 
 #: conservative plans all jobs at once, which leaves nothing to pick one by one.
 BACKFILLS = ("none", "easy", "easy-sjf", "rlscheduler")
@@ -109,6 +113,8 @@ class PickJob(TaskDefaults):
                 f"objective '{self.objective}' is known only at the end; reward 'dense' needs a mean over jobs"
             )
         find(self.base)
+        if any(name == "gpu-utilization" for name, _ in self.objectives.terms):
+            self._need_gpus("objective gpu-utilization")
         for name in self.orders:
             if name not in formulas.CODES or formulas.CODES[name] >= formulas.FIRST_DYNAMIC:
                 known = [*formulas.NAMES[: formulas.FIRST_DYNAMIC], *ALTERNATING]
@@ -135,6 +141,12 @@ class PickJob(TaskDefaults):
             object.__setattr__(self, "observer", ON_HOSTS[self.observer])
         if self.warm:
             raise UsageError("PickJob does not support a warm start (warm) on a cluster of hosts")
+
+    def _need_gpus(self, what: str) -> None:
+        if self.cluster is None:
+            raise UsageError(f"{what} needs a cluster of hosts with GPUs; add --cluster")
+        if not self.cluster.gpus:
+            raise UsageError(f"{what} needs GPUs, and the cluster {self.cluster.name} has none; choose another")
 
     def _check_observer(self) -> None:
         names = features.features_of(self.observer)
@@ -198,6 +210,19 @@ class PickJob(TaskDefaults):
             reward="final",
             warm=0,
         )
+
+    @property
+    def least_scale(self) -> float:
+        """The least that relative rewards are divided by: RLTune's 1 on a cluster, else 0."""
+        return 0.0 if self.cluster is None else 1.0
+
+    def rewards(
+        self, played: Played, windows: Sequence[Window], baseline: Baseline, *, dense: bool
+    ) -> tuple[Floats, NDArray[np.float32]]:
+        """Return rewards against a base policy; relative ones at the end of a window, if these were asked for."""
+        if self.reward == "relative":
+            return final_rewards(played, windows, baseline, self.least_scale)
+        return rewards(played, windows, baseline, dense=dense)
 
     def teacher(self, batch: Any, windows: Sequence[Window], name: str) -> NDArray[np.int64]:
         """Return the formula that decides on each window, (windows,): the named one, or the best of all there."""
