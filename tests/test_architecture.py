@@ -36,7 +36,7 @@ LAYERS = (
     ("doctor",),
     ("cleaning",),
     ("sim", "sim.compile", "sim.metrics", "sim.switches", "sim.windows"),
-    ("sim.jobs", "sim.hosts.demand"),
+    ("sim.jobs", "sim.hosts.demand", "sim.hosts.rltune_demand"),
     ("sim.policies",),
     ("sim.engine", "sim.setup"),
     ("sim.hosts",),

@@ -119,7 +119,7 @@ def by_reference(trace, cluster, table, policy, backfill, allocate, **options):
                 None if not named or pd.isna(job["pool"]) else job["pool"],
             )
         )
-    typical = typical_of(table, kinds)
+    typical = typical_of(ready.table, kinds)
     world = Simulation(jobs, Cluster(hosts, allocate, typical, scale), policy, backfill, **options)
     world.run()
     return [job.start for job in jobs], [placed(job, host_names(cluster), scale) for job in jobs]

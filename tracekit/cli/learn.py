@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, Settings, app, console, print_json, say, search_here, table
-from tracekit.cli.simulate import From, MachineFile, Procs, load_trace, policies_of, warn_of_rejections
+from tracekit.cli.simulate import (
+    Cluster,
+    From,
+    MachineFile,
+    Procs,
+    allocators_of,
+    load_trace,
+    policies_of,
+    warn_of_rejections,
+)
 from tracekit.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -18,6 +27,10 @@ if TYPE_CHECKING:
     from tracekit.sim.agents import Evaluation, Status
     from tracekit.trace import SizeFrom
 
+Allocate = Annotated[
+    str | None,
+    typer.Option("--allocate", help="With --cluster: the allocator, or module:Class. [default: first-fit]"),
+]
 In = Annotated[
     str, typer.Argument(metavar="TRACE", help="Trace to read: any known format, plain or compressed; - is stdin.")
 ]
@@ -38,7 +51,8 @@ def train(
         str,
         typer.Option(
             "--objective",
-            help="bsld, slowdown, wait, response, utilization, fair-mean or fair-max; with weights: bsld:0.7,wait:0.3.",
+            help="bsld, slowdown, wait, response (jct), utilization, gpu-utilization, makespan, fair-mean or fair-max; "
+            "with weights: bsld:0.7,wait:0.3.",
         ),
     ] = "bsld",
     network: Annotated[
@@ -55,11 +69,24 @@ def train(
     commit: Annotated[bool, typer.Option("--commit", help="A picked job blocks others until it starts.")] = False,
     skip: Annotated[bool, typer.Option("--skip", help="The agent may also wait until the next event.")] = False,
     observer: Annotated[
-        str, typer.Option("--observer", help="Observation: default, fair, rlscheduler, rlscheduler-fair.")
+        str,
+        typer.Option("--observer", help="Observation: default, fair, hosts, rlscheduler, rltune …, or features."),
     ] = "default",
     visible: Annotated[
         str, typer.Option("--visible", help="Which jobs are observed if more than 128 wait: fcfs, sjf, sjf-smallest …")
     ] = "fcfs",
+    reward: Annotated[
+        str | None,
+        typer.Option(
+            "--reward",
+            help="dense, final, or relative: (base - agent) / max(base, agent, 1) at the end of a window, with greedy "
+            "allocation for the base policy. [default: dense]",
+        ),
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option("--base", help="Policy that rewards are measured against. [default: the best heuristic]"),
+    ] = None,
     warm: Annotated[int, typer.Option("--warm", min=0, help="Warm-up jobs before each window.")] = 0,
     split: Annotated[
         float,
@@ -83,6 +110,8 @@ def train(
     compat: Annotated[
         str | None, typer.Option("--compat", help="rlscheduler: use all definitions of that system.")
     ] = None,
+    cluster: Cluster = None,
+    allocate: Allocate = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write event files to AGENT/tensorboard.")
     ] = False,
@@ -112,7 +141,13 @@ def train(
     if resume and force:
         raise UsageError("give either --resume (continue the existing training) or --force (replace it), not both")
     settings = (Config.load(config) if config is not None else Config()).replace(
-        network=network, steps=steps, jobs=jobs, learning_rate=learning_rate, threads=threads
+        network=network,
+        steps=steps,
+        jobs=jobs,
+        learning_rate=learning_rate,
+        threads=threads,
+        base=base,
+        dense=None if reward is None else reward == "dense",
     )
     chosen = _task(
         kind,
@@ -123,6 +158,10 @@ def train(
         skip=skip,
         objective=objective,
         warm=warm,
+        reward="relative" if reward == "relative" else _known_reward(reward),
+        base=base or "sjf",
+        cluster=cluster,
+        allocate=_one_allocator(cluster, allocate),
         switches=Switches(
             estimates=estimates,
             procs_from=cast("SizeFrom", procs_from),
@@ -160,6 +199,24 @@ def train(
     say(f"{metrics['steps']:,} decisions in {metrics['iterations']} iterations; best after {metrics['best_iteration']}")
     if metrics["note"]:
         console().print(metrics["note"])
+
+
+def _known_reward(reward: str | None) -> str:
+    """Return the task's reward: learning from costs at each decision or at the end is the same to the task."""
+    from tracekit.errors import UnknownName
+    from tracekit.sim.tasks.pick_job.task import REWARDS
+
+    if reward is not None and reward not in REWARDS:
+        raise UnknownName("reward", reward, REWARDS)
+    return "final"
+
+
+def _one_allocator(cluster: str | None, allocate: str | None) -> str:
+    """Return the one allocator of a task."""
+    names = allocators_of(cluster, allocate)
+    if len(names) > 1:
+        raise UsageError(f"--allocate {allocate}: an agent is trained and evaluated with one allocator")
+    return names[0]
 
 
 def _task(kind: Any, **given: Any) -> Any:
@@ -264,6 +321,8 @@ def evaluate(
     ] = None,
     procs: Procs = None,
     resource: Resource = None,
+    cluster: Cluster = None,
+    allocate: Allocate = None,
     plot: Annotated[str | None, typer.Option("--plot", metavar="FILE.png", help="Draw a box plot.")] = None,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: one per core.")] = None,
     machine: MachineFile = None,
@@ -303,7 +362,9 @@ def evaluate(
         procs=procs if procs is not None else None,
         resource=cast("Unit | None", resource) if resource is not None else None,
     )
-    task = dataclasses.replace(trained, backfill=backfill or trained.backfill, switches=switches)
+    task = dataclasses.replace(
+        trained, backfill=backfill or trained.backfill, switches=switches, **_hosts(found, trained, cluster, allocate)
+    )
     source = EpisodeSource(load_trace(trace, from_, machine, resource), task)
     warnings = warn_of_rejections(source.table)
     chosen, remark = chosen_windows(found, source, parts, windows, jobs, seed)
@@ -322,6 +383,24 @@ def evaluate(
     for note in (remark, *result.notes):
         if note:
             say(note)
+
+
+def _hosts(agent: Any, trained: Any, cluster: str | None, allocate: str | None) -> dict[str, Any]:
+    """Return the cluster and the allocator that an agent is evaluated on, as changes of its task."""
+    own = getattr(trained, "cluster", None)
+    if own is None:
+        if cluster is not None or allocate is not None:
+            raise UsageError(
+                f"{agent.name} was trained on a counter of processors; for --cluster train one with 'tracekit train "
+                "--cluster'"
+            )
+        return {}
+    chosen = trained.allocate if allocate is None else _one_allocator(cluster or own.name or "its own", allocate)
+    if allocate is None and ":" in str(chosen):  # a file must not choose what is imported
+        raise UsageError(
+            f"{agent.name} was trained with the allocator {chosen}: give it again with --allocate {chosen}"
+        )
+    return {"cluster": own if cluster is None else cluster, "allocate": chosen}
 
 
 def _print(result: Evaluation, trace: str) -> None:

@@ -171,7 +171,7 @@ def _host_ticks(axis: Any, use: Use, shown: Ints, most: int = 40) -> None:
 
 def fragmentation_at(use: Use, result: SimResult, moments: Floats) -> dict[str, Floats]:
     """Return fragmentation at each moment: ``partial`` hosts, ``waste`` and ``f`` as shares of all units."""
-    from tracekit.sim.hosts.model import typical_tasks
+    from tracekit.sim.hosts.typical import typical_tasks
 
     placed = use.placements
     tasks, weights = typical_tasks(placed.demand)

@@ -22,7 +22,7 @@ from tracekit.sim.agents.actor import Actor
 from tracekit.sim.agents.policy import Whole, without_cuts
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.engine.state import FILLING
-from tracekit.sim.setup import Setup
+from tracekit.sim.setup import Placed, Setup
 from tracekit.sim.tasks.pick_job.features import CONSTANTS, Facts, facts_of
 from tracekit.sim.tasks.pick_job.task import MOST_SLOTS, PickJob
 
@@ -40,8 +40,8 @@ class ForeignPolicy:
         """Not available: the scheduler is asked job by job, see `schedule`."""
         raise TracekitError(f"{self.name} chooses job by job and has no priority()")
 
-    def schedule(self, setup: Setup, /) -> Floats:
-        """Return the start of every job, (jobs,)."""
+    def schedule(self, setup: Setup, /) -> Placed:
+        """Return the start of every job, and its hosts."""
         count = len(setup.ready.table)
         unused = dict.fromkeys(CONSTANTS, 1.0)  # scales of features, which are not sent
         task = PickJob(slots=min(max(count, 1), MOST_SLOTS), observer="request", constants=unused).adapted(
@@ -51,8 +51,7 @@ class ForeignPolicy:
         with Caller(self.name) as caller:
             question = _Question(setup, caller)
             play(batch, [(0, count)], Actor(None), teacher=[question.choose], keep=False)
-        starts: Floats = batch.starts(0)
-        return starts
+        return Placed(batch.starts(0), batch.hosts(0))
 
 
 class _Question:

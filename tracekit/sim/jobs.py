@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from tracekit.clusters import cluster_of
 from tracekit.errors import TracekitError, UsageError
 from tracekit.machine import Unit
-from tracekit.sim.hosts.demand import Demand, demand_of, unit_of
+from tracekit.sim.hosts.demand import GPUS, PIECES, Demand, demand_of, unit_of
+from tracekit.sim.hosts.rltune_demand import rltune_demand
 from tracekit.sim.switches import Switches, estimate_of
 from tracekit.trace import Trace
 from tracekit.units import WORDS
@@ -81,14 +82,20 @@ def extract_jobs(trace: Trace, switches: Switches) -> Table:
     """Read a trace's columns as the (resolved) switches want them, and what its jobs ask of a cluster's hosts."""
     cluster = None if switches.cluster is None else cluster_of(switches.cluster)
     resource = switches.resource or (trace.machine.unit if cluster is None else unit_of(trace, cluster))
+    if switches.compat == "rltune":
+        resource = "gpus"
     total = switches.procs or (trace.machine if cluster is None else cluster).size(resource)
     if total is None:
         raise TracekitError(f"the trace does not state how many {resource} its machine has; give --procs N (procs=N)")
     procs = trace.sizes(resource, switches.procs_from)
     demand = None
     if cluster is not None:
-        demand = demand_of(trace, cluster, switches.procs_from)
-        procs = np.where(np.isnan(procs) | (procs <= 0), demand.least_size, procs)
+        if switches.compat == "rltune":
+            demand = rltune_demand(trace, cluster)
+            procs = (demand.need[:, PIECES] * demand.need[:, GPUS]).astype(np.float64)
+        else:
+            demand = demand_of(trace, cluster, switches.procs_from)
+            procs = np.where(np.isnan(procs) | (procs <= 0), demand.least_size, procs)
     if len(trace) and not (procs > 0).any():
         raise TracekitError(f"no job of the trace has {WORDS[resource]}; choose another unit with --resource")
     run, limit = writable(trace.column("run_time")), writable(trace.column("req_time"))
@@ -99,13 +106,16 @@ def extract_jobs(trace: Trace, switches: Switches) -> Table:
         run = np.where(np.isnan(run) | (run < 0), 10.0, run)
         keep = np.flatnonzero(run != 0)
         dropped = len(run) - len(keep)
+    submit = writable(trace.column("submit_time"))
+    if switches.compat == "rltune":  # −1 is a number like any other, except for run times
+        run, submit = np.where(np.isnan(run), 10.0, run), np.nan_to_num(submit, nan=-1.0)
     labels = list(trace.jobs["queue"].cat.categories) if "queue" in trace.jobs.columns else []
     factor_of = np.array([switches.queue_factors.get(label, 0.0) for label in labels] + [0.0])
     user = trace.column("user")
     made = Table(
         position=np.arange(len(trace)),
         job_id=writable(trace.column("job_id")),
-        submit=writable(trace.column("submit_time")),
+        submit=submit,
         run=run,
         limit=limit,
         procs=procs,
@@ -176,10 +186,11 @@ def prepare(jobs: Table, switches: Switches, *, replay: bool = False) -> Prepare
 
 def _accepted(jobs: Table, *, replay: bool = False) -> tuple[NDArray[np.bool_], dict[str, int]]:
     """Return which jobs can be simulated, (jobs,), and the number of the others by reason."""
+    as_coded = jobs.demand is not None and jobs.demand.as_coded
     reasons: dict[str, NDArray[np.bool_]] = {
         "no submit time": ~np.isfinite(jobs.submit),
         "no run time": ~(np.isfinite(jobs.run) & (jobs.run >= 0)),
-        "no size": ~(np.isfinite(jobs.procs) & (jobs.procs > 0)),
+        "no size": ~(np.isfinite(jobs.procs) & ((jobs.procs > 0) | as_coded)),
     }
     reasons |= {"larger than the machine": jobs.procs > jobs.total} if jobs.demand is None else jobs.demand.reasons()
     if replay:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +30,19 @@ class Setup:
     clock: float = -np.inf  # what has been submitted by then and not started waits
 
 
+class Placed(NamedTuple):
+    """The schedule that an agent made."""
+
+    start: Floats  # (jobs,)
+    hosts: Sequence[str] | None = None  # where each job ran, when the machine model knows
+
+
 @runtime_checkable
 class Scheduler(Protocol):
     """A policy that schedules job by job itself, such as an agent."""
 
     name: str
 
-    def schedule(self, setup: Setup, /) -> Floats:
-        """Return the start of every job, (jobs,)."""
+    def schedule(self, setup: Setup, /) -> Placed:
+        """Return the start of every job, and its hosts."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tracekit import notebook
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim import metrics
+from tracekit.sim.hosts.rltune_demand import RLTuneStops, refuse
 from tracekit.sim.jobs import Table, extract_jobs, prepare
 from tracekit.sim.policies.builtin import find, name_of
 from tracekit.sim.policies.protocol import BuiltIn, Policy
@@ -169,6 +170,8 @@ def run_table(
     replay = isinstance(found, BuiltIn) and found.name == "replay"
     ready = prepare(jobs, switches, replay=replay)
     kept = ready.table
+    if kept.demand is not None and kept.demand.as_coded:
+        refuse(kept.demand, kept.job_id)
     if jobs.demand is not None:
         if replay:
             raise UsageError("replay does not say on which hosts jobs ran; leave out --cluster")
@@ -177,6 +180,8 @@ def run_table(
         backfill, made = "none", Outcome(kept.submit + kept.wait, kept.submit, ready.run)
     else:
         made = outcome(Setup(ready, rule, switches, machine), found, on_interval=on_interval)
+    if switches.compat == "rltune":
+        kept, made = _without_dropped(kept, made, backfill)
     measured = {} if jobs.demand is None or made.hosts is None else _host_metrics(made, switches)
     notes = {"jobs_without_limit": ready.without_limit} | ({"dropped": kept.dropped} if switches.compat else {})
     shown = switches.to_dict() | {"resource": kept.resource, "procs": kept.total, "compat": asked.compat}
@@ -196,6 +201,24 @@ def run_table(
         measured | notes | dict(made.notes),
         made.hosts,
     )
+
+
+def _without_dropped(kept: Table, made: Outcome, backfill: str) -> tuple[Table, Outcome]:
+    """Return jobs and outcome without the jobs that RLTune drops because they never fit, and count these."""
+    rows = np.flatnonzero(np.isfinite(made.start))
+    if len(rows) == len(kept):
+        return replace(kept, dropped=0), made
+    if backfill != "none":
+        job = kept.job_id[np.isinf(made.start)][0]
+        raise RLTuneStops(
+            f"job {job} never fits, and RLTune's backfilling stops with an AssertionError at such a job; "
+            "use --backfill none"
+        )
+    if not len(rows):
+        raise RLTuneStops("no job fits the cluster: all are dropped")
+    places = made.hosts.take(rows) if made.hosts is not None else None  # type: ignore[attr-defined]
+    outcome = replace(made, start=made.start[rows], submit=made.submit[rows], run=made.run[rows], hosts=places)
+    return replace(kept.take(rows), dropped=len(kept) - len(rows)), outcome
 
 
 def hosts_of(jobs: Table, switches: Switches) -> MachineModel:
@@ -243,9 +266,8 @@ def outcome(setup: Setup, policy: BuiltIn | Policy, *, on_interval: Hook | None 
             raise UsageError(f"{policy.name} was trained without dependencies, outages and predictions; leave them out")
         if on_interval is not None:
             raise UsageError(f"on_interval is not supported for {policy.name}; use its schedule")
-        if ready.table.demand is not None:
-            raise UsageError("trained agents are not supported on a cluster of hosts; leave out --cluster")
-        return Outcome(policy.schedule(setup), ready.table.submit, ready.run)
+        placed = policy.schedule(setup)
+        return Outcome(placed.start, ready.table.submit, ready.run, hosts=placed.hosts)
     run = session.Session(setup)
     if isinstance(policy, BuiltIn):
         code, given = formulas.values_for(policy.name, ready, switches)

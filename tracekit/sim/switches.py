@@ -25,7 +25,9 @@ BACKFILLS: tuple[Backfill, ...] = get_args(Backfill)
 ESTIMATES = ("requested", "actual", "factor", "noisy", "last-two")
 #: Named combinations of a backfilling and switches; Tsafrir, Etsion & Feitelson, IEEE TPDS 18(6), 2007.
 COMBINATIONS: dict[str, tuple[Backfill, dict[str, Any]]] = {"easy++": ("easy-sjf", {"predict": "last-two"})}
-COMPATIBILITIES = ("rlscheduler",)
+#: The default and the name of how RLTune places jobs of base policies.
+RLTUNE_GREEDY = ("first-fit", "lexicographic")
+COMPATIBILITIES = ("rlscheduler", "rltune")
 
 #: Options of the policy ``multifactor``: weights of the four factors (each factor is 0 … 1), then seconds. The times
 #: are Slurm's own defaults (PriorityMaxAge, PriorityDecayHalfLife: seven days); Slurm's weights default to 0, ours not.
@@ -82,7 +84,7 @@ class Switches:
     ties: Literal["completions", "arrivals"] = "completions"  # first at one instant; arrivals: and one event at a time
     interval: float = 0.0  # seconds between scheduling passes; 0 = a pass at every event
     utilization_to: Literal["end", "start"] = "end"  # utilisation runs to the last end, or to the last start
-    compat: str | None = None  # "rlscheduler": all semantics of that system
+    compat: str | None = None  # "rlscheduler", "rltune": all semantics of that system
     seed: int = 0  # of random and of noisy estimates
     options: Mapping[str, float] = field(default_factory=dict)  # weights and half-life of multifactor
     queue_factors: Mapping[str, float] = field(default_factory=dict)  # 0 … 1 by queue label, for multifactor
@@ -145,18 +147,35 @@ class Switches:
     def _check_together(self) -> None:
         if self.dynamic and (self.compat is not None or self.ties != "completions"):
             raise UsageError("dependencies, outages and predictions cannot be combined with compat or ties")
+        if self.compat == "rltune":
+            self._check_rltune()
         if self.predict is not None and estimate_of(self.estimates)[0] == "last-two":
             raise UsageError("--predict cannot be combined with --estimates last-two")
+
+    def _check_rltune(self) -> None:
+        """Refuse what RLTune's semantics cannot be combined with."""
+        if self.cluster is None:
+            raise UsageError("--compat rltune needs hosts: give --cluster rltune-helios, rltune-philly, rltune-alibaba")
+        if self.interval:
+            raise UsageError("--compat rltune makes a pass at every event; leave out --interval")
+        name = getattr(self.allocate, "name", self.allocate)
+        if name not in (*RLTUNE_GREEDY, "milp"):
+            raise UsageError(f"--compat rltune places jobs by lexicographic or milp, not by {name}")
 
     def resolved(self) -> Switches:
         """Return the switches of a compatibility mode."""
         if self.compat == "rlscheduler":
             return dataclasses.replace(self, commit=True, procs_from="max", ties="arrivals", utilization_to="start")
+        if self.compat == "rltune":
+            greedy = self.allocate in RLTUNE_GREEDY
+            allocate = "lexicographic" if greedy else self.allocate
+            return dataclasses.replace(self, commit=True, ties="arrivals", estimates="actual", allocate=allocate)
         return self
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for the result."""
-        plain = dataclasses.asdict(dataclasses.replace(self, cluster=None, allocate="", outages=()))
+        plain = dataclasses.asdict(dataclasses.replace(self, cluster=None, allocate="", outages=(), compat=None))
+        plain["compat"] = self.compat
         named = self.cluster.name or "cluster" if isinstance(self.cluster, Machine) else self.cluster
         hosts = {"cluster": named, "allocate": None if named is None else getattr(self.allocate, "name", self.allocate)}
         return plain | hosts | {"outages": self.outages, "options": MULTIFACTOR_DEFAULTS | dict(self.options)}
@@ -164,6 +183,9 @@ class Switches:
 
 def backfill_for(backfill: str, switches: Switches) -> str:
     """Return the backfilling in effect: the compatibility mode has its own in place of the default."""
+    if switches.compat == "rltune":
+        _one_of("backfilling with --compat rltune", backfill, ("none", "easy", "rltune"))
+        return "none" if backfill == "none" else "rltune"
     _one_of("backfilling", backfill, (*BACKFILLS, *COMBINATIONS))
     if switches.outages and backfill == "rlscheduler":
         raise UsageError("backfilling rlscheduler does not support outages; choose another")

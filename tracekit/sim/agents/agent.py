@@ -22,6 +22,7 @@ from tracekit.sim.agents.inference import KINDS, Net, shapes_of
 from tracekit.sim.tasks.base import TASKS, task_from_dict
 
 WEIGHTS, FACTS, LOG, CHECKPOINT = "weights.safetensors", "agent.json", "log.jsonl", "checkpoint.safetensors"
+SETTINGS = "config.toml"  # of the training, for --config
 #: Of the folder's layout; an agent of an unknown version is rejected. Version 1 (tracekit 0.1.0) had
 #: one task and did not record its name.
 VERSION, KNOWN_VERSIONS = 2, (1, 2)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tracekit.errors import TracekitError
 from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.rollout import play
-from tracekit.sim.setup import Setup
+from tracekit.sim.setup import Placed, Setup
 from tracekit.sim.switches import Switches
 from tracekit.sim.tasks.base import Task, task_from_dict
 from tracekit.sim.tasks.episodes import Episode, EpisodeSource
@@ -31,13 +31,12 @@ class AgentPolicy:
         """Not available: agents choose job by job, see `schedule`."""
         raise TracekitError(f"{self.name} chooses job by job and has no priority()")
 
-    def schedule(self, setup: Setup, /) -> Floats:
-        """Return the start of every job, (jobs,)."""
+    def schedule(self, setup: Setup, /) -> Placed:
+        """Return the start of every job, and its hosts."""
         task = task_from_dict(self.agent.task).adapted(without_cuts(setup))
         batch = task.batch(Whole(task, setup), lanes=1, threads=1)
         play(batch, [(0, len(setup.ready.table))], self.agent.actor(), keep=False)
-        starts: Floats = batch.starts(0)
-        return starts
+        return Placed(batch.starts(0), batch.hosts(0) if hasattr(batch, "hosts") else None)
 
 
 def without_cuts(setup: Setup) -> Setup:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tracekit.sim.compile import jit_internal, jit_merged
-from tracekit.sim.engine.capacity import fits, fits_beside, fits_claimed, reserve
+from tracekit.sim.engine.capacity import fits, fits_beside, fits_claimed, reserve, shares_pool
 from tracekit.sim.engine.conservative import plan
 from tracekit.sim.engine.heap import heapify, pop
 from tracekit.sim.engine.profile import book, earliest, fits_from_now, unroll
@@ -27,6 +27,8 @@ from tracekit.sim.engine.state import (
     FILLING,
     NONE,
     RLSCHEDULER,
+    RLTUNE,
+    RLTUNE_SKIPS,
     Simulation,
 )
 from tracekit.sim.jobs import NO_JOB
@@ -95,8 +97,12 @@ def place(sim: Simulation, dynamics: Any, job: int) -> int:
             return ASKED
         state.blocked, state.reserved = NO_JOB, False
         return STARTED
-    # RLScheduler computes a reservation once for a committed pick, even when jobs end early
-    known = rules.backfill == RLSCHEDULER and rules.commit and state.reserved and job == state.blocked
+    if rules.drops and sim.running.tally[0].running == 0:  # as RLTune: it never fits
+        sim.jobs.start[job] = np.inf
+        state.blocked, state.reserved = NO_JOB, False
+        return STARTED
+    # RLScheduler computes a reservation once for a committed pick, even when jobs end early; so does RLTune
+    known = rules.backfill >= RLSCHEDULER and rules.commit and state.reserved and job == state.blocked
     state.blocked = job
     if rules.backfill != NONE and not known:
         if len(dynamics) > 0 and len(dynamics.outages.outage) > 0:
@@ -109,12 +115,13 @@ def place(sim: Simulation, dynamics: Any, job: int) -> int:
 @jit_merged
 def make_reservation(sim: Simulation, job: int) -> None:
     """Reserve for a job at the earliest time at which it fits by estimates."""
-    state, as_coded = sim.state[0], sim.rules.backfill == RLSCHEDULER
+    state, rule = sim.state[0], sim.rules.backfill
     # RLScheduler's reservation may lie in the past, where a running job has outlived its estimate
-    state.shadow = reserve(sim.capacity, sim.at_shadow, -np.inf if as_coded else state.now, job, sim.running)
-    # RLScheduler's backfilled jobs must end before the reservation, not at it
-    state.fill_until = np.nextafter(state.shadow, -np.inf) if as_coded else state.shadow
-    state.reserved = True
+    now = -np.inf if rule == RLSCHEDULER else state.now
+    state.shadow = reserve(sim.capacity, sim.at_shadow, now, job, sim.running)
+    # RLScheduler's and RLTune's backfilled jobs must end before the reservation, not at it
+    state.fill_until = np.nextafter(state.shadow, -np.inf) if rule >= RLSCHEDULER else state.shadow
+    state.reserved, state.present = True, state.arrived
 
 
 @jit_merged
@@ -127,7 +134,7 @@ def may_fill(sim: Simulation, dynamics: Any, job: int) -> bool:
     state = sim.state[0]
     if state.now + sim.jobs.estimate[job] <= state.fill_until:
         return True
-    return bool(sim.rules.backfill != RLSCHEDULER and fits_beside(sim.capacity, sim.at_shadow, job))
+    return bool(sim.rules.backfill < RLSCHEDULER and fits_beside(sim.capacity, sim.at_shadow, job))
 
 
 @jit_merged
@@ -147,6 +154,8 @@ def fill_gaps(sim: Simulation, dynamics: Any) -> int:
     """
     state, jobs, queue, rule = sim.state[0], sim.jobs, sim.queue, sim.rules.backfill
     heap, count = queue.heap, 0
+    if rule >= RLTUNE:
+        return fill_as_rltune(sim, dynamics)
     for i in range(queue.length[0]):
         job = queue.job[i]
         if job == state.blocked or not np.isnan(jobs.start[job]):
@@ -163,6 +172,54 @@ def fill_gaps(sim: Simulation, dynamics: Any) -> int:
         if may_fill(sim, dynamics, job) and not fill(sim, dynamics, job):
             return job
     return NO_JOB
+
+
+@jit_merged
+def fill_as_rltune(sim: Simulation, dynamics: Any) -> int:
+    """Start the others of the blocked job's pool that end before the reservation; returns as `schedule` does.
+
+    By submit time; of equal ones those come first that were there when the blocked job was picked, in the order of the
+    policy. Its Helios code takes started jobs out of the list that it walks through, so the next job is passed over.
+    """
+    state, jobs, queue = sim.state[0], sim.jobs, sim.queue
+    begin, skip = 0, False
+    while begin < queue.length[0]:
+        end, submit = begin, jobs.submit[queue.job[begin]]
+        while end < queue.length[0] and jobs.submit[queue.job[end]] == submit:
+            queue.heap[end].item = 0
+            end += 1
+        for _ in range(begin, end):
+            i = _next_of_equals(sim, begin, end)
+            job = queue.job[i]
+            queue.heap[i].item = 1
+            if not np.isnan(jobs.start[job]) or not shares_pool(sim.capacity, state.blocked, job):
+                continue
+            if skip:
+                skip = False
+            elif job != state.blocked and _ends_in_time(sim, job) and fits(sim.capacity, job):
+                if not fill(sim, dynamics, job):
+                    return job
+                skip = sim.rules.backfill == RLTUNE_SKIPS
+        begin = end
+    return NO_JOB
+
+
+@jit_internal
+def _ends_in_time(sim: Simulation, job: int) -> bool:
+    return bool(sim.state[0].now + sim.jobs.estimate[job] <= sim.state[0].fill_until)
+
+
+@jit_internal
+def _next_of_equals(sim: Simulation, begin: int, end: int) -> int:
+    """Return the place in the queue of the next job, of those [begin, end) that were submitted at one time."""
+    queue, best = sim.queue, -1
+    present = sim.state[0].present if len(queue.value) > 0 else 0  # agents have no order of their own
+    for i in range(begin, end):
+        if queue.heap[i].item == 1:
+            continue
+        if best < 0 or (queue.job[i] < present and queue.value[i] < queue.value[best]):
+            best = i
+    return best
 
 
 @jit_merged

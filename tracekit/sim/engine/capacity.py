@@ -83,6 +83,11 @@ def take_in_time(capacity: Any, at_shadow: Any, job: Any) -> None:
     raise NotImplementedError("only compiled code can call this")
 
 
+def shares_pool(capacity: Any, job: Any, other: Any) -> bool:
+    """Return whether two jobs compete for the same part of the machine; by default all do."""
+    raise NotImplementedError("only compiled code can call this")
+
+
 def stairs(capacity: Any, running: Any, stair: Any) -> None:
     """Prepare for `earliest_start` of many jobs at one moment, in scratch of shape (most running + 1,)."""
     raise NotImplementedError("only compiled code can call this")
@@ -113,6 +118,16 @@ def free_units(capacity: Any) -> int:
 
 def total_units(capacity: Any) -> int:
     """Return how many units the machine has."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def hosts_known(capacity: Any) -> bool:
+    """Return whether `job_fact` is known: the machine is made of hosts."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def job_fact(capacity: Any, what: Any, time: Any, job: Any, running: Any) -> float:
+    """Return a fact about the hosts that a job may use, by its code (`tracekit.sim.hosts.facts`); for observers."""
     raise NotImplementedError("only compiled code can call this")
 
 
@@ -191,6 +206,10 @@ def _asks(capacity: Any) -> Any:
     return False
 
 
+def _shares_pool(capacity: Any, job: Any, other: Any) -> Any:
+    return True
+
+
 def _stairs(capacity: Any, running: Any, stair: Any) -> Any:
     pass
 
@@ -207,9 +226,20 @@ def _earliest_start(capacity: Any, scratch: Any, now: Any, job: Any, running: An
     return reserve(capacity, scratch, now, job, running)
 
 
+def _hosts_known(capacity: Any) -> Any:
+    return False
+
+
+def _job_fact(capacity: Any, what: Any, time: Any, job: Any, running: Any) -> Any:
+    return 0.0
+
+
 _DEFAULTS: dict[str, Function] = {
+    "hosts_known": _hosts_known,
+    "job_fact": _job_fact,
     "largest_startable": _largest_startable,
     "asks": _asks,
+    "shares_pool": _shares_pool,
     "stairs": _stairs,
     "earliest_start": _earliest_start,
     "in_the_way": _in_the_way,
@@ -267,7 +297,7 @@ _REFUSED: dict[str, Function] = {
 }
 _INTERFACE: tuple[Function, ...] = (
     *BASIC,
-    *(largest_startable, asks, stairs, earliest_start, in_the_way, take_in_time),
+    *(largest_startable, asks, shares_pool, stairs, earliest_start, in_the_way, take_in_time, hosts_known, job_fact),
     *ENVIRONMENT,
     *OUTAGES,
 )

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from tracekit.sim.compile import jit, jit_internal, jit_merged
 from tracekit.sim.engine.backfill import drop_started, schedule
+from tracekit.sim.engine.capacity import fits
 from tracekit.sim.engine.events import happen, next_event
 from tracekit.sim.engine.outages import DRAIN
 from tracekit.sim.engine.start import any_fits
-from tracekit.sim.engine.state import PICKING, Simulation
+from tracekit.sim.engine.state import NONE, PICKING, Simulation
 from tracekit.sim.jobs import NO_JOB
 from tracekit.sim.policies.formulas import GIVEN, MULTIFACTOR, formula
 from tracekit.sim.policies.usage import multifactor
@@ -52,10 +53,18 @@ def step(sim: Simulation, dynamics: Any) -> int:
         if state.due > time:
             return EVENT
         state.due = tick_from(np.nextafter(time, np.inf), state.origin, rules.interval)
-    if (rules.commit and state.blocked == NO_JOB) or any_fits(sim):
+    if (rules.commit and state.blocked == NO_JOB) or (_retries(sim) if rules.drops else any_fits(sim)):
         state.phase = PICKING
         return PASS
     return EVENT
+
+
+@jit_merged
+def _retries(sim: Simulation) -> bool:
+    """Return whether the blocked job is tried again, as RLTune does: it fits, others may fill, or nothing runs."""
+    if sim.rules.backfill != NONE or sim.running.tally[0].running == 0:
+        return True
+    return fits(sim.capacity, sim.state[0].blocked)
 
 
 @jit_internal

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.clusters import cluster_of
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim.compile import log_first_compilation
 from tracekit.sim.engine import capacity, events, loop
@@ -28,6 +29,8 @@ from tracekit.sim.engine.state import (
     CONSERVATIVE,
     EASY_SJF,
     RLSCHEDULER,
+    RLTUNE,
+    RLTUNE_SKIPS,
     STOPPED,
     Dynamics,
     Jobs,
@@ -36,6 +39,7 @@ from tracekit.sim.engine.state import (
     empty_queue,
     initial_state,
 )
+from tracekit.sim.hosts.rltune_demand import BY_CLUSTER, pools_by
 from tracekit.sim.jobs import NO_JOB
 from tracekit.sim.policies.formulas import MULTIFACTOR, values_for
 from tracekit.sim.policies.protocol import Policy, State
@@ -50,13 +54,18 @@ Hook = Callable[[float, float, float], None]
 
 def rules_for(switches: Switches, backfill: str, scale: int = 1) -> Rules:
     """Return the (resolved) switches as compiled code knows them."""
+    code = BACKFILL_CODES[backfill]
+    as_rltune = switches.compat == "rltune" and switches.cluster is not None
+    if code == RLTUNE and as_rltune and pools_by(cluster_of(switches.cluster)) == BY_CLUSTER:  # type: ignore[arg-type]
+        code = RLTUNE_SKIPS
     return Rules(
-        BACKFILL_CODES[backfill],
+        code,
         switches.commit,
         switches.ties == "arrivals",
         float(switches.interval),
         float(scale),
         MODES[switches.outage_mode],
+        as_rltune,
         estimate_of(switches.estimates)[0] == "last-two",
     )
 
@@ -186,7 +195,7 @@ class Session:
     def can_rank(self) -> bool:
         """Whether a static order can take the fast loop: nothing changes on the way, and Python is not asked."""
         rules = self.sim.rules
-        plain = not (self.switches.dynamic or rules.last_two or rules.backfill == CONSERVATIVE)
+        plain = not (self.switches.dynamic or rules.last_two or rules.drops or rules.backfill == CONSERVATIVE)
         return plain and not capacity.is_asked(self.sim.capacity)
 
     def ranked(self, given: Floats | None) -> None:

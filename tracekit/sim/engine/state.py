@@ -20,13 +20,14 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 #: How backfilling goes.
-NONE, EASY, EASY_SJF, CONSERVATIVE, RLSCHEDULER = range(5)
+NONE, EASY, EASY_SJF, CONSERVATIVE, RLSCHEDULER, RLTUNE, RLTUNE_SKIPS = range(7)
 BACKFILL_CODES = {
     "none": NONE,
     "easy": EASY,
     "easy-sjf": EASY_SJF,
     "conservative": CONSERVATIVE,
     "rlscheduler": RLSCHEDULER,
+    "rltune": RLTUNE,
 }
 #: State of a simulation: between two passes; a job is to be picked; gaps before a reservation are to be filled; at
 #: its end. ``state.placing`` says beside it whether a job waits to be placed by Python.
@@ -44,6 +45,7 @@ STATE = np.dtype(
         ("reserved", np.bool_),  # whether `shadow`, `fill_until` and `at_shadow` hold for the blocked job
         ("shadow", np.float64),  # when the blocked job can start, by estimates
         ("fill_until", np.float64),  # a backfilled job must end by then, or leave room beside the reservation
+        ("present", np.int64),  # jobs [0, present) had been submitted when the blocked job was picked
         ("first_rank", np.int64),  # static orders: no job of a lower rank waits
         ("placing", np.int64),  # the job that Python is asked to place, or NO_JOB
         ("placed", np.int64),  # the job that Python has just placed, or NO_JOB
@@ -80,12 +82,13 @@ class Queue(NamedTuple):
 class Rules(NamedTuple):
     """The switches of a simulation that compiled code knows."""
 
-    backfill: int  # NONE … RLSCHEDULER
+    backfill: int  # NONE … RLTUNE_SKIPS
     commit: bool  # a picked job blocks until it starts
     arrivals_first: bool  # one event at a time, of equals an arrival; else completions, then arrivals
     interval: float  # seconds between passes; 0 = at every event
     scale: float  # units in one processor
     outage_mode: int  # `tracekit.sim.engine.outages.DRAIN` …
+    drops: bool  # a picked job that does not fit an empty machine is dropped: its start is infinite
     last_two: bool  # estimates are predictions from a user's last two jobs, for policies and backfilling alike
 
 

@@ -73,6 +73,8 @@ _TITLES = {
     "defrag": "RLTune: the fewest partly used hosts (SoCC 2025)",
     "load-balance": "RLTune: the most even use of hosts (SoCC 2025)",
     "tiers": "RLTune: as few hosts as can be, one more if that fragments less; then as defrag",
+    "least-loaded": "the host with the smallest share of its cores in use",
+    "lsf-order": "LSF's order[ut:mem]: the smallest share of cores in use, of equals the most free memory",
 }
 COMPILED = {name: Compiled(name, code, title) for code, (name, title) in enumerate(_TITLES.items())}
 ALLOCATORS = Registry[Any](

@@ -23,6 +23,12 @@ Ints = NDArray[np.int64]
 
 #: Columns of `Demand.need`.
 CORES, MEMORY, PIECES, GPUS, MILLI, SPREAD, TYPES, POOL = range(8)
+#: Facts about the hosts that a job may use (`tracekit.sim.hosts.facts`): whether it fits now (0 or 1); when it could
+#: start by estimates if nothing else started, seconds; free share of its hosts; share of what is free there that is on
+#: partly used hosts; ways to place it now, at most `MOST_WAYS`; share that is free or becomes free by a given time.
+ABLE, STARTS, FREE_SHARE, FRAGMENTATION, WAYS, SOON = range(6)
+FACTS = 6
+MOST_WAYS = 4
 #: Units of one GPU; fractions of a GPU and of a core are counted in thousandths.
 MILLI_GPU = 1000
 #: Free cores or memory (KB) of a host whose group does not state them.
@@ -42,10 +48,17 @@ class Demand:
     scale: int  # units in one core
     least_size: Floats  # (jobs,) size in cores or GPUs where the trace has none; NaN: it asks for nothing
     cluster: Machine
+    as_coded: bool = False  # as RLTune's code reads them: jobs that never fit are kept, and dropped by the engine
 
     def take(self, rows: Any) -> Demand:
         """Return the demands of some jobs."""
         return replace(self, need=self.need[rows], reason=self.reason[rows], least_size=self.least_size[rows])
+
+    @property
+    def gpus(self) -> Floats:
+        """GPUs of each job, (jobs,)."""
+        need = self.need
+        return (need[:, GPUS] + need[:, MILLI] / MILLI_GPU) * need[:, PIECES]
 
     def reasons(self) -> dict[str, NDArray[np.bool_]]:
         """Return which jobs can never fit, by reason."""

@@ -12,6 +12,7 @@ from tracekit.clusters import gpu_types, host_names, pool_names
 from tracekit.errors import TracekitError, UnknownName, UsageError
 from tracekit.sim.compile import jit
 from tracekit.sim.hosts import capacity as _capacity  # noqa: F401  # registers what the engine calls
+from tracekit.sim.hosts import rltune
 from tracekit.sim.hosts import state as of
 from tracekit.sim.hosts.allocators import Allocator, Compiled, Snapshot, find_allocator
 from tracekit.sim.hosts.choose import hold, lowest_devices, note_pick
@@ -23,10 +24,10 @@ from tracekit.sim.hosts.demand import (
     MILLI_GPU,
     PIECES,
     SPREAD,
-    TYPES,
     UNLIMITED,
     Demand,
 )
+from tracekit.sim.hosts.facts import fact
 from tracekit.sim.hosts.operations import do, when
 from tracekit.sim.hosts.placements import Placements
 from tracekit.sim.hosts.scores import ASKED, FGD, devices
@@ -50,14 +51,14 @@ from tracekit.sim.hosts.state import (
     parts_of,
     tree_levels,
 )
+from tracekit.sim.hosts.tiers import walk_words
+from tracekit.sim.hosts.typical import shapes_of, typical_tasks
 from tracekit.sim.jobs import Prepared
 
 #: Most placements of jobs on several hosts that are kept, for schedules to name them.
 MOST_ENTRIES = 2**26
 #: Outages of hosts have a bit each.
 MOST_OUTAGES = 60
-#: Typical tasks of fgd: the most frequent shapes of demands, up to this share of all jobs.
-TYPICAL_SHARE = 0.95
 
 
 class HostModel:
@@ -110,8 +111,9 @@ class HostModel:
         spread = need[:, SPREAD] > 0
         entries = np.where(spread, np.minimum(need[:, PIECES], len(self.names)), need[:, PIECES])
         self._most_pieces = int(entries.max(initial=1))
-        self._mean_pieces = float(entries.mean()) if len(entries) else 1.0
+        self._entries, self._room = entries, dict[int, int]()
         self.typical, self.share = typical_tasks(demand)
+        self._most_typical = len(shapes_of(demand)[0])  # of any window
 
     def _named(self, names: str) -> NDArray[np.bool_]:
         """Return which hosts names joined by + stand for: hosts, or all hosts of a group."""
@@ -139,7 +141,9 @@ class HostModel:
     def _shapes(self, jobs: int) -> dict[int, tuple[int, ...]]:
         """Return the shape of every part of the hosts' array."""
         hosts, cells = self.total.shape
-        entries = min(int(self._mean_pieces * jobs * 1.5) + self._most_pieces * 2 + jobs, MOST_ENTRIES)
+        if jobs not in self._room:
+            self._room[jobs] = min(self._most_entries(jobs), MOST_ENTRIES)
+        entries = self._room[jobs]
         return {
             of.FREE: (hosts * cells,),
             of.TOTAL: (hosts * cells,),
@@ -155,9 +159,23 @@ class HostModel:
             of.SLOTS: (hosts,),
             of.COUNT: (len(pool_names(self.cluster)),),
             of.HELD: (hosts, cells - 1),
-            of.TYPICAL: self.typical.shape if self._fragments else (0, 4),
+            of.TYPICAL: (self._most_typical if self._fragments else 0, 4),
             of.DOWNS: self.down.shape,
+            of.WALK: (hosts + cells - 1 + walk_words(cells - 2),),
+            of.FILLED: (jobs,),
         }
+
+    def _most_entries(self, jobs: int) -> int:
+        """Return how many placements ``jobs`` consecutive jobs make at most; of the whole trace half as many more."""
+        before = np.concatenate([[0], np.cumsum(self._entries)])
+        some = min(jobs, len(self._entries))
+        most = int((before[some:] - before[: len(before) - some]).max(initial=0))
+        return (most if some < len(self._entries) else most * 3 // 2) + 2 * self._most_pieces + jobs
+
+    @property
+    def asks(self) -> bool:
+        """Whether an allocator written in Python places the jobs."""
+        return not isinstance(self.allocator, Compiled)
 
     @property
     def code(self) -> int:
@@ -191,8 +209,9 @@ class HostModel:
             of.ENTRIES: shapes[of.LOG][0],
             of.TASKS: shapes[of.TYPICAL][0],
             of.ROUNDED: int(self.rounded),
-            of.DO: do.address,
-            of.WHEN: when.address,
+            of.DO: (rltune.do if self.demand.as_coded else do).address,
+            of.WHEN: (rltune.when if self.demand.as_coded else when).address,
+            of.FACT: fact.address,
             of.MOST_CORES: max(int(self.total[limited, 0].max(initial=1)), 1),
             of.MOST_GPUS: int(self.fixed[:, 2].max()) * MILLI_GPU,
             of.TOTAL_CORES: int(self.total[:, 0].sum()),
@@ -210,9 +229,14 @@ class HostModel:
         self.rounded, self.fragments = True, True
         batch = self.allocate(1, len(demand.need))
         one = type(batch)(*(array[0] for array in batch))
-        self._fill(one, demand, len(demand.need))
+        self._fill(one, demand, len(demand.need), (self.typical, self.share))
         one.data[of.SEED] = seed
         return one
+
+    def fill(self, capacity: Any, demand: Demand) -> None:
+        """Write demands, and idle hosts, into the only lane."""
+        one = type(capacity)(*(array[0] for array in capacity))
+        self._fill(one, demand, max(len(demand.need), 1), None)
 
     def twin(self, capacity: Any) -> Any:
         """Return the same hosts: a reservation is kept as differences to what is free now."""
@@ -225,13 +249,26 @@ class HostModel:
             raise UsageError("a machine of hosts needs jobs that were read for it: simulate(..., cluster=...)")
         one = type(capacity)(*(array[lane] for array in capacity))
         jobs = int((one.data[of.TYPESETS] - one.data[of.NEED]) // 8)
-        self._fill(one, demand, jobs)
+        self._fill(one, demand, jobs, typical_tasks(demand) if self._fragments else None)
         head = one.data
         head[of.UNIT], head[of.SCALE] = ready.table.resource == "gpus", ready.scale
         head[of.BOUND] = self._bound(ready)
         head[of.COUNTABLE] = self._countable(demand)
 
-    def _fill(self, one: Any, demand: Demand, jobs: int) -> None:
+    def grown(self, before: Any, made: Any) -> Any:
+        """Return hosts with room for more jobs, in the state of those before; for lanes in the middle of an episode."""
+        jobs = (before.data[0, of.TYPESETS] - before.data[0, of.NEED]) // 8
+        lengths = {part: int(np.prod(shape)) for part, shape in self._shapes(int(jobs)).items()}
+        entries = made.data[0, of.ENTRIES]
+        made.data[:, : of.PARTS.start] = before.data[:, : of.PARTS.start]
+        made.data[:, of.ENTRIES] = entries
+        for part, length in lengths.items():
+            old, new = int(before.data[0, part]), int(made.data[0, part])
+            made.data[:, new : new + length] = before.data[:, old : old + length]
+        made.real[:] = before.real
+        return made
+
+    def _fill(self, one: Any, demand: Demand, jobs: int, typical: tuple[Ints, Floats] | None) -> None:
         """Write demands and idle hosts into one lane's arrays."""
         head, parts = one.data, parts_of(one.data, self._shapes(jobs))
         parts.total[:] = self.total.ravel()
@@ -239,9 +276,9 @@ class HostModel:
         parts.fixed[:], parts.typesets[:], parts.downs[:] = self.fixed, self.demand.types, self.down
         parts.need[: len(demand.need)] = demand.need
         parts.stamp[:] = -1
-        if self._fragments:
-            parts.typical[:] = self.typical
-            one.real[: len(self.share)] = self.share
+        head[of.TASKS] = 0 if typical is None else len(typical[0])
+        if typical is not None:
+            parts.typical[: len(typical[0])], one.real[: len(typical[1])] = typical
         one.real[int(head[of.TASKS]) :] = np.nan
         for place in (of.EPOCH, of.SCRATCH_EPOCH, of.CURSOR, of.TAIL, of.DOWN, of.FULL):
             head[place] = 0
@@ -265,7 +302,7 @@ class HostModel:
     def _bound(self, ready: Prepared) -> int:
         """Return how `largest_startable` may skip jobs by their size."""
         need, demand = ready.table.demand.need, self.demand  # type: ignore[union-attr]
-        if not len(need):
+        if not len(need) or demand.as_coded:
             return 0
         if ready.table.resource == "procs":
             held = need[:, CORES]
@@ -335,7 +372,9 @@ class HostModel:
             )
         jobs = int((data[of.TYPESETS] - data[of.NEED]) // 8)
         parts = parts_of(data, self._shapes(jobs))
-        return Placements(self.names, self.demand, self.fixed, self.total, parts.need, parts.span, parts.log)
+        return Placements(
+            self.names, self.demand, self.fixed, self.total, parts.need, parts.span, parts.log, parts.filled
+        )
 
 
 @jit
@@ -373,16 +412,3 @@ def place_from_python(m: Ints, f: Floats, mode: int, job: int, chosen: Ints) -> 
         for h in range(m[entry], m[entry + 1] + 1):
             hold(m, m, m[FREE], job, h, m[entry + 2], m[entry + 3], 1)
     return placed
-
-
-def typical_tasks(demand: Demand) -> tuple[Ints, NDArray[np.float64]]:
-    """Return the most frequent shapes of tasks (cores, GPUs, thousandths, types) and their shares, which sum to 1."""
-    need = demand.need
-    if not len(need):
-        return np.zeros((0, 4), np.int64), np.zeros(0)
-    shape = np.stack([need[:, CORES] // need[:, PIECES], need[:, GPUS], need[:, MILLI], need[:, TYPES]], axis=1)
-    shapes, counts = np.unique(shape, axis=0, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    before = np.cumsum(counts[order]) - counts[order]
-    kept = order[before < TYPICAL_SHARE * counts.sum()]
-    return shapes[kept].astype(np.int64), counts[kept] / counts[kept].sum()

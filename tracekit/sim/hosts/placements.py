@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tracekit.sim.hosts.demand import CORES, GPUS, MILLI, MILLI_GPU, PIECES, Demand
 from tracekit.sim.hosts.state import Ints
@@ -21,6 +24,11 @@ class Placements(Sequence[str]):
     need: Ints  # (jobs, 8) demands
     span: Ints  # (jobs, 2) where in the log a job's entries begin, and how many there are
     log: Ints  # (entries, 4) first host, last host, pieces on each, GPUs held (bits)
+    filled: Ints  # (jobs,) whether a job was started to fill a gap; only as RLTune does it
+
+    def take(self, rows: NDArray[np.intp]) -> Placements:
+        """Return the placements of some jobs."""
+        return replace(self, need=self.need[rows], span=self.span[rows], filled=self.filled[rows])
 
     def __len__(self) -> int:
         return len(self.span)

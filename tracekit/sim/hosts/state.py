@@ -56,8 +56,9 @@ Floats = NDArray[np.float64]
     ARGUMENT,  # of the call that is being made
     DO,  # address of the compiled code …
     WHEN,  # … and of that for reservations
+    FACT,  # … and of that for what agents see
     LEVELS,  # levels of the tree; their beginnings follow
-) = range(35)
+) = range(36)
 _PARTS = LEVELS + 10
 #: Where the parts begin, by their place in the head.
 (
@@ -77,8 +78,11 @@ _PARTS = LEVELS + 10
     HELD,  # (hosts, most GPUs + 1) running tasks by number of GPUs, 0 = a share; for clustering
     TYPICAL,  # (tasks, 4) cores, whole GPUs, thousandths, types of typical tasks; for fgd
     DOWNS,  # (outages, hosts) the hosts of each outage
-) = range(_PARTS, _PARTS + 16)
-HEAD = _PARTS + 16
+    WALK,  # scratch of RLTune's ways: free GPUs of the hosts, hosts by free GPUs, the walk through the ways
+    FILLED,  # (jobs) whether a job was started to fill a gap; kept by `tracekit.sim.hosts.rltune`
+) = range(_PARTS, _PARTS + 18)
+HEAD = _PARTS + 18
+PARTS = range(_PARTS, HEAD)
 
 #: Where a free level is looked at: now; now, by a job that ends in time for the reservation; in another row of cells;
 #: now and beside the reservation; at the reservation.
@@ -104,7 +108,15 @@ class AskedHosts(NamedTuple):
 def parts_of(data: Ints, shapes: dict[int, tuple[int, ...]]) -> SimpleNamespace:
     """Return views of the parts of one lane's array, by their names in lower case."""
     names = {FREE: "free", TOTAL: "total", FIXED: "fixed", TREE: "tree", NEED: "need", TYPESETS: "typesets"}
-    names |= {SPAN: "span", LOG: "log", SLOTS: "slots", TYPICAL: "typical", DOWNS: "downs", STAMP: "stamp"}
+    names |= {
+        FILLED: "filled",
+        SPAN: "span",
+        LOG: "log",
+        SLOTS: "slots",
+        TYPICAL: "typical",
+        DOWNS: "downs",
+        STAMP: "stamp",
+    }
     found = SimpleNamespace()
     for part, name in names.items():
         begin, shape = int(data[part]), shapes[part]

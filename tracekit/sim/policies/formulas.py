@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.compile import jit
+from tracekit.sim.hosts.rltune_demand import RLTuneStops
 from tracekit.sim.jobs import Prepared
+from tracekit.sim.policies import rltune
 from tracekit.sim.switches import Switches, estimate_of
 
 Floats = NDArray[np.float64]
@@ -101,6 +103,8 @@ def values_for(name: str, ready: Prepared, switches: Switches) -> tuple[int, Flo
     submit, jobs = ready.table.submit, len(ready.table)
     if name == "random":
         return GIVEN, np.random.default_rng(switches.seed).permutation(jobs).astype(np.float64)
+    if switches.compat == "rltune" and name in rltune.FORMULAS:
+        return GIVEN, _rltune(name, ready)
     code = CODES[name]
     if switches.dynamic:  # submit times may change: values are worked out from what is known at a pass
         return code, None
@@ -117,6 +121,17 @@ def values_for(name: str, ready: Prepared, switches: Switches) -> tuple[int, Flo
         rows = ready.estimate < 0
         values[rows] = _as_coded(code, wait[rows], ready.estimate[rows], ready.table.procs[rows])
     return GIVEN, values
+
+
+def _rltune(name: str, ready: Prepared) -> Floats:
+    """Return the places of jobs in RLTune's order."""
+    table = ready.table
+    try:
+        return rltune.ranks(name, table.submit, ready.run, table.procs, table.wait)
+    except ZeroDivisionError:
+        raise RLTuneStops(
+            f"{name} divides by zero for a job with a run time or a number of GPUs of 0: RLTune's code stops here"
+        ) from None
 
 
 def _as_coded(code: int, wait: Floats, estimate: Floats, size: Floats) -> Floats:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from tracekit.sim.jobs import Prepared, extract_jobs, prepare
 from tracekit.sim.policies.builtin import find
 from tracekit.sim.policies.protocol import BuiltIn, Policy
 from tracekit.sim.setup import Setup
-from tracekit.sim.simulate import outcome
+from tracekit.sim.simulate import hosts_of, outcome
 from tracekit.sim.snapshot import ENDED, RUNNING, standing
 from tracekit.sim.switches import estimate_of
 from tracekit.sim.tasks.base import Task
@@ -49,13 +50,13 @@ class EpisodeSource:
     """Provides episodes of a trace for a task, and scores schedules of them. Episodes and scores are cached.
 
     Positions are rows of ``table``: the trace's own rows, less what the compatibility mode drops. ``machine`` replaces
-    the pool of processors.
+    the pool of processors; a task with a cluster has its hosts.
     """
 
     def __init__(self, trace: Trace, task: Task, *, machine: MachineModel | None = None, keep: int = 4096) -> None:
         switches = task.switches.resolved()
         self.table = extract_jobs(trace, switches)
-        self.machine = machine
+        self.machine = machine or (None if self.table.demand is None else hosts_of(self.table, switches))
         whole = prepare(self.table, switches)
         plain = whole.table is self.table and whole.scale == 1 and estimate_of(switches.estimates)[0] != "noisy"
         self._whole = whole if plain else None  # then an episode is a slice: nothing to sort, reject or draw
@@ -68,6 +69,11 @@ class EpisodeSource:
 
     def __len__(self) -> int:
         return len(self.table)
+
+    @property
+    def asks(self) -> bool:
+        """Whether an allocator written in Python places the jobs: it may keep state, so one thread asks it."""
+        return bool(getattr(self.machine, "asks", False))
 
     # ---- cutting -----------------------------------------------------------------------------------------------------
 
@@ -113,34 +119,59 @@ class EpisodeSource:
 
     # ---- scores of heuristics ----------------------------------------------------------------------------------------
 
-    def schedule(self, window: Window, policy: str | Policy) -> Floats:
-        """Return the starts, (jobs,), that a heuristic gives the window's jobs, by the engine itself."""
+    def schedule(self, window: Window, policy: str | Policy, *, greedy: bool = False) -> Floats:
+        """Return the starts, (jobs,), that a heuristic gives the window's jobs, by the engine or the task itself.
+
+        ``greedy``: on a cluster, jobs go to the first hosts with room, whatever the task's allocator is.
+        """
+        own: Floats | None = self.task.schedule(self, window, policy)
+        if own is not None:
+            return own
         episode = self.episode(window)
         found = find(policy)
         if isinstance(found, BuiltIn) and found.name == "replay":
             raise UsageError("replay repeats the recorded starts; it cannot be compared on windows")
         begun = episode.begun if np.isfinite(episode.opening) else None
-        setup = Setup(episode.ready, self.task.backfill, self._switches, self.machine, begun, episode.opening)
+        machine = self._greedy if greedy else self.machine
+        setup = Setup(episode.ready, self.task.backfill, self._switches, machine, begun, episode.opening)
         return outcome(setup, found).start
+
+    @cached_property
+    def _greedy(self) -> MachineModel | None:
+        """The machine with greedy allocation: RLTune's, that is the first hosts, as few as can be."""
+        if self.table.demand is None:
+            return self.machine
+        return hosts_of(self.table, dataclasses.replace(self._switches, allocate="lexicographic"))
+
+    def finished(self, window: Window, start: Floats) -> Schedule:
+        """Return a schedule of a window, the input of objectives: of the jobs that count."""
+        episode = self.episode(window)
+        rows = episode.counted if np.isfinite(episode.opening) else slice(None)
+        jobs, demand = episode.ready.table, episode.ready.table.demand
+        return Schedule(
+            jobs.submit[rows],
+            start[rows],
+            episode.ready.run[rows],
+            jobs.procs[rows],
+            jobs.user[rows],
+            jobs.total,
+            self._switches.bound,
+            self._switches.utilization_to == "start",
+            None if demand is None else demand.gpus[rows],
+            0.0 if demand is None else float(demand.cluster.gpus or 0),
+        )
 
     def cost(self, window: Window, start: Floats) -> float:
         """Return what a schedule of a window costs by the task's objective; smaller is better."""
-        episode = self.episode(window)
-        rows = episode.counted if np.isfinite(episode.opening) else slice(None)
-        jobs = episode.ready.table
-        cost: float = self.task.objectives.cost(
-            Schedule(
-                jobs.submit[rows],
-                start[rows],
-                episode.ready.run[rows],
-                jobs.procs[rows],
-                jobs.user[rows],
-                jobs.total,
-                self._switches.bound,
-                self._switches.utilization_to == "start",
-            )
-        )
+        cost: float = self.task.objectives.cost(self.finished(window, start))
         return cost
+
+    def base_cost(self, window: Window) -> float:
+        """Return the cost of the task's base policy with greedy allocation; cached."""
+        key = ((int(window[0]), int(window[1])), f"{self.task.base}, greedy")
+        if key not in self._costs:
+            self._costs[key] = self.cost(window, self.schedule(window, self.task.base, greedy=True))
+        return self._costs[key]
 
     def policy_cost(self, window: Window, policy: str | Policy) -> float:
         """Return the cost of a heuristic's schedule of a window; cached for policies given by name."""
@@ -161,6 +192,8 @@ class EpisodeSource:
             self.episode(window)  # alone: the threads below only read
         pairs = [(window, policy) for window in windows for policy in policies]
         threads = min(threads or os.cpu_count() or 1, len(pairs))
+        if self.asks:
+            threads = 1
         if threads <= 1:
             costs = [self.policy_cost(*pair) for pair in pairs]
         else:

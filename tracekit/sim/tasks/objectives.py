@@ -7,6 +7,7 @@ values (NaN, infinity) are replaced here, because a learner cannot use them.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ class Schedule:
     total: float  # processors of the machine
     bound: float = 10.0  # seconds, of the bounded slowdown
     to_last_start: bool = False  # end of the utilisation: last start, or last end
+    gpus: Floats | None = None  # GPUs of each job, where the machine is a cluster of hosts
+    gpu_total: float = 0.0  # GPUs of the cluster
 
     @cached_property
     def wait(self) -> Floats:
@@ -79,6 +82,18 @@ def utilization(schedule: Schedule) -> float:
     return -share if math.isfinite(share) else 0.0
 
 
+def gpu_utilization(schedule: Schedule) -> float:
+    """Used share of the cluster's GPUs, negative; 0 for a window without length. Only on clusters with GPUs."""
+    if schedule.gpus is None or not schedule.gpu_total:
+        raise UsageError("objective gpu-utilization needs a cluster with GPUs; add --cluster, or use utilization")
+    return utilization(dataclasses.replace(schedule, procs=schedule.gpus, total=schedule.gpu_total))
+
+
+def makespan(schedule: Schedule) -> float:
+    """Seconds from the first submit to the last end."""
+    return float((schedule.start + schedule.run).max() - schedule.submit.min())
+
+
 def _users(schedule: Schedule) -> Floats:
     return metrics.per_user(schedule.bsld, schedule.user - schedule.user.min(initial=0))
 
@@ -102,7 +117,11 @@ OBJECTIVES: dict[str, Callable[[Schedule], float]] = {
     "utilization": utilization,
     "fair-mean": fair_mean,
     "fair-max": fair_max,
+    "gpu-utilization": gpu_utilization,
+    "makespan": makespan,
 }
+#: Other names of objectives.
+ALIASES = {"jct": "response"}
 #: Objectives that are a mean over jobs, each known when it starts; their order is known to `job_cost`.
 ADDITIVE = ("bsld", "slowdown", "wait", "response")
 
@@ -140,8 +159,9 @@ def objective(text: str) -> Objective:
     terms = []
     for part in text.split(","):
         name, colon, number = part.strip().partition(":")
+        name = ALIASES.get(name, name)
         if name not in OBJECTIVES:
-            raise UnknownName("objective", name, OBJECTIVES)
+            raise UnknownName("objective", name, [*OBJECTIVES, *ALIASES])
         try:
             weight = float(number) if colon else 1.0
         except ValueError:
@@ -150,6 +170,21 @@ def objective(text: str) -> Objective:
             raise UsageError(f"objective '{text}': a weight must be a finite number")
         terms.append((name, weight))
     return Objective(tuple(terms))
+
+
+def measures(schedule: Schedule) -> dict[str, float]:
+    """Return what results show beside the objective: means over jobs, seconds, and shares from 0 to 1.
+
+    GPU utilisation is there on clusters with GPUs only.
+    """
+    found = {
+        "mean_wait_s": wait(schedule),
+        "mean_response_s": response(schedule),
+        "mean_bsld": bsld(schedule),
+        "utilization": -utilization(schedule),
+        "makespan_s": makespan(schedule),
+    }
+    return found | ({"gpu_utilization": -gpu_utilization(schedule)} if schedule.gpu_total else {})
 
 
 @jit_internal

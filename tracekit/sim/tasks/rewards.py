@@ -32,8 +32,8 @@ CRITIC_INPUTS = 7
 class Baseline:
     """A heuristic's schedules of windows, each computed once."""
 
-    def __init__(self, source: Any, policy: str) -> None:
-        self.source, self.policy = source, policy
+    def __init__(self, source: Any, policy: str, *, greedy: bool = False) -> None:
+        self.source, self.policy, self.greedy = source, policy, greedy
         self._starts: dict[Window, Floats] = {}
 
     def starts(self, window: Window) -> Floats:
@@ -41,12 +41,32 @@ class Baseline:
         if window not in self._starts:
             if len(self._starts) > 4096:
                 self._starts.clear()
-            self._starts[window] = self.source.schedule(window, self.policy)
+            self._starts[window] = self.source.schedule(window, self.policy, greedy=self.greedy)
         return self._starts[window]
 
     def cost(self, window: Window) -> float:
         """Return what that schedule costs."""
         return float(self.source.cost(window, self.starts(window)))
+
+
+def relative(cost: Floats, base: Floats, least: float = 0.0) -> Floats:
+    """Return (base − cost) / max(|base|, |cost|, least): 0 as good as the base policy, towards 1 better, −1 worse."""
+    scale = np.maximum(np.maximum(np.abs(base), np.abs(cost)), least)
+    return np.divide(base - cost, scale, out=np.zeros_like(cost), where=scale > 0)
+
+
+def final_rewards(
+    played: Played, windows: Sequence[Window], baseline: Baseline, least: float
+) -> tuple[Floats, NDArray[np.float32]]:
+    """Return `relative` rewards at each window's last decision, and inputs of the critic that know nothing of costs."""
+    reward, context = np.zeros(len(played)), np.zeros((len(played), CRITIC_INPUTS), np.float32)
+    context[:, 1] = np.log1p(played.count) / 5
+    base = np.array([baseline.cost(window) for window in windows])
+    last = np.flatnonzero(played.last)
+    reward[last] = relative(played.score, base, least)[played.window[last]]
+    first = np.searchsorted(played.window, played.window)
+    context[:, 0] = (np.arange(len(played)) - first) / 1000
+    return reward, context
 
 
 def rewards(

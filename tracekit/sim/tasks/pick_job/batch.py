@@ -37,10 +37,14 @@ from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, allocate, load_episode, rules_of
 from tracekit.sim.tasks.pick_job.lanes import begin_lanes, go_on, step_lanes
 from tracekit.sim.tasks.pick_job.task import PickJob
+from tracekit.sim.tasks.rewards import relative
 from tracekit.sim.windows import Window
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
+
+
+__all__ = ["Batch", "relative"]
 
 
 class Batch:
@@ -77,7 +81,7 @@ class Batch:
         self.task: PickJob = self.source.task  # with the constants of the trace, if it had none
         self.machine = self.source.machine or ProcessorPool()
         self.lanes = lanes
-        self.threads = max(threads or os.cpu_count() or 1, 1)
+        self.threads = 1 if self.source.asks else max(threads or os.cpu_count() or 1, 1)
         self.windows: list[Window] = [(0, 0)] * lanes
         self.decisions = np.zeros(lanes, np.int64)  # (lanes,) steps made in the episode so far
         self._pool: ThreadPoolExecutor | None = None
@@ -142,8 +146,8 @@ class Batch:
             reward[ended] = -self.score[ended]
         else:
             for lane in map(int, ended):
-                self.base_score[lane] = self.source.policy_cost(self.windows[lane], self.task.base)
-            reward[ended] = relative(self.score[ended], self.base_score[ended])
+                self.base_score[lane] = self.source.base_cost(self.windows[lane])
+            reward[ended] = relative(self.score[ended], self.base_score[ended], self.task.least_scale)
         return reward, self.done.copy()
 
     def _in_parts(self, actions: NDArray[np.int64]) -> None:
@@ -181,6 +185,13 @@ class Batch:
         """Return the starts of a lane's jobs, (jobs,) in the order of ``source.episode(window).ready``; NaN = waits."""
         return self.arrays.jobs.start[lane, : self.arrays.length[lane]].copy()
 
+    def hosts(self, lane: int) -> Sequence[str] | None:
+        """Return where each job of a lane ran, or None where places have no names."""
+        capacity = self.arrays.capacity
+        found = self.machine.hosts(type(capacity)(*(array[lane] for array in capacity)))
+        count = int(self.arrays.length[lane])
+        return found if found is None or len(found) == count else found[:count]
+
     def now(self, lane: int) -> float:
         """Return when a lane's question is asked, in seconds."""
         return float(self.arrays.state["now"][lane])
@@ -197,9 +208,3 @@ class Batch:
     def questions(self, lane: int) -> int:
         """Return how many choices a lane has been asked for in its window, the present one included."""
         return int(self.arrays.question["asked"][lane])
-
-
-def relative(cost: Floats, base: Floats) -> Floats:
-    """Return (base − cost) / max(|base|, |cost|): 0 as good as the base policy, towards 1 better, towards −1 worse."""
-    scale = np.maximum(np.abs(base), np.abs(cost))
-    return np.divide(base - cost, scale, out=np.zeros_like(cost), where=scale > 0)

@@ -21,6 +21,7 @@ class JobColumns(NamedTuple):
     fixed: NDArray[np.float32]  # (jobs, features) those that do not change
     order: NDArray[np.int64]  # (1 or 2, jobs) jobs by the rule(s) of visibility
     user: NDArray[np.int64]  # (jobs,) numbered from 0 within the episode, where a feature needs it
+    alike: NDArray[np.int64] | None = None  # (jobs,) on a cluster: the first job of the same demand
 
 
 class JobView:
@@ -45,13 +46,13 @@ class JobView:
         order = np.zeros((len(self._ranks), count), np.int64)
         if count > self.task.slots:
             order = np.argsort(self._ranks[:, rows], axis=1)
-        return JobColumns(self._fixed[rows], order, _users(ready, self.task))
+        return JobColumns(self._fixed[rows], order, _users(ready, self.task), _alike(ready))
 
 
 def job_columns(task: Any, ready: Prepared, facts: Facts) -> JobColumns:
     """Compute what is shown of prepared jobs."""
     fixed = features.fixed_columns(task.feature_names, ready, facts, task.constants)
-    return JobColumns(fixed, visible_orders(ready, task), _users(ready, task))
+    return JobColumns(fixed, visible_orders(ready, task), _users(ready, task), _alike(ready))
 
 
 def visible_orders(ready: Prepared, task: Any) -> NDArray[np.int64]:
@@ -63,6 +64,14 @@ def visible_orders(ready: Prepared, task: Any) -> NDArray[np.int64]:
             given = values_for(name, ready, task.switches.resolved())[1]  # static, PickJob accepts no others
             found[i] = np.arange(jobs) if given is None else np.argsort(given, kind="stable")
     return found
+
+
+def _alike(ready: Prepared) -> NDArray[np.int64] | None:
+    if ready.table.demand is None:
+        return None
+    rows = np.ascontiguousarray(ready.table.demand.need).view([("", np.int64)] * 8).ravel()
+    _, first, place = np.unique(rows, return_index=True, return_inverse=True)
+    return first[place].astype(np.int64)
 
 
 def _users(ready: Prepared, task: Any) -> NDArray[np.int64]:

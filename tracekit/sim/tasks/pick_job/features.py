@@ -6,6 +6,9 @@ requests and areas, which span six orders of magnitude, are logarithms. Constant
 taken from a trace (`constants_of`), and are stored with the task, so an agent sees another trace on the scale it
 learnt on. Empty slots are zeros; a count and a mask give the valid slots, never a value.
 
+On a cluster of hosts, *its hosts* are those that a job may use by its pool and GPU type; there GPUs are counted where
+the job asks for GPUs, else cores. Features in `OF_HOSTS` need a cluster, those in `OF_COUNTERS` a machine without one.
+
 The features of RLScheduler are those of its class HPCEnv (Zhang et al., SC 2020), bit for bit but for empty slots.
 """
 
@@ -18,6 +21,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import UnknownName
+from tracekit.sim.hosts.demand import (
+    CORES,
+    FACTS,
+    FRAGMENTATION,
+    FREE_SHARE,
+    GPUS,
+    MEMORY,
+    MILLI,
+    SOON,
+    STARTS,
+    WAYS,
+    Demand,
+    usable_groups,
+)
 from tracekit.sim.jobs import Prepared
 from tracekit.trace import Trace
 
@@ -153,6 +170,43 @@ def _app(ready: Prepared, facts: Facts, constant: Mapping[str, float]) -> Floats
     return _capped(facts.app[ready.table.position], constant["max_app"])
 
 
+def asked_of_hosts(demand: Demand) -> tuple[Floats, Floats]:
+    """Return the GPUs (of jobs that ask for none, the cores) of each job, and those of its hosts; 0 = not limited."""
+    need, groups = demand.need, demand.cluster.groups
+    wants = (need[:, GPUS] > 0) | (need[:, MILLI] > 0)
+    usable = usable_groups(demand).astype(np.float64)
+    theirs = np.array([group.count * (group.gpus or 0) for group in groups], np.float64) @ usable
+    cores = np.array([group.count * (group.cores or 0) for group in groups], np.float64) @ usable
+    return np.where(wants, demand.gpus, need[:, CORES] / demand.scale), np.where(wants, theirs, cores)
+
+
+def _pool_share(ready: Prepared, facts: Facts, constant: Mapping[str, float]) -> Floats:
+    """GPUs / GPUs of its hosts; cores where it asks for no GPUs."""
+    asked, there = asked_of_hosts(_demand(ready))
+    return np.divide(asked, there, out=np.zeros(len(asked)), where=there > 0)
+
+
+def _pool_area(ready: Prepared, facts: Facts, constant: Mapping[str, float]) -> Floats:
+    """Requested time × GPUs (cores), logarithmic: log(1 + r·g) / log(1 + log_time_s·G), G of its hosts."""
+    asked, there = asked_of_hosts(_demand(ready))
+    return _log(ready.estimate * asked, constant["log_time_s"]) / np.maximum(
+        _log(constant["log_time_s"] * there, constant["log_time_s"]), 1.0
+    )
+
+
+def _memory_share(ready: Prepared, facts: Facts, constant: Mapping[str, float]) -> Floats:
+    """Memory / that of its hosts; 0 where the cluster does not state its memory."""
+    demand = _demand(ready)
+    size = [group.count * (group.memory or 0.0) for group in demand.cluster.groups]
+    there = np.array(size, np.float64) @ usable_groups(demand).astype(np.float64)
+    return np.divide(demand.need[:, MEMORY], there, out=np.zeros(len(there)), where=there > 0)
+
+
+def _demand(ready: Prepared) -> Demand:
+    assert ready.table.demand is not None  # PickJob refuses these features without a cluster
+    return ready.table.demand
+
+
 FIXED: dict[str, Fixed] = {
     "request": _request,
     "size": _size,
@@ -165,6 +219,9 @@ FIXED: dict[str, Fixed] = {
     "user": _user,
     "group": _group,
     "app": _app,
+    "pool-share": _pool_share,
+    "pool-area": _pool_area,
+    "memory-share": _memory_share,
 }
 
 #: Features computed at every decision; their position in this table is their number in compiled code.
@@ -186,6 +243,10 @@ CHANGING: dict[str, str] = {
     "user-average": "Mean bounded slowdown of the user's jobs started so far / the worst-off user's; 0 = none yet.",
     "wait-share": "Wait so far / wait_s, at most 1 − 1e−5 (RLScheduler).",
     "can-start": "1 − 1e−5 if the job fits into the free processors, else 1e−5 (RLScheduler).",
+    "pool-free": "Free share of its hosts.",
+    "pool-fragmentation": "Share of what is free on its hosts that is on partly used hosts.",
+    "ways": "Hosts with room for the job (several tasks: how often all fit into one pool), at most 4, / 4.",
+    "soon": "Share of its hosts that is free, or becomes free within short_s by estimates.",
 }
 CODES = {name: code + 1 for code, name in enumerate(CHANGING)}  # 0 = fixed
 
@@ -207,11 +268,28 @@ _DEFAULT = (
     "filling",
     "spare",
 )
+_HOSTS = (
+    *(name for name in _DEFAULT if name != "spare"),
+    "shadow",
+    "ends-in-time",
+    "pool-share",
+    "pool-area",
+    "memory-share",
+    "pool-free",
+    "pool-fragmentation",
+    "ways",
+    "soon",
+)
+#: Features that need a cluster of hosts, and those that a cluster does not have.
+OF_HOSTS = ("pool-share", "pool-area", "memory-share", "pool-free", "pool-fragmentation", "ways", "soon")
+OF_COUNTERS = ("spare",)
 _RLSCHEDULER = ("wait-share", "request-share", "procs-share", "memory", "user", "group", "app", "can-start")
 #: Observers by name.
 OBSERVERS: dict[str, tuple[str, ...]] = {
     "default": _DEFAULT,
     "fair": (*_DEFAULT, "user-average"),
+    "hosts": _HOSTS,
+    "hosts-fair": (*_HOSTS, "user-average"),
     "rlscheduler": _RLSCHEDULER,
     "rlscheduler-fair": (*_RLSCHEDULER, "user-average"),
 }
@@ -230,6 +308,16 @@ def features_of(observer: str) -> tuple[str, ...]:
         if name not in FIXED and name not in CHANGING:
             raise UnknownName("observer or feature", name, [*OBSERVERS, *FIXED, *CHANGING])
     return names
+
+
+_FACT = {"delay": STARTS, "pool-free": FREE_SHARE, "pool-fragmentation": FRAGMENTATION, "ways": WAYS, "soon": SOON}
+
+
+def facts_of_hosts(features: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Return which facts about hosts some features need, (facts,)."""
+    wanted = np.zeros(FACTS, np.bool_)
+    wanted[[_FACT[name] for name in features if name in _FACT]] = True
+    return wanted
 
 
 def codes_of(features: tuple[str, ...]) -> NDArray[np.int64]:

@@ -5,8 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from tracekit.sim.compile import jit_internal, jit_merged
-from tracekit.sim.engine.capacity import earliest_start, fits, free_units, lane_of, stairs, total_units
+from tracekit.sim.engine.capacity import (
+    earliest_start,
+    fits,
+    free_units,
+    hosts_known,
+    job_fact,
+    lane_of,
+    stairs,
+    total_units,
+)
 from tracekit.sim.engine.state import FILLING, Simulation
+from tracekit.sim.hosts.demand import ABLE, FACTS, FRAGMENTATION, FREE_SHARE, MOST_WAYS, SOON, STARTS, WAYS
 from tracekit.sim.tasks.pick_job.features import ALMOST_ONE, ALMOST_ZERO, CODES
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, PickRules, simulation_of
 
@@ -27,6 +37,10 @@ _NEXT_END = CODES["next-end"]
 _USER_AVERAGE = CODES["user-average"]
 _WAIT_SHARE = CODES["wait-share"]
 _CAN_START = CODES["can-start"]
+_POOL_FREE = CODES["pool-free"]
+_POOL_FRAGMENTATION = CODES["pool-fragmentation"]
+_WAYS = CODES["ways"]
+_SOON = CODES["soon"]
 
 
 @jit_internal
@@ -35,11 +49,14 @@ def observe_lane(lanes: LaneArrays, rules: PickRules, lane: int) -> None:
     count, question, sim = lanes.count[lane], lanes.question[lane], simulation_of(lanes, rules, lane)
     out, mask, visible, fixed = lanes.features[lane], lanes.mask[lane], lanes.visible[lane], lanes.fixed[lane]
     waits, able, submit, now = lanes.waits[lane], lanes.able[lane], sim.jobs.submit, sim.state[0].now
-    width = out.shape[1]
+    width, known = out.shape[1], hosts_known(sim.capacity)
+    if known:
+        _look_at_hosts(lanes, lane, sim)
     for i in range(count):
         job = visible[i]
         mask[i] = True
-        waits[i], able[i] = now - submit[job], fits(sim.capacity, job)
+        waits[i] = now - submit[job]
+        able[i] = lanes.facts[lane, lanes.alike[lane, job], ABLE] > 0 if known else fits(sim.capacity, job)
         for f in range(width):
             out[i, f] = fixed[job, f]
     for i in range(count, question.filled):
@@ -51,6 +68,31 @@ def observe_lane(lanes: LaneArrays, rules: PickRules, lane: int) -> None:
     question.filled = count
     if count > 0:
         _write_changing(lanes, rules, lane, sim)
+
+
+@jit_merged
+def _look_at_hosts(lanes: LaneArrays, lane: int, sim: Simulation) -> None:
+    """Write the facts about the hosts of the jobs on offer, once for all jobs of the same demand."""
+    visible, alike, facts, seen = lanes.visible[lane], lanes.alike[lane], lanes.facts[lane], lanes.seen[lane]
+    question, now = lanes.question[lane], sim.state[0].now
+    question.watched += 1
+    for i in range(lanes.count[lane]):
+        kind = alike[visible[i]]
+        if seen[kind] == question.watched:
+            continue
+        seen[kind] = question.watched
+        for what in range(FACTS):
+            if what == ABLE or (lanes.wanted[what] and not (what == STARTS and facts[kind, ABLE] > 0)):
+                time = now + lanes.constants[0].short_s if what == SOON else now
+                facts[kind, what] = job_fact(sim.capacity, what, time, visible[i], sim.running)
+
+
+@jit_merged
+def _write_fact(lanes: LaneArrays, lane: int, f: int, what: int, scale: float) -> None:
+    """Write a fact about the hosts of each job on offer as feature ``f``."""
+    out, visible = lanes.features[lane], lanes.visible[lane]
+    for i in range(lanes.count[lane]):
+        out[i, f] = lanes.facts[lane, lanes.alike[lane, visible[i]], what] * scale
 
 
 @jit_merged
@@ -89,16 +131,29 @@ def _write_changing(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulat
                 out[i, f] = size[visible[i]] / free if able[i] else 1.0
         elif code == _DELAY:
             scratch, stair = lane_of(lanes.scratch, lane), lanes.stair[lane]
-            stairs(capacity, sim.running, stair)
+            if not hosts_known(capacity):
+                stairs(capacity, sim.running, stair)
             for i in range(count):
                 if able[i]:
                     out[i, f] = 0.0
                     continue
-                ahead = max(earliest_start(capacity, scratch, now, visible[i], sim.running, stair) - now, 0.0)
+                if hosts_known(capacity):
+                    time = lanes.facts[lane, lanes.alike[lane, visible[i]], STARTS]
+                else:
+                    time = earliest_start(capacity, scratch, now, visible[i], sim.running, stair)
+                ahead = max(time - now, 0.0)
                 out[i, f] = ahead / (ahead + short) if ahead < np.inf else 1.0
         elif code == _IN_TIME:
             for i in range(count):
                 out[i, f] = 1.0 if filling and now + estimate[visible[i]] <= state.shadow else 0.0
+        elif code == _POOL_FREE:
+            _write_fact(lanes, lane, f, FREE_SHARE, 1.0)
+        elif code == _POOL_FRAGMENTATION:
+            _write_fact(lanes, lane, f, FRAGMENTATION, 1.0)
+        elif code == _WAYS:
+            _write_fact(lanes, lane, f, WAYS, 1.0 / MOST_WAYS)
+        elif code == _SOON:
+            _write_fact(lanes, lane, f, SOON, 1.0)
         elif code == _USER_AVERAGE:
             _write_user_averages(lanes, lane, f)
         else:

@@ -13,6 +13,7 @@ from tracekit.sim.engine.capacity import MachineModel, lane_of
 from tracekit.sim.engine.running import Running, no_jobs_running
 from tracekit.sim.engine.session import rules_for
 from tracekit.sim.engine.state import Jobs, Queue, Rules, Simulation, empty_queue, initial_state
+from tracekit.sim.hosts.demand import FACTS
 from tracekit.sim.tasks.pick_job import features
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ QUESTION = np.dtype(
         ("filled", np.int64),  # slots that the features of the last choice filled
         ("may_skip", np.bool_),  # whether doing nothing is allowed
         ("drawn", np.int64),  # how often the rule of visibility was needed
+        ("watched", np.int64),  # how often the hosts were looked at
         ("cost", np.float64),  # cost of the jobs started since the last choice, by additive objectives
         ("counted", np.float64),  # jobs that count in the cost
     ],
@@ -74,6 +76,10 @@ class LaneArrays(NamedTuple):
     stair: Ints  # (L, M + 1) scratch
     waits: Floats  # (L, S) scratch: of the jobs in the slots …
     able: NDArray[np.bool_]  # (L, S) … and whether each fits now
+    alike: Ints  # (L, J) of hosts: the first job of the same demand; (L, 1) for other machines, and so are the next
+    facts: Floats  # (L, J, facts) about the hosts of the jobs of one demand, see `tracekit.sim.hosts.facts` …
+    seen: Ints  # (L, J) … and when they were taken
+    wanted: NDArray[np.bool_]  # (facts,) those that some feature needs
     user: Ints  # (L, J) numbered from 0 within the episode
     by_user: Floats  # (L, U, 2) sum of bounded slowdowns and number of started jobs of each user; U = 1 if unused
     weights: Floats  # (4,) of the additive objectives
@@ -131,6 +137,7 @@ def allocate(
     names = task.feature_names
     most, width = machine.most_running(jobs, units), len(names)
     users = jobs + 1 if "user-average" in names else 1
+    demands = jobs if task.cluster is not None else 1
 
     def whole(*shape: int) -> Ints:
         return np.zeros((lanes, *shape), np.int64)
@@ -163,6 +170,10 @@ def allocate(
         stair=whole(most + 1),
         waits=real(task.slots),
         able=np.zeros((lanes, task.slots), np.bool_),
+        alike=whole(demands),
+        facts=real(demands, FACTS),
+        seen=whole(demands),
+        wanted=features.facts_of_hosts(names),
         user=whole(jobs),
         by_user=real(users, 2),
         weights=task.objectives.weights(),
@@ -175,7 +186,18 @@ def allocate(
         features=np.zeros((lanes, task.slots, width), np.float32),
         done=np.ones(lanes, np.bool_),
     )
-    return made if before is None else _grown(before, made)
+    return made if before is None else _all_grown(machine, before, made)
+
+
+def _all_grown(machine: MachineModel, before: LaneArrays, made: LaneArrays) -> LaneArrays:
+    """Return the new arrays with what the old ones held; a machine model may move its own (`HostModel.grown`)."""
+    move = getattr(machine, "grown", None)
+    if move is None:
+        return _grown(before, made)  # type: ignore[no-any-return]
+    capacity = move(before.capacity, made.capacity)
+    theirs = {"capacity": capacity, "at_shadow": machine.twin(capacity), "scratch": machine.twin(capacity)}
+    plain: LaneArrays = _grown(before._replace(**dict.fromkeys(theirs)), made._replace(**dict.fromkeys(theirs)))
+    return plain._replace(**theirs)
 
 
 def _grown(before: Any, made: Any) -> Any:
@@ -197,6 +219,10 @@ def load_episode(lanes: LaneArrays, machine: MachineModel, lane: int, episode: E
     for rows, values in zip(lanes.jobs, given, strict=True):
         rows[lane, :count] = values
     machine.load(lanes.capacity, lane, ready)
+    if columns.alike is not None:
+        lanes.alike[lane, :count] = columns.alike
+        lanes.seen[lane] = 0
+        lanes.question["watched"][lane] = 0
     lanes.user[lane, :count] = columns.user
     lanes.order[lane, : len(columns.order), :count] = columns.order
     lanes.fixed[lane, :count] = columns.fixed

@@ -17,7 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.clusters import cluster_of, describe_groups
 from tracekit.errors import UnknownName, UsageError
+from tracekit.machine import Machine
 from tracekit.registry import imported
 from tracekit.sim.jobs import Prepared, Table
 from tracekit.sim.policies import formulas
@@ -27,8 +29,12 @@ from tracekit.sim.switches import Switches, backfill_for, estimate_of, parse_cut
 from tracekit.sim.tasks.base import TaskDefaults
 from tracekit.sim.tasks.pick_job import features
 from tracekit.sim.tasks.pick_job.columns import JobView
+from tracekit.sim.tasks.played import Played
+from tracekit.sim.tasks.rewards import Baseline, final_rewards, rewards
 from tracekit.sim.windows import Window
 from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
 
 #: conservative plans all jobs at once, which leaves nothing to pick one by one.
 BACKFILLS = ("none", "easy", "easy-sjf", "rlscheduler")
@@ -37,8 +43,21 @@ REWARDS = ("final", "relative", "dense")
 #: Heuristics that can be imitated: formulas of one job. What ``imitate:best`` chooses from, window by window.
 TEACHERS = tuple(name for name, code in formulas.CODES.items() if code != formulas.MULTIFACTOR)
 GOOD_TEACHERS = ("fcfs", "sjf", "smallest", "saf", "srf", "wfp3", "unicep", "f1", "f2", "f3", "f4")
+#: Observers that mean another one on a cluster of hosts.
+ON_HOSTS = {"default": "hosts", "fair": "hosts-fair"}
 #: Rules of visibility that draw from two orders in turn; any policy with static priorities is one too.
 ALTERNATING = {"sjf-smallest": ("sjf", "smallest")}
+
+
+def plain_cluster(cluster: Machine) -> dict[str, Any]:
+    """Return a cluster as plain values without what is unknown; `Machine.from_dict` reads them."""
+    found = {key: value for key, value in cluster.to_dict().items() if value not in (None, "", (), {})}
+    return found | {"groups": describe_groups(cluster.groups)}
+
+
+def named_of(allocate: Any) -> str:
+    """Return the name of an allocator."""
+    return allocate if isinstance(allocate, str) else str(allocate.name)
 
 
 @dataclass(frozen=True)
@@ -61,12 +80,15 @@ class PickJob(TaskDefaults):
     reward: str = "final"  # final: −cost at the end; relative: to `base`; dense: −cost of each job when it starts
     base: str = "sjf"  # policy that relative rewards are measured against, and that warms the machine up
     warm: int = 0  # jobs before the window that the machine is warmed up with; 0 = it begins empty
+    cluster: Any = None  # hosts: a preset, a TOML file, a machine or its plain values; None = a counter of processors
+    allocate: Any = "first-fit"  # with a cluster: which hosts a job gets
     switches: Switches = field(default_factory=Switches)  # of the simulation
     constants: Mapping[str, float] = field(default_factory=dict)  # that features are divided by; else from the trace
 
     def __post_init__(self) -> None:
         resolved = self.switches.resolved()
         object.__setattr__(self, "commit", self.commit or resolved.commit)
+        self._set_hosts()
         object.__setattr__(self, "switches", dataclasses.replace(self.switches, commit=self.commit))
         object.__setattr__(self, "backfill", backfill_for(self.backfill, self.switches))
         if self.backfill not in BACKFILLS:
@@ -85,12 +107,14 @@ class PickJob(TaskDefaults):
             raise UsageError(f"warm (jobs of the warm start) must be 0 or more, not {self.warm}")
         if self.reward not in REWARDS:
             raise UnknownName("reward", self.reward, REWARDS)
-        features.features_of(self.observer)
+        self._check_observer()
         if not self.objectives.additive and self.reward == "dense":
             raise UsageError(
                 f"objective '{self.objective}' is known only at the end; reward 'dense' needs a mean over jobs"
             )
         find(self.base)
+        if any(name == "gpu-utilization" for name, _ in self.objectives.terms):
+            self._need_gpus("objective gpu-utilization")
         for name in self.orders:
             if name not in formulas.CODES or formulas.CODES[name] >= formulas.FIRST_DYNAMIC:
                 known = [*formulas.NAMES[: formulas.FIRST_DYNAMIC], *ALTERNATING]
@@ -100,6 +124,40 @@ class PickJob(TaskDefaults):
                 raise UnknownName("constant", name, features.CONSTANTS)
             if not self.constants[name] > 0:
                 raise UsageError(f"constant {name}: must be above 0, not {self.constants[name]}")
+
+    def _set_hosts(self) -> None:
+        """Make the cluster a machine, here and in the switches; what is given here comes first."""
+        given = self.switches.cluster if self.cluster is None else self.cluster
+        if given is None:
+            if self.allocate != "first-fit":
+                raise UsageError(f"allocate '{self.allocate}' chooses among hosts: give a cluster, too")
+            return
+        cluster = cluster_of(Machine.from_dict(given, origin="cluster") if isinstance(given, Mapping) else given)
+        allocate = self.switches.allocate if self.allocate == "first-fit" else self.allocate
+        object.__setattr__(self, "cluster", cluster)
+        object.__setattr__(self, "allocate", allocate)
+        object.__setattr__(self, "switches", dataclasses.replace(self.switches, cluster=cluster, allocate=allocate))
+        if self.observer in ON_HOSTS:
+            object.__setattr__(self, "observer", ON_HOSTS[self.observer])
+        if self.warm:
+            raise UsageError("PickJob does not support a warm start (warm) on a cluster of hosts")
+
+    def _need_gpus(self, what: str) -> None:
+        if self.cluster is None:
+            raise UsageError(f"{what} needs a cluster of hosts with GPUs; add --cluster")
+        if not self.cluster.gpus:
+            raise UsageError(f"{what} needs GPUs, and the cluster {self.cluster.name} has none; choose another")
+
+    def _check_observer(self) -> None:
+        names = features.features_of(self.observer)
+        refused = features.OF_HOSTS if self.cluster is None else features.OF_COUNTERS
+        wrong = [name for name in names if name in refused]
+        if wrong and self.cluster is None:
+            raise UsageError(
+                f"feature {wrong[0]} needs a cluster of hosts; add --cluster, or choose another --observer"
+            )
+        if wrong:
+            raise UsageError(f"feature {wrong[0]} is not known on a cluster of hosts; use --observer hosts")
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -124,12 +182,47 @@ class PickJob(TaskDefaults):
         """Return the compiled environment: many episodes side by side."""
         return imported("tracekit.sim.tasks.pick_job.batch:Batch")(source, lanes=lanes, threads=threads)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; the cluster is written once, whole, so that they do not depend on any file."""
+        named = {"cluster": None, "allocate": "first-fit"}
+        plain = dataclasses.replace(self.switches, **named)  # type: ignore[arg-type]
+        bare = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        bare |= {"switches": dataclasses.asdict(plain), "constants": dict(self.constants)}
+        if self.cluster is None:
+            return {"name": self.name, **{key: value for key, value in bare.items() if key not in named}}
+        return {"name": self.name, **bare, "cluster": plain_cluster(self.cluster), "allocate": named_of(self.allocate)}
+
     def adapted(self, setup: Setup) -> PickJob:
-        """Return the task with the switches of a simulation."""
+        """Return the task with the switches of a simulation; `UsageError` for another kind of machine."""
         switches = setup.switches
+        if self.cluster is not None and setup.switches.cluster is None:
+            name = self.cluster.name or "of hosts"
+            raise UsageError(f"this agent was trained on the cluster {name}: add --cluster")
+        if self.cluster is None and setup.switches.cluster is not None:
+            raise UsageError("this agent was trained on a counter of processors; on --cluster use one trained there")
         return dataclasses.replace(
-            self, backfill=setup.backfill, commit=switches.commit, switches=switches, reward="final", warm=0
+            self,
+            backfill=setup.backfill,
+            commit=switches.commit,
+            cluster=switches.cluster,
+            allocate=switches.allocate,
+            switches=switches,
+            reward="final",
+            warm=0,
         )
+
+    @property
+    def least_scale(self) -> float:
+        """The least that relative rewards are divided by: RLTune's 1 on a cluster, else 0."""
+        return 0.0 if self.cluster is None else 1.0
+
+    def rewards(
+        self, played: Played, windows: Sequence[Window], baseline: Baseline, *, dense: bool
+    ) -> tuple[Floats, NDArray[np.float32]]:
+        """Return rewards against a base policy; relative ones at the end of a window, if these were asked for."""
+        if self.reward == "relative":
+            return final_rewards(played, windows, baseline, self.least_scale)
+        return rewards(played, windows, baseline, dense=dense)
 
     def teacher(self, batch: Any, windows: Sequence[Window], name: str) -> NDArray[np.int64]:
         """Return the formula that decides on each window, (windows,): the named one, or the best of all there."""

@@ -1,0 +1,104 @@
+"""The task pick-job on clusters of hosts: a heuristic played by the environment makes the heuristic's own schedule."""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tracekit
+from tracekit.sim.jobs import extract_jobs
+from tracekit.sim.simulate import run_table
+from tracekit.sim.tasks.pick_job.batch import Batch
+from tracekit.sim.tasks.pick_job.task import PickJob
+
+from .playing import imitate
+from .test_hosts import ALLOCATORS, clusters, demands, trace_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hosts_toys import CLUSTER, hosts_trace
+
+EXAMPLES = int(os.environ.get("TRACEKIT_EXAMPLES", "40"))
+BACKFILLS = ("none", "easy", "easy-sjf", "rlscheduler")
+POLICIES = ("fcfs", "sjf", "ljf", "saf", "largest", "wfp3", "srf")
+
+
+class LastFit:
+    """An allocator written in Python: the last hosts with room."""
+
+    name = "last-fit"
+
+    def choose(self, hosts):
+        """Choose."""
+        per_pool = {}
+        for host in np.flatnonzero(hosts.fits):
+            per_pool[hosts.pool[host]] = per_pool.get(hosts.pool[host], 0) + int(hosts.fits[host])
+        pool = next(p for p, room in per_pool.items() if room >= hosts.pieces)
+        own = [h for h in np.flatnonzero(hosts.fits)[::-1] if hosts.pool[h] == pool]
+        return own if hosts.spreads else [h for h in own for _ in range(int(hosts.fits[h]))][: hosts.pieces]
+
+
+def busy(jobs=120, seed=3):
+    """Jobs of the toy cluster, close together."""
+    trace = hosts_trace(jobs, seed=seed)
+    table = trace.jobs.assign(
+        submit_time=np.floor(trace.jobs["submit_time"].to_numpy() / 90), req_time=trace.jobs["run_time"] * 1.5
+    )
+    return tracekit.Trace(table, trace.machine)
+
+
+@settings(
+    max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None
+)
+@given(
+    data=st.data(),
+    backfill=st.sampled_from(BACKFILLS),
+    commit=st.booleans(),
+    policy=st.sampled_from(POLICIES),
+    allocate=st.sampled_from((*ALLOCATORS, "random", LastFit())),
+)
+def test_a_heuristic_played_by_the_environment_makes_its_schedule(data, backfill, commit, policy, allocate):
+    cluster = data.draw(clusters())
+    trace = trace_of(data.draw(demands(cluster)))
+    task = PickJob(cluster=cluster, allocate=allocate, backfill=backfill, commit=commit)
+    theirs = tracekit.simulate(trace, policy, backfill, cluster=cluster, allocate=allocate, commit=commit)
+    if not len(theirs):
+        return
+    batch = Batch(trace, task, lanes=1)
+    (ours,) = imitate(batch, [(0, len(trace))], policy)
+    np.testing.assert_array_equal(ours, theirs.start)
+    assert list(batch.hosts(0)) == list(theirs.hosts)
+
+
+@pytest.mark.parametrize("allocate", ["first-fit", "fgd", LastFit()])
+def test_lanes_of_different_length_that_begin_at_different_times(allocate):
+    trace = busy()
+    task = PickJob(cluster=CLUSTER, allocate=allocate, objective="wait")
+    table = extract_jobs(trace, task.switches.resolved())
+    windows = [(0, 10), (5, 60), (30, 90), (7, 1), (50, 30), (0, 120)]
+    batch, waiting = Batch(trace, task, lanes=2), list(windows)
+    policy, played = "sjf", {}
+    batch.reset([0], [waiting.pop(0)])
+    batch.reset([1], [waiting.pop(0)])  # needs more room while the other is in the middle
+    while not batch.done.all() or waiting:
+        for lane in np.flatnonzero(batch.done):
+            played[batch.windows[lane]] = batch.starts(lane), batch.score[lane]
+            if waiting:
+                batch.reset([lane], [waiting.pop(0)])
+        batch.step([0 if batch.done[lane] else shortest(batch, lane) for lane in range(2)])
+    played |= {batch.windows[lane]: (batch.starts(lane), batch.score[lane]) for lane in range(2)}
+    assert sorted(played) == sorted(windows)
+    for window, (start, score) in played.items():
+        theirs = run_table(table.window(*window), policy, "easy", task.switches)
+        np.testing.assert_array_equal(start, theirs.start)
+        assert score == pytest.approx(theirs.metrics["mean_wait_s"])
+        assert batch.source.policy_cost(window, policy) == pytest.approx(score)
+
+
+def shortest(batch, lane):
+    """Return the slot of the shortest job, of equals the earliest."""
+    ready, shown = batch.source.episode(batch.windows[lane]).ready, batch.shown(lane)
+    return int(np.lexsort((shown, ready.estimate[shown]))[0])
