@@ -216,9 +216,19 @@ def test_a_connection_that_the_other_side_closes_is_opened_again(trace: tracekit
 
 @pytest.mark.parametrize(
     "url",
-    ["http:", "http://", "http://127.0.0.1", "https://127.0.0.1:1", "http://example.org:80", "http://127.0.0.1:x",
-     "http://10.0.0.1:80", "http://a@127.0.0.1:80", "http://127.0.0.1:80/?q", "http://127.0.0.1:99999"],
-)  # fmt: skip
+    [
+        "http:",
+        "http://",
+        "http://127.0.0.1",
+        "https://127.0.0.1:1",
+        "http://example.org:80",
+        "http://127.0.0.1:x",
+        "http://10.0.0.1:80",
+        "http://a@127.0.0.1:80",
+        "http://127.0.0.1:80/?q",
+        "http://127.0.0.1:99999",
+    ],
+)
 def test_only_loopback_addresses_are_asked(url: str, trace: tracekit.Trace) -> None:
     with pytest.raises(UsageError):
         tracekit.simulate(trace.head(20), url)

@@ -44,9 +44,32 @@ class HostTable:
     free: Floats  # (H, 3) cores, memory (KB; inf = not limited), GPUs
     total: Floats  # (H, 3)
     running: Sequence[Sequence[dict[str, Any]]] = ()  # (H,) cores and ends of the running jobs; () = not sent
+    _about: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def about(self) -> Floats:
+        """Return what runs on each host, (H, 4): jobs, first and last end, sum of cores × end."""
+        if self._about is None:
+            self._about = np.zeros((len(self), 4))
+            self._about[:, 1], self._about[:, 2] = np.inf, -np.inf
+            for host, jobs in enumerate(self.running):
+                for job in jobs:
+                    self._add(host, float(job["cores"]), float(job["ends"]))
+        return self._about
+
+    def place(self, host: int, need: Floats, end: float) -> None:
+        """Take what a job needs from a host, until ``end`` (NaN = unknown)."""
+        self.free[host] -= need
+        if self._about is not None and end == end:
+            self._add(host, float(need[CORES]), end)
+
+    def _add(self, host: int, cores: float, end: float) -> None:
+        row = self._about[host]  # type: ignore[index]
+        row[0] += 1
+        row[1], row[2] = min(row[1], end), max(row[2], end)
+        row[3] += cores * end
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +93,8 @@ class HostQuestion:
     jobs: HostJobs  # all of the cycle
     place: int  # position of the job in the cycle
     rows: Ints  # (rows,) numbers of the hosts that have room
-    now: float = 0.0
-    kind: str = "pick-host"
+    now: float = 0.0  # seconds, on the clock of the running jobs' ends
+    deferred: int = 0  # jobs of the cycle before this one that fit nowhere
 
 
 class Scorer(Protocol):
@@ -153,18 +176,28 @@ def with_room(table: HostTable, need: Floats) -> Ints:
 
 def decide(table: HostTable, jobs: HostJobs, scorer: Scorer, now: float = 0.0) -> list[Decision]:
     """Choose a host for each job in order; a job that is placed takes its share of the host. ``table`` changes."""
-    return [_decide_one(table, jobs, place, scorer, now) for place in range(len(jobs))]
+    found: list[Decision] = []
+    deferred = 0
+    for place in range(len(jobs)):
+        found.append(_decide_one(HostQuestion(table, jobs, place, _NO_ROWS, now, deferred), scorer))
+        deferred += found[-1].host < 0
+    return found
 
 
-def _decide_one(table: HostTable, jobs: HostJobs, place: int, scorer: Scorer, now: float) -> Decision:
+_NO_ROWS = np.empty(0, np.int64)
+
+
+def _decide_one(question: HostQuestion, scorer: Scorer) -> Decision:
+    table, jobs, place = question.hosts, question.jobs, question.place
     need = jobs.need[place]
     rows = with_room(table, need)
     if not len(rows):
         return Decision(-1, rows, np.empty(0))
-    scores = scorer.scores(HostQuestion(table, jobs, place, rows, now))
+    question.rows = rows
+    scores = scorer.scores(question)
     if not np.isfinite(scores).all():
         raise Refused(422, "the scores are not finite; check the sizes in the request")
     host = int(rows[scores.argmax()])
-    table.free[host] -= need
+    table.place(host, need, question.now + float(jobs.estimate[place]))
     scorer.placed(host, len(table))
     return Decision(host, rows, scores)

@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from tracekit.errors import TracekitError, UnknownName, UsageError
-from tracekit.service.host_choice import BASELINES, Baseline, Floats, HostJobs, HostQuestion, HostTable, Scorer, decide
+from tracekit.service.host_choice import (
+    BASELINES,
+    Baseline,
+    Decision,
+    Floats,
+    HostJobs,
+    HostQuestion,
+    HostTable,
+    Scorer,
+    decide,
+)
 from tracekit.service.host_protocol import (
     LAYOUTS,
     MOST_SCORES,
@@ -48,6 +58,19 @@ class AgentScorer:
             rows = np.ascontiguousarray(self.task.question(question).rows, np.float32)
         except TracekitError as error:
             raise Refused(422, str(error)) from None
+        return self._of_rows(rows)
+
+    def of_vector(self, layout: str, vector: list[float]) -> Floats:
+        """Return the agent's score of every host of a vector, for agents that were trained on its layout."""
+        from tracekit.sim.tasks.pick_host.asked import vector_rows
+
+        try:
+            rows = vector_rows(layout, vector, str(self.task.observer))
+        except TracekitError as error:
+            raise Refused(422, str(error)) from None
+        return self._of_rows(rows)
+
+    def _of_rows(self, rows: Any) -> Floats:
         found = self._actor.distribution(rows, False)
         return np.array(found.scores if isinstance(found, Choice) else found.best(), dtype=np.float64)
 
@@ -100,8 +123,11 @@ class HostDecider:
         layout = data.get("layout", self.layout)
         if layout is not None and layout not in LAYOUTS:
             raise Refused(422, f"layout: must be {' or '.join(LAYOUTS)}")
-        _, table, jobs = read_vector(data["input_vector"], layout)
+        layout, table, jobs = read_vector(data["input_vector"], layout)
         with self._lock:
+            if isinstance(self.scorer, AgentScorer):
+                scores = self.scorer.of_vector(layout, data["input_vector"])
+                return write_vector(table, Decision(0, np.arange(len(table)), scores))
             return write_vector(table, decide(table, jobs, self.scorer)[0])
 
     def answer(self, request: Any) -> dict[str, Any]:

@@ -25,8 +25,9 @@ from tracekit.sim.jobs import Prepared, Table
 from tracekit.sim.policies import formulas
 from tracekit.sim.setup import Setup
 from tracekit.sim.switches import Switches, estimate_of
-from tracekit.sim.tasks.base import TaskDefaults, View
+from tracekit.sim.tasks.base import Question, TaskDefaults, View
 from tracekit.sim.tasks.pick_host import features
+from tracekit.sim.tasks.pick_host.asked import question_of
 from tracekit.sim.tasks.played import Played
 from tracekit.sim.tasks.rewards import Baseline
 from tracekit.sim.windows import Window
@@ -56,6 +57,7 @@ class PickHost(TaskDefaults):
     """
 
     name: ClassVar[str] = "pick-host"
+    server: ClassVar[str] = "tracekit.service.host_decide:HostDecider"
     base: ClassVar[str] = "best-fit"
     warm: ClassVar[int] = 0
     heuristics: ClassVar[tuple[str, ...]] = BASELINES
@@ -141,6 +143,10 @@ class PickHost(TaskDefaults):
             found = played.earned.copy()
             found[played.last] -= reward_weights(self.reward)[TERMS.index("objective")] * played.score
         return found, context
+
+    def question(self, request: Any) -> Question:
+        """Return the rows of hosts that a scheduler outside asks about (`tracekit.service.host_choice`)."""
+        return question_of(request, self.feature_names, self.constants)
 
     def schedule(self, source: Any, window: Window, policy: Any) -> Floats:
         """Return the starts that an allocator gives the window's jobs."""
