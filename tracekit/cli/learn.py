@@ -328,6 +328,9 @@ def evaluate(
     machine: MachineFile = None,
     from_: From = None,
     seed: Seed = 0,
+    update_card: Annotated[
+        bool, typer.Option("--update-card", help="Add the result to the agent's card (README.md in its folder).")
+    ] = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -342,6 +345,7 @@ def evaluate(
     from tracekit.files import check_writable
     from tracekit.sim.agents import Agent
     from tracekit.sim.agents import evaluate as judge
+    from tracekit.sim.agents.card import judgement
     from tracekit.sim.agents.evaluate import HEURISTICS, agent_task, chosen_windows
     from tracekit.sim.policies.builtin import find
     from tracekit.sim.tasks.episodes import EpisodeSource
@@ -356,6 +360,8 @@ def evaluate(
     if plot is not None:
         check_writable(plot, force=force)
     found = Agent.load(agent)
+    if update_card and not Path(agent.removeprefix("agent:")).is_dir():
+        raise UsageError(f"--update-card: {agent} comes with the package; it is only for agents in a folder of yours")
     trained = agent_task(found)
     switches = dataclasses.replace(
         trained.switches,
@@ -375,6 +381,8 @@ def evaluate(
 
         values = {found.name: result.score, **result.baselines}
         save(scores(values, label=result.objective, agent=found.name), plot, force=force)
+    if update_card:
+        _update_card(found, agent, judgement(trace, seed, result.to_dict()))
     if json:
         summary = result.to_dict()
         print_json({"agent": agent, "trace": trace, **summary, "notes": [*warnings, *summary.get("notes", [])]})
@@ -383,6 +391,17 @@ def evaluate(
     for note in (remark, *result.notes):
         if note:
             say(note)
+
+
+def _update_card(found: Any, folder: str, entry: dict[str, Any]) -> None:
+    """Write an evaluation into agent.json and README.md of an agent's folder."""
+    import dataclasses
+
+    from tracekit.sim.agents.card import CARD, with_judgement
+
+    place = Path(folder.removeprefix("agent:"))
+    dataclasses.replace(found, facts=with_judgement(found.facts, entry)).save(place)
+    say(f"{place / CARD}: updated")
 
 
 def _hosts(agent: Any, trained: Any, cluster: str | None, allocate: str | None) -> dict[str, Any]:
