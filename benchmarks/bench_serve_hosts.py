@@ -7,6 +7,7 @@ The named alternative is the same connection asked for /health, which decides no
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import http.client
 import json
 import re
@@ -21,8 +22,9 @@ import numpy as np
 
 import tracekit
 from generators.eda import draw
-from tracekit.service.host_choice import Baseline
+from tracekit.service.host_choice import Baseline, decide
 from tracekit.service.host_decide import HostDecider
+from tracekit.service.host_protocol import read_hosts, read_jobs
 from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.inference import weights_in
 from tracekit.sim.switches import Switches
@@ -68,12 +70,20 @@ def show(what: str, found: list[float], each: int = 1) -> None:
 
 def in_process(name: str, decider: HostDecider, rounds: int) -> None:
     for jobs in (1, 10):
+        data, found = json.loads(request(100, jobs)), []
+        given, table = read_jobs(data), read_hosts(data["hosts"])
+        for _ in range(rounds):
+            again = dataclasses.replace(table, free=table.free.copy())
+            begin = time.perf_counter()
+            decide(again, given, decider.scorer)
+            found.append(time.perf_counter() - begin)
+        show(f"{name}, 100 hosts, {jobs} jobs, decisions alone", found[rounds // 10 :], jobs)
         body, found = request(100, jobs), []
         for _ in range(rounds):
             begin = time.perf_counter()
             decider.select(body)
             found.append(time.perf_counter() - begin)
-        show(f"{name}, 100 hosts, {jobs} jobs, in process", found[rounds // 10 :], jobs)
+        show(f"{name}, 100 hosts, {jobs} jobs, with JSON", found[rounds // 10 :], jobs)
 
 
 def times(

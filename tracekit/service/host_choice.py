@@ -167,8 +167,9 @@ class Baseline:
             return np.floor(unused * 1e6) + np.minimum(free[:, MEMORY], 2.0**40) / 2.0**41
         most_cores, most_gpus = table.largest[0], max(float(total[:, GPUS].max()), 1e-3)
         if rule == "dot-product":
-            product = need[CORES] * free[:, CORES] / most_cores**2 + need[GPUS] * free[:, GPUS] / most_gpus**2
-            return -np.floor(product * 1e12 + 0.5)
+            product: Floats = need[CORES] * free[:, CORES] / most_cores**2 + need[GPUS] * free[:, GPUS] / most_gpus**2
+            rounded: Floats = -np.floor(product * 1e12 + 0.5)
+            return rounded
         rest: Floats = (free[:, CORES] - need[CORES]) * most_gpus + (free[:, GPUS] - need[GPUS]) * most_cores
         return -rest if rule == "best-fit" else rest
 

@@ -55,7 +55,7 @@ def read_hosts(value: Any) -> HostTable:
     rows = _objects(value, "hosts", MOST_HOSTS)
     if not rows:
         raise Refused(422, "hosts: there must be at least one")
-    names = [row.get("name") for row in rows]
+    names: list[Any] = [row.get("name") for row in rows]
     if set(map(type, names)) != {str}:
         wrong = next(i for i, name in enumerate(names) if type(name) is not str)
         raise Refused(422, f"hosts[{wrong}].name: must be a string")
@@ -122,8 +122,7 @@ def _numbers(rows: Sequence[dict[str, Any]], place: str, keys: tuple[str, ...], 
     if not rows:
         return np.empty((0, len(keys)))
     try:
-        values = [fast(row) for row in rows]
-        stated = True
+        values, stated = list(map(fast, rows)), True
     except KeyError:
         values, stated = [fast(complete(row)) for row in rows], False
     if not set(map(type, chain.from_iterable(values))) <= _NUMBERS:
