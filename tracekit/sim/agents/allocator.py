@@ -1,7 +1,7 @@
 """An agent of task pick-host as an allocator of the simulator: ``--allocate agent:DIR``.
 
-It sees the same rows as in its environment, computed by the same compiled code from the simulation's own arrays. Jobs of
-several tasks, and jobs that spread over hosts, are placed by first fit, as there.
+It sees the same rows as in its environment, computed by the same compiled code from the simulation's own arrays. Jobs
+of several tasks, and jobs that spread over hosts, are placed by first fit, as there.
 """
 
 from __future__ import annotations

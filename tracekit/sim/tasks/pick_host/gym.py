@@ -46,7 +46,9 @@ class PickHostEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not ther
 
     ``trace``, ``jobs``, ``span`` and ``windows`` are as in `PickJobEnv`; ``cluster`` and all other arguments are fields
     of `PickHost`; without a cluster the hosts are those of the trace's machine. ``draw``, a function from a seed to a
-    `Trace`, makes new jobs for every reset, such as those of a model, and new hosts if its machine has as many. The observation has one row per host, (hosts, features); for the observers ``lsf-4h2`` and ``lsf-2h8`` it is
+    `Trace`, makes new jobs for every reset, such as those of a model, and new hosts if its machine has as many.
+
+    The observation has one row per host, (hosts, features); for the observers ``lsf-4h2`` and ``lsf-2h8`` it is
     the vector of the LSF RL scheduler, 4H+2 or 2H+8 numbers. The action is a host (``info["action_mask"]`` has those
     with room), or, with ``actions="priorities"``, one number per host: the host with the highest number that has
     room gets the job. ``info`` has the metrics of a finished window under ``metrics``.
