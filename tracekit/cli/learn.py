@@ -80,7 +80,10 @@ def train(
         typer.Option("--observer", help="Observation: default, fair, hosts, rlscheduler, rltune …, or features."),
     ] = "default",
     visible: Annotated[
-        str, typer.Option("--visible", help="Which jobs are observed if more than 128 wait: fcfs, sjf, sjf-smallest …")
+        str,
+        typer.Option(
+            "--visible", help="Which jobs are observed if more than 128 wait: fcfs, sjf-smallest …; or classes."
+        ),
     ] = "fcfs",
     reward: Annotated[
         str | None,
@@ -115,7 +118,7 @@ def train(
     procs: Procs = None,
     resource: Resource = None,
     compat: Annotated[
-        str | None, typer.Option("--compat", help="rlscheduler: use all definitions of that system.")
+        str | None, typer.Option("--compat", help="rlscheduler or rltune: use all definitions of that system.")
     ] = None,
     cluster: Cluster = None,
     allocate: Allocate = None,
@@ -167,6 +170,7 @@ def train(
         base=base,
         dense=None if reward is None or kind.needs_hosts else reward == "dense",
     )
+    placing = _one_allocator(cluster, allocate)
     chosen = _task(
         kind,
         observer=observer,
@@ -179,7 +183,7 @@ def train(
         reward=reward if kind.needs_hosts else "relative" if reward == "relative" else _known_reward(reward),
         base=base,
         cluster=hosts,
-        allocate=_one_allocator(cluster, allocate),
+        allocate=placing,
         cycle=cycle,
         actions=actions,
         order=order,
@@ -189,6 +193,8 @@ def train(
             procs=procs,
             resource=cast("Unit | None", resource),
             compat=compat,
+            cluster=None if kind.needs_hosts else cluster,
+            allocate=placing,
         ),
     )
     _check_out(Path(out), resume=resume, force=force)
