@@ -39,6 +39,8 @@ except ModuleNotFoundError:
     raise MissingExtra("gymnasium", "rl") from None
 
 ID = ids.PICK_HOST
+#: No feature is larger.
+LARGEST = 1e6
 
 
 class PickHostEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not there when the types are checked
@@ -82,7 +84,7 @@ class PickHostEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not ther
         self._episodes = EpisodeSampler(found, wanted, jobs, span, windows, None, {})
         self._begin(self._episodes.source)
         shape = self._observation().shape
-        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, shape, np.float32)
+        self.observation_space = gymnasium.spaces.Box(-LARGEST, LARGEST, shape, np.float32)
         hosts = self.task.slots
         self.action_space = (
             gymnasium.spaces.Discrete(hosts)

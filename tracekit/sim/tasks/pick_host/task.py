@@ -27,8 +27,9 @@ from tracekit.sim.jobs import Prepared, Table
 from tracekit.sim.policies import formulas
 from tracekit.sim.setup import Setup
 from tracekit.sim.switches import Switches, estimate_of
-from tracekit.sim.tasks.base import TaskDefaults, View
+from tracekit.sim.tasks.base import Question, TaskDefaults, View
 from tracekit.sim.tasks.pick_host import features
+from tracekit.sim.tasks.pick_host.asked import question_of
 from tracekit.sim.tasks.pick_job.task import plain_cluster
 from tracekit.sim.tasks.played import Played
 from tracekit.sim.tasks.rewards import Baseline
@@ -59,6 +60,7 @@ class PickHost(TaskDefaults):
     """
 
     name: ClassVar[str] = "pick-host"
+    server: ClassVar[str] = "tracekit.service.host_decide:HostDecider"
     warm: ClassVar[int] = 0
     needs_hosts: ClassVar[bool] = True
     network: ClassVar[str] = "hosts"
@@ -159,6 +161,10 @@ class PickHost(TaskDefaults):
     def check_heuristic(self, name: str) -> None:
         """Raise an error with a suggestion if there is no such allocator."""
         allocator_code(name)
+
+    def question(self, request: Any) -> Question:
+        """Return the rows of hosts that a scheduler outside asks about (`tracekit.service.host_choice`)."""
+        return question_of(request, self.feature_names, self.constants)
 
     def schedule(self, source: Any, window: Window, policy: Any) -> Floats:
         """Return the starts that an allocator gives the window's jobs."""
