@@ -27,7 +27,7 @@ from tracekit.sim.agents.inference import HOSTS, Net, room, score, weights_in
 from tracekit.sim.tasks.pick_host.batch import Batch
 from tracekit.sim.tasks.pick_host.task import PickHost
 
-LANES, JOBS = 64, 256
+LANES, JOBS = 256, 256
 
 
 def pick(job: Any, count: Any) -> Any:
