@@ -215,7 +215,7 @@ class _Trainer:
                 "train",
                 {
                     "learner": agents.learner,
-                    "config": dict(agents.config),
+                    "config": {**agents.config, **self.plan.hosts},
                     "backfill": self.plan.windows.backfill,
                     "seed": derived(self.plan.seed, "agent", number),
                     "untrained": untrained,

@@ -88,6 +88,8 @@ class Windows:
     loads: tuple[str, ...] = ("real",)  # offered loads of the test part: real, or a number
     heuristics: tuple[str, ...] = ("fcfs", "sjf", "saf", "wfp3", "unicep", "f1", "random")
     backfill: str = "easy"
+    cluster: str = ""  # hosts: a preset of 'tracekit clusters' or a TOML file; empty = a counter of processors
+    allocate: str = "first-fit"  # with a cluster: which hosts a job gets
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,11 @@ class Plan:
         """Return plain values that JSON can hold."""
         return dataclasses.asdict(self)
 
+    @property
+    def hosts(self) -> dict[str, str]:
+        """Return what tasks need to know about hosts: nothing on a counter of processors, else the allocator."""
+        return {"allocate": self.windows.allocate} if self.windows.cluster else {}
+
     def model_names(self) -> list[str]:
         """Return the models asked for, then the baselines that are not among them."""
         asked = list(dict.fromkeys([*self.models.names, *self.models.traces]))
@@ -168,8 +175,12 @@ def load(path: str | Path) -> Plan:
     plan = from_dict(read_toml(path), origin=str(path))
     folder = Path(path).parent
     traces = {name: tuple(_beside(folder, file) for file in files) for name, files in plan.models.traces.items()}
+    cluster = plan.windows.cluster
     return dataclasses.replace(
         plan,
+        windows=dataclasses.replace(
+            plan.windows, cluster=_beside(folder, cluster) if cluster.endswith(".toml") else cluster
+        ),
         real=_placed(plan.real, folder),
         other=_placed(plan.other, folder),
         models=dataclasses.replace(plan.models, traces=traces),

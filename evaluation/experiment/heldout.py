@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError
 from tracekit.readings import read_load
@@ -15,6 +16,7 @@ from tracekit.trace import Trace
 if TYPE_CHECKING:
     from tracekit.sim.jobs import Table
     from tracekit.sim.simulate import SimResult
+    from tracekit.sim.switches import Switches
 
 REAL_LOAD = "real"
 #: What is recorded of every scheduled window.
@@ -37,14 +39,33 @@ def starts(jobs: int, count: int, length: int, fewest: int = 3) -> list[int]:
     return [int(position) for position in np.linspace(0, jobs - length, room)]
 
 
-def schedulable(trace: Trace) -> Trace:
-    """Return the jobs that a scheduler can take, by submit time: those with a run time and a size that fits."""
+def schedulable(trace: Trace, allocate: str | None = None) -> Trace:
+    """Return the jobs that a scheduler can take, by submit time: those with a run time and a size that fits.
+
+    With ``allocate`` (the name of an allocator) they must fit the hosts of the trace's machine.
+    """
     size, run, submit = trace.sizes(), trace.column("run_time"), trace.column("submit_time")
     capacity = trace.machine.size() or np.inf
     with np.errstate(invalid="ignore"):
-        good = np.isfinite(submit) & np.isfinite(run) & (run >= 0) & (size > 0) & (size <= capacity)
+        good = np.isfinite(submit) & np.isfinite(run) & (run >= 0)
+        good &= (size > 0) & (size <= capacity) if allocate is None else _fit_hosts(trace, allocate)
     order = trace.order()
     return trace.take(order[good[order]])
+
+
+def _fit_hosts(trace: Trace, allocate: str) -> NDArray[np.bool_]:
+    from tracekit.sim.jobs import extract_jobs
+
+    jobs = extract_jobs(trace, switches_for(trace, allocate))
+    assert jobs.demand is not None
+    return (jobs.demand.reason == 0) & (jobs.procs > 0)
+
+
+def switches_for(trace: Trace, allocate: str | None) -> Switches:
+    """Return the switches of a simulation: on a counter of processors, or on the hosts of the trace's machine."""
+    from tracekit.sim.switches import Switches
+
+    return Switches() if allocate is None else Switches(cluster=trace.machine, allocate=allocate)
 
 
 def check_load(load: str) -> str:
@@ -63,11 +84,14 @@ class Heldout:
     jobs: int
     loads: Sequence[str]
     backfill: str
+    allocate: str | None = None  # on the hosts of the trace's machine; None = on a counter of processors
 
     @classmethod
     def of(cls, test: Trace, params: Mapping[str, Any]) -> Heldout:
         """Read what a task says about windows."""
-        return cls(schedulable(test), params["starts"], params["jobs"], params["loads"], params["backfill"])
+        allocate = params.get("allocate")
+        jobs = schedulable(test, allocate)
+        return cls(jobs, params["starts"], params["jobs"], params["loads"], params["backfill"], allocate)
 
     def at(self, load: str) -> Trace:
         """Return the test part with its gaps stretched to a load."""
@@ -78,21 +102,19 @@ class Heldout:
     def tables(self) -> list[tuple[str, int, Table]]:
         """Return (load, number of the window, jobs) for every window at every load."""
         from tracekit.sim.jobs import extract_jobs
-        from tracekit.sim.switches import Switches
 
         found = []
         for load in self.loads:
-            whole = extract_jobs(self.at(load), Switches())
+            whole = extract_jobs(self.at(load), switches_for(self.test, self.allocate))
             found += [(load, k, whole.window(start, self.jobs)) for k, start in enumerate(self.starts)]
         return found
 
     def play(self, policy: Any) -> list[Row]:
         """Schedule every window under one policy; one thread, since tasks themselves run side by side."""
         from tracekit.sim.runs import Run, run_all
-        from tracekit.sim.switches import Switches
 
-        tables = self.tables()
-        results = run_all([Run(part, policy, self.backfill, Switches()) for _, _, part in tables], threads=1)
+        tables, switches = self.tables(), switches_for(self.test, self.allocate)
+        results = run_all([Run(part, policy, self.backfill, switches) for _, _, part in tables], threads=1)
         return [row(load, k, result) for (load, k, _), result in zip(tables, results, strict=True)]
 
 

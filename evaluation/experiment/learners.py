@@ -59,6 +59,7 @@ class PickHeuristic:
         "policies": ["fcfs", "sjf", "saf", "wfp3", "unicep", "f1", "f2", "f4", "smallest"],
         "windows": 24,
         "jobs": 128,
+        "allocate": None,
     }
 
     def check(self, config: Mapping[str, Any]) -> None:
@@ -79,12 +80,12 @@ class PickHeuristic:
         if untrained:
             best, means = "fcfs", {}
         else:
-            jobs = schedulable(trace)
+            jobs = schedulable(trace, chosen["allocate"])
             length = min(chosen["jobs"], len(jobs))
             if length < 2:
                 raise TracekitError(f"only {len(jobs)} jobs can be scheduled: too few to learn from")
             places = np.random.default_rng(seed).integers(0, len(jobs) - length + 1, chosen["windows"])
-            windows = Heldout(jobs, [int(p) for p in places], length, ["real"], backfill)
+            windows = Heldout(jobs, [int(p) for p in places], length, ["real"], backfill, chosen["allocate"])
             means = {
                 policy: float(np.mean([np.log(row["mean_bsld"]) for row in windows.play(policy)]))
                 for policy in chosen["policies"]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from evaluation.experiment.heldout import Heldout, Row
 from evaluation.experiment.learners import NOTE
 from tracekit.errors import MissingExtra, SchemaError, UnknownName
+from tracekit.machine import Machine
 from tracekit.trace import Trace
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class PPO:
 
     The table has the task's ``name`` (default pick-job) and its fields.
 
-    Agents are trained with the backfilling that they are judged with.
+    Agents are trained with the backfilling, and with ``allocate`` on the hosts, that they are judged with.
 
     ``share`` of every training trace is learnt from and the rest decides which state of the agent is kept, so that
     agents of synthetic jobs never see a real one.
@@ -42,7 +43,7 @@ class PPO:
         "validation_windows": 32,
         "init": "imitate:best",
     }
-    extra: ClassVar[dict[str, Any]] = {"init": None, "share": 0.85, "task": {}}
+    extra: ClassVar[dict[str, Any]] = {"init": None, "share": 0.85, "task": {}, "allocate": None}
 
     def check(self, config: Mapping[str, Any]) -> None:
         """Refuse unknown settings, and a machine without torch."""
@@ -50,7 +51,9 @@ class PPO:
         if find_spec("torch") is None:
             raise MissingExtra("torch", "rl")
 
-    def _settings(self, config: Mapping[str, Any], backfill: str = "easy") -> tuple[Config, Any, str | None, float]:
+    def _settings(
+        self, config: Mapping[str, Any], backfill: str = "easy", machine: Machine | None = None
+    ) -> tuple[Config, Any, str | None, float]:
         from tracekit.sim.agents import Config
         from tracekit.sim.tasks.base import find_task
 
@@ -66,6 +69,8 @@ class PPO:
                 f"setting of {self.name}: task must be a table of the task's fields, not {extra['task']!r}"
             )
         fields = {"backfill": backfill, **extra["task"]}
+        if extra["allocate"] is not None and machine is not None:
+            fields |= {"cluster": machine.replace(epoch=None), "allocate": extra["allocate"]}
         kind = find_task(str(fields.pop("name", "pick-job")))
         try:
             task = kind(**fields)
@@ -84,7 +89,7 @@ class PPO:
         from tracekit.sim.agents import NothingToLearn, Split, train
         from tracekit.sim.windows import spans
 
-        settings, task, init, share = self._settings(config, backfill)
+        settings, task, init, share = self._settings(config, backfill, trace.machine)
         if untrained:
             _newborn(trace, settings, task, seed).save(folder)
             return

@@ -53,7 +53,7 @@ def on_the_same_machine(made: Any, real: Trace, jobs: int | None = None) -> Trac
         raise TracekitError(f"the generator returned {type(made).__name__}, expected a Trace")
     if jobs is not None and len(made) != jobs:
         raise TracekitError(f"the generator returned {len(made):,} jobs, expected {jobs:,}")
-    sizes = {unit: getattr(real.machine, unit) for unit in ("procs", "nodes", "gpus", "unit")}
+    sizes = {unit: getattr(real.machine, unit) for unit in ("procs", "nodes", "gpus", "unit", "groups")}
     fitting: Trace = made.replace(machine=made.machine.replace(**sizes))
     runnable = len(schedulable(fitting)) / max(len(fitting), 1)
     if runnable < MIN_RUNNABLE:
@@ -88,7 +88,8 @@ def train(params: Mapping[str, Any], inputs: Inputs, out: Path) -> None:
     """Train one agent on one trace, or on two of them one after the other."""
     from evaluation.experiment.learners import LEARNERS
 
-    traces = [schedulable(Trace.load(inputs[name])) for name in ("trace", "more") if name in inputs]
+    allocate = params["config"].get("allocate")
+    traces = [schedulable(Trace.load(inputs[name]), allocate) for name in ("trace", "more") if name in inputs]
     LEARNERS.get(params["learner"])().train(
         traces[0] if len(traces) == 1 else one_after_the_other(*traces),
         out / "agent",

@@ -38,10 +38,12 @@ from evaluation.experiment.stages import on_the_same_machine
 from evaluation.experiment.summary import FIGURE, SUMMARY, write_summary
 from evaluation.experiment.tasks import Input, Result, Store, digest, file_digest
 from generators import MODELS
+from tracekit.clusters import cluster_of, with_hosts
 from tracekit.errors import FormatError, OutputError, TracekitError, UnknownName, UsageError, loads
 from tracekit.files import write_text
 from tracekit.folders import writing_folder, writing_together
 from tracekit.registry import imported
+from tracekit.sim.hosts.allocators import find_allocator
 from tracekit.sim.policies.builtin import find, module_of
 from tracekit.sim.switches import BACKFILLS
 from tracekit.trace import Trace
@@ -113,6 +115,14 @@ def read_source(source: Source) -> Trace:
     return trace.head(source.jobs) if source.jobs is not None and source.jobs < len(trace) else trace
 
 
+def _on_cluster(trace: Trace, plan: Plan) -> Trace:
+    """Return a trace whose machine has the hosts of the plan's cluster, if it has one."""
+    if not plan.windows.cluster:
+        return trace
+    made: Trace = trace.replace(machine=with_hosts(trace.machine, plan.windows.cluster))
+    return made
+
+
 def divide(real: Trace, plan: Plan) -> Parts:
     """Cut the real trace by time; nothing is shuffled, and no job is in two parts."""
     if not real.machine.size():
@@ -123,12 +133,13 @@ def divide(real: Trace, plan: Plan) -> Parts:
     train, rest = real.split(plan.split.train)
     validation, test = rest.split(plan.split.validation / (1 - plan.split.train))
     scarce = train.split(1 - plan.scarce.share)[1] if plan.scarce.share else None
-    other = read_source(plan.other) if plan.other.path else None
+    other = _on_cluster(read_source(plan.other), plan) if plan.other.path else None
     parts = Parts(train, validation, test, scarce, other)
     for name, part in parts.items():
-        if len(schedulable(part)) < MIN_JOBS:
+        usable = len(schedulable(part, plan.hosts.get("allocate")))
+        if usable < MIN_JOBS:
             raise TracekitError(
-                f"the {name} part has {len(schedulable(part))} jobs that can be scheduled; at least {MIN_JOBS} "
+                f"the {name} part has {usable} jobs that can be scheduled; at least {MIN_JOBS} "
                 "are needed: use a longer trace or other shares"
             )
     return parts
@@ -142,16 +153,18 @@ def prepare(plan: Plan, folder: Path, real: Trace | None = None, *, data: Path |
     _check(plan)
     if real is None:
         real = read_source(plan.real)
+    real = _on_cluster(real, plan)
     parts = divide(real, plan)
     specs = _specs(plan, len(parts.train))
     learner = LEARNERS.get(plan.agents.learner)()
-    learner.check(plan.agents.config)
-    held = starts(len(schedulable(parts.test)), plan.windows.count, plan.windows.jobs)
+    learner.check({**plan.agents.config, **plan.hosts})
+    held = starts(len(schedulable(parts.test, plan.hosts.get("allocate"))), plan.windows.count, plan.windows.jobs)
     windows = {
         "starts": held,
         "jobs": plan.windows.jobs,
         "loads": list(dict.fromkeys(map(check_load, plan.windows.loads))),
         "backfill": plan.windows.backfill,
+        **plan.hosts,
     }
     given = {
         f"given/{name}/{k}": on_the_same_machine(read_source(Source(path=file)), parts.train)
@@ -177,6 +190,11 @@ def _check(plan: Plan) -> None:
     """Refuse wrong names before anything is read."""
     for policy in plan.windows.heuristics:
         find(policy)
+    if plan.windows.cluster:
+        cluster_of(plan.windows.cluster)
+        find_allocator(plan.windows.allocate)
+    elif plan.windows.allocate != "first-fit":
+        raise UsageError("--allocate chooses among hosts: add --cluster NAME or FILE.toml")
     if plan.windows.backfill not in BACKFILLS:
         raise UnknownName("backfill", plan.windows.backfill, BACKFILLS)
     for name in [*plan.models.names, *plan.models.baselines, *(plan.scarce.models or ())]:

@@ -53,7 +53,7 @@ def least_loaded(hosts: list[Host], job: Job, fitting: list[int]) -> int:
 
 
 def lsf_order(hosts: list[Host], job: Job, fitting: list[int]) -> int:
-    return min(fitting, key=lambda h: (-math.floor(hosts[h].free_cores / hosts[h].cores * 1e6), -hosts[h].free_memory))
+    return min(fitting, key=lambda h: (-math.floor(hosts[h].free_cores / hosts[h].cores * 1e4), -hosts[h].free_memory))
 
 
 RULES: dict[str, Callable[[list[Host], Job, list[int]], int]] = {

@@ -1,13 +1,16 @@
 """The task pick-job on clusters of hosts: a heuristic played by the environment makes the heuristic's own schedule."""
 
+import json
 import os
 import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from shared_data import DATA, shared
 
 import tracekit
 from tracekit.sim.jobs import extract_jobs
@@ -102,3 +105,71 @@ def shortest(batch, lane):
     """Return the slot of the shortest job, of equals the earliest."""
     ready, shown = batch.source.episode(batch.windows[lane]).ready, batch.shown(lane)
     return int(np.lexsort((shown, ready.estimate[shown]))[0])
+
+
+# ---- RLTune ----------------------------------------------------------------------------------------------------------
+
+
+def observations():
+    path = DATA.parent / "checks" / "rltune_baselines.json"
+    return json.loads(path.read_text())["observations"] if path.is_file() else []
+
+
+@pytest.mark.skipif(not observations(), reason="the checks of published systems are not here")
+def test_observations_are_those_of_rltune():
+    trace = tracekit.read(shared("rltune/synthetic_trace.csv"))
+    batch = Batch(trace, PickJob.rltune("rltune-helios", ask_forced=True), lanes=1)
+    wanted = {seen["decision"]: seen for seen in observations()}
+    batch.reset([0], [(203, 256)])
+    for decision in range(max(wanted) + 1):
+        if decision in wanted:
+            seen = wanted[decision]
+            assert batch.count[0] == seen["n_visible"]
+            assert batch.now(0) == seen["time"]
+            ours = batch.features[0, : batch.count[0]]
+            np.testing.assert_allclose(ours, [row[1:] for row in seen["queue"]], rtol=0, atol=1e-6)
+        batch.step([0])
+
+
+@pytest.mark.parametrize("backfill", ["none", "easy"])
+@pytest.mark.parametrize("base", ["fcfs", "sjf", "wfp3", "multifactor", "largest"])
+def test_the_first_slot_of_rltunes_task_is_the_base_policys_choice(base, backfill):
+    trace = rltune_trace()
+    task = PickJob.rltune("rltune-helios", base=base, backfill=backfill)
+    theirs = tracekit.simulate(trace, base, backfill, compat="rltune", cluster="rltune-helios")
+    batch = Batch(trace, task, lanes=1)
+    batch.reset([0], [(0, len(trace))])
+    while not batch.done[0]:
+        reward, _ = batch.step([0])
+    start = batch.starts(0)
+    np.testing.assert_array_equal(start[np.isfinite(start)], theirs.start)
+    assert reward[0] == 0
+    assert batch.score[0] == pytest.approx(theirs.metrics["mean_bsld"])
+
+
+def rltune_trace(jobs=80, impossible=False):
+    """Jobs of virtual clusters 0 to 4, of up to 20 GPUs."""
+    rng = np.random.default_rng(5)
+    gpus = rng.choice([1, 2, 4, 8, 12, 16], jobs)
+    if impossible:
+        gpus[[20, 50]] = 200
+    table = {
+        "job_id": np.arange(1, jobs + 1),
+        "submit_time": np.cumsum(rng.integers(0, 60, jobs)).astype(float),
+        "run_time": np.ceil(rng.exponential(600, jobs)),
+        "req_gpus": gpus.astype(float),
+        "pool": pd.Categorical(rng.choice(list("01234"), jobs)),
+    }
+    return tracekit.Trace(pd.DataFrame(table), tracekit.Machine(unit="gpus", gpus=136))
+
+
+def test_jobs_that_never_fit_are_dropped_as_rltune_does():
+    trace = rltune_trace(impossible=True)
+    theirs = tracekit.simulate(trace, "fcfs", "none", compat="rltune", cluster="rltune-helios")
+    assert theirs.metrics["dropped"] == 2
+    batch = Batch(trace, PickJob.rltune("rltune-helios", objective="wait"), lanes=1)
+    batch.reset([0], [(0, len(trace))])
+    while not batch.done[0]:
+        batch.step([0])
+    assert np.isinf(batch.starts(0)).sum() == 2
+    assert batch.score[0] == pytest.approx(theirs.metrics["mean_wait_s"])

@@ -12,7 +12,7 @@ from shared_data import DATA
 from typer.testing import CliRunner
 
 from tracekit.cli import app
-from tracekit.errors import FormatError, UnknownName
+from tracekit.errors import FormatError, UnknownName, UsageError
 from tracekit.sim.tasks.pick_host.lsf import POLICIES, LsfEpisode, read_fixture, reproduce
 
 from .lsf_oracle import LsfOracle, random_fixture
@@ -140,5 +140,5 @@ def test_the_command(tmp_path: Path) -> None:
     assert run.exit_code == 0
     found = json.loads(run.stdout)
     assert (found["version"], found["policy"], found["completed"], found["steps"]) == ("4h2", "first-available", 1, 3)
-    assert CliRunner().invoke(app, ["reproduce", "lsf", "--seed", "1"]).exit_code == 2
-    assert CliRunner().invoke(app, ["reproduce", "rlscheduler", "--seed", "1"]).exit_code == 2
+    for wrong in (["lsf", "--seed", "1"], ["rlscheduler", "--seed", "1"]):
+        assert isinstance(CliRunner().invoke(app, ["reproduce", *wrong]).exception, UsageError)

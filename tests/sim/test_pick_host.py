@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -207,7 +206,8 @@ def test_the_task_in_plain_values() -> None:
     task = task_on(cycle=5.0, reward="wait:2,imbalance")
     assert find_task("pick-host") is PickHost
     again = task_from_dict(task.to_dict())
-    assert again == dataclasses.replace(task, switches=Switches())
+    assert again == task
+    assert again.switches.cluster == task.cluster
     for wrong in ({"order": "wfp3"}, {"observer": "x"}, {"backfill": "easy"}, {"actions": "x"}, {"reward": "x"}):
         with pytest.raises(UnknownName):
             task_on(**wrong)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, Settings, app, console, print_json, say, search_here, table
+from tracekit.cli.simulate import Cluster
 from tracekit.cli.traces import From, Procs
 from tracekit.errors import TracekitError, UsageError
 
@@ -45,6 +46,10 @@ def experiment(
     samples: Annotated[int | None, typer.Option("--samples", min=1, help="Synthetic traces per model.")] = None,
     agents: Annotated[int | None, typer.Option("--agents", min=1, help="Agents trained per trace.")] = None,
     other: Annotated[str | None, typer.Option("--other", help="Another real trace to train on as well.")] = None,
+    cluster: Cluster = None,
+    allocate: Annotated[
+        str | None, typer.Option("--allocate", help="With --cluster: the allocator. [default: first-fit]")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and the estimated time; run nothing.")
     ] = False,
@@ -74,11 +79,13 @@ def experiment(
         real={"path": real, "procs": procs, "format": from_, "resource": resource},
         models={"names": _names(models), "samples": samples},
         agents={"learner": learner, "seeds": agents},
-        windows={"heuristics": _names(policy)},
+        windows={"heuristics": _names(policy), "cluster": cluster, "allocate": allocate},
         other={"path": other},
         seed=seed,
     )
-    search_here([*plan.models.names, *plan.windows.heuristics, *plan.agents.config.get("policies", ())])
+    search_here(
+        [*plan.models.names, *plan.windows.heuristics, plan.windows.allocate, *plan.agents.config.get("policies", ())]
+    )
     if dry_run:
         _show_plan(library.dry_run(plan, out, slots=cores()), json)
         return

@@ -102,6 +102,11 @@ class Decider:
     def __init__(self, agent: Agent, name: str) -> None:
         self.agent, self.name = agent, name
         self.task = PickJob.from_dict(agent.task)
+        if self.task.cluster is not None:
+            raise UsageError(
+                f"{name} was trained on a cluster of hosts, and requests do not describe hosts: serve an agent of a "
+                "counter of processors"
+            )
         rules = rules_of(self.task)
         self._rules = rules._replace(engine=rules.engine._replace(arrivals_first=False))  # there is one moment only
         self._machine = ProcessorPool()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,20 +17,26 @@ from tracekit.sim.tasks.pick_host.lanes import step_lane
 Ints = NDArray[np.int64]
 
 
+class HostManner(NamedTuple):
+    """How one episode is played."""
+
+    mode: int  # GREEDY, SAMPLE or IMITATE
+    key: np.uint64  # of what is drawn
+    script: Ints  # (jobs,) hosts to imitate
+
+
 @jit
 def play_lane(
     lanes: HostLanes,
     rules: Rules,
     lane: int,
     net: Net,
-    mode: int,
-    key: np.uint64,
-    script: Ints,
+    manner: HostManner,
     scratch: Scratch,
     tape: Tape,
     turn: Ints,
 ) -> int:
-    """Play a lane's episode to its end; ``turn`` (1,) is the number of the decision, ``script`` the hosts to imitate.
+    """Play a lane's episode to its end; ``turn`` (1,) is the number of the decision.
 
     Returns `OVER`, `FULL` (empty the tape and call again) or `BROKEN` when the network's scores are NaN.
     """
@@ -39,16 +45,16 @@ def play_lane(
         count, place = lanes.count[lane], 0
         if keep and (tape.used[0] == len(tape.size) or tape.used[1] + count > len(tape.rows)):
             return FULL
-        if mode == IMITATE:
+        if manner.mode == IMITATE:
             job = lanes.queue[lane, lanes.state[lane].place]
-            while place < count - 1 and lanes.rows[lane, place] != script[job]:
+            while place < count - 1 and lanes.rows[lane, place] != manner.script[job]:
                 place += 1
         elif count > 1:
             score(net, lanes.features[lane], count, False, scratch)
-            if mode == GREEDY:
+            if manner.mode == GREEDY:
                 place = largest(scratch.score, count)
             else:
-                place = drawn(scratch.score, count, uniform(key, turn[0]))
+                place = drawn(scratch.score, count, uniform(manner.key, turn[0]))
             if place < 0:
                 return BROKEN
         noted = keep and count > 1
@@ -72,12 +78,12 @@ def play_window(
     """
     mode = IMITATE if teacher is not None else GREEDY if key is None else SAMPLE
     script = np.zeros(1, np.int64) if teacher is None else teacher
+    manner = HostManner(mode, np.uint64(0) if key is None else key, script)
     scratch, tape = space(net, batch.task.slots + 1, batch.features.shape[2], keep)
     turn, pieces, ended = np.zeros(1, np.int64), [], FULL
-    with_key = np.uint64(0) if key is None else key
     while ended != OVER:
         tape.used[:] = 0
-        ended = play_lane(batch.arrays, batch.rules, lane, net, mode, with_key, script, scratch, tape, turn)
+        ended = play_lane(batch.arrays, batch.rules, lane, net, manner, scratch, tape, turn)
         if ended == BROKEN:
             raise TracekitError(NOT_NUMBERS)
         made, rows = tape.used

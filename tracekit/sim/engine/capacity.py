@@ -126,7 +126,7 @@ def hosts_known(capacity: Any) -> bool:
     raise NotImplementedError("only compiled code can call this")
 
 
-def job_fact(capacity: Any, what: Any, time: Any, job: Any, running: Any) -> float:
+def job_fact(capacity: Any, what: Any, until: Any, job: Any, running: Any) -> float:
     """Return a fact about the hosts that a job may use, by its code (`tracekit.sim.hosts.facts`); for observers."""
     raise NotImplementedError("only compiled code can call this")
 
@@ -230,7 +230,7 @@ def _hosts_known(capacity: Any) -> Any:
     return False
 
 
-def _job_fact(capacity: Any, what: Any, time: Any, job: Any, running: Any) -> Any:
+def _job_fact(capacity: Any, what: Any, until: Any, job: Any, running: Any) -> Any:
     return 0.0
 
 

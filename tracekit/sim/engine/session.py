@@ -85,6 +85,7 @@ class Session:
         ready, switches = setup.ready, setup.switches
         self.ready, self.switches = ready, switches
         self.machine = setup.machine or ProcessorPool()
+        self._watched = False  # whether the machine model has been shown this simulation
         rules = rules_for(switches, setup.backfill, ready.scale)
         count = len(ready.table)
         batch = self.machine.allocate(1, count)
@@ -221,6 +222,9 @@ class Session:
     def _place(self) -> None:
         """Let the machine model place the job that the pass has stopped at."""
         state = self.sim.state[0]
+        if not self._watched:
+            self._watched = True
+            getattr(self.machine, "watch", lambda session: None)(self)
         self.machine.place(self.sim.capacity, self.sim.at_shadow if state["beside"] else None, int(state["placing"]))
         state["placed"] = state["placing"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
-from tracekit.registry import Registry, own
+from tracekit.registry import Registry, imported, own
 
 Ints = NDArray[np.int64]
 
@@ -91,6 +91,8 @@ def find_allocator(given: str | Allocator | Compiled) -> Compiled | Allocator:
     if isinstance(given, str):
         if given in COMPILED:
             return COMPILED[given]
+        if given.startswith("agent:"):
+            return imported("tracekit.sim.agents.allocator:AgentAllocator")(given.removeprefix("agent:"))  # type: ignore[no-any-return]
         found = own("allocator", given, ("agent",)) if ":" in given else ALLOCATORS.get(given)
         if isinstance(found, type):
             found = found()

@@ -96,9 +96,9 @@ def _register(kind: Any, *, asked: bool) -> None:
     def hosts_known(capacity: Any) -> Any:
         return True
 
-    def job_fact(capacity: Any, what: Any, time: Any, job: Any, running: Any) -> Any:
+    def job_fact(capacity: Any, what: Any, until: Any, job: Any, running: Any) -> Any:
         m, f, ends = address_of(capacity.data), address_of(capacity.real), address_of(running.limits)
-        return when_at(capacity.data[FACT], m, f, what, time, job, ends, running.tally[0].running)
+        return when_at(capacity.data[FACT], m, f, what, until, job, ends, running.tally[0].running)
 
     def largest_startable(capacity: Any) -> Any:
         return most_startable(capacity.data)

@@ -23,9 +23,9 @@ Ints = NDArray[np.int64]
 
 #: Columns of `Demand.need`.
 CORES, MEMORY, PIECES, GPUS, MILLI, SPREAD, TYPES, POOL = range(8)
-#: Facts about the hosts that a job may use (`tracekit.sim.hosts.facts`): whether it fits now (0 or 1); when it could
-#: start by estimates if nothing else started, seconds; free share of its hosts; share of what is free there that is on
-#: partly used hosts; ways to place it now, at most `MOST_WAYS`; share that is free or becomes free by a given time.
+#: What agents see of a job on hosts (`tracekit.sim.hosts.facts`): whether it fits now (0 or 1); when it could start by
+#: estimates if nothing else started, seconds; free share of the hosts that it may use; share of what is free there that
+#: is on partly used hosts; ways to place it now, at most `MOST_WAYS`; share that is free or becomes free by a time.
 ABLE, STARTS, FREE_SHARE, FRAGMENTATION, WAYS, SOON = range(6)
 FACTS = 6
 MOST_WAYS = 4

@@ -10,9 +10,8 @@ from typing import Any
 
 from tracekit.sim.compile import jit_internal
 from tracekit.sim.hosts.calls import c_function, floats_at, ints_at
-from tracekit.sim.hosts.choose import candidate, has_room
+from tracekit.sim.hosts.choose import candidate
 from tracekit.sim.hosts.demand import (
-    ABLE,
     CORES,
     FRAGMENTATION,
     FREE_SHARE,
@@ -21,11 +20,9 @@ from tracekit.sim.hosts.demand import (
     MILLI_GPU,
     MOST_WAYS,
     PIECES,
-    STARTS,
     UNLIMITED,
     WAYS,
 )
-from tracekit.sim.hosts.operations import shadow_of
 from tracekit.sim.hosts.state import (
     CELLS,
     COUNT,
@@ -135,18 +132,13 @@ def given_back(m: Ints, job: int, until: float, limits: Any, running: int) -> in
 
 
 @c_function("float64(int64, int64, int64, float64, int64, int64, int64)")
-def fact(data: int, real: int, what: int, time: float, job: int, limits: int, running: int) -> float:
-    """Return a fact about a job; ``limits`` are times and jobs in turn. ``time`` is now, or until when for `SOON`."""
+def fact(data: int, real: int, what: int, until: float, job: int, limits: int, running: int) -> float:
+    """Return a fact about the hosts of a job; ``limits`` are times and jobs in turn, ``until`` is for `SOON`."""
     m, f, ends = ints_at(data), floats_at(real), (floats_at(limits), ints_at(limits))
-    if what == ABLE:
-        look(m, m[FREE], NOW, 0)
-        return 1.0 if has_room(m, f, m, job) else 0.0
-    if what == STARTS:
-        return shadow_of(m, f, 1, time, job, ends, running)
     if what == FREE_SHARE:
         return free_share(m, job, 0)
     if what == FRAGMENTATION:
         return fragmentation(m, job)
     if what == WAYS:
         return float(ways(m, f, job))
-    return free_share(m, job, given_back(m, job, time, ends, running))
+    return free_share(m, job, given_back(m, job, until, ends, running))

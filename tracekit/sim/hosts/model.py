@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from tracekit.clusters import gpu_types, host_names, pool_names
 from tracekit.errors import TracekitError, UnknownName, UsageError
-from tracekit.sim.compile import jit
 from tracekit.sim.hosts import capacity as _capacity  # noqa: F401  # registers what the engine calls
 from tracekit.sim.hosts import rltune
 from tracekit.sim.hosts import state as of
 from tracekit.sim.hosts.allocators import Allocator, Compiled, Snapshot, find_allocator
-from tracekit.sim.hosts.choose import hold, lowest_devices, note_pick
+from tracekit.sim.hosts.asking import place_from_python, slots_from_python
 from tracekit.sim.hosts.demand import (
     CORES,
     GPUS,
@@ -30,24 +29,17 @@ from tracekit.sim.hosts.demand import (
 from tracekit.sim.hosts.facts import fact
 from tracekit.sim.hosts.operations import do, when
 from tracekit.sim.hosts.placements import Placements
-from tracekit.sim.hosts.scores import ASKED, FGD, devices
+from tracekit.sim.hosts.scores import ASKED, FGD
 from tracekit.sim.hosts.state import (
     BESIDE,
     FREE,
-    HOSTS,
     NOW,
-    PICK,
-    PICKS,
     SLOTS,
     AskedHosts,
     Floats,
     Hosts,
     Ints,
     build_tree,
-    fixed,
-    host_slots,
-    look,
-    need,
     parts_of,
     tree_levels,
 )
@@ -316,6 +308,11 @@ class HostModel:
 
     # ---- Python is asked ---------------------------------------------------------------------------------------------
 
+    def watch(self, session: Any) -> None:
+        """Let an allocator that looks at more than the hosts, such as an agent, see the whole simulation."""
+        if hasattr(self.allocator, "watch"):
+            self.allocator.watch(self, session)
+
     def place(self, capacity: Any, at_shadow: Any | None, job: int) -> None:
         """Ask an allocator written in Python, and write its choice down."""
         allocator, mode = self.allocator, NOW if at_shadow is None else BESIDE
@@ -375,40 +372,3 @@ class HostModel:
         return Placements(
             self.names, self.demand, self.fixed, self.total, parts.need, parts.span, parts.log, parts.filled
         )
-
-
-@jit
-def slots_from_python(m: Ints, mode: int, job: int) -> None:
-    """Write how many pieces of a job each host has room for into ``SLOTS``."""
-    look(m, m[FREE], mode, 0)
-    for h in range(m[HOSTS]):
-        m[m[SLOTS] + h] = host_slots(m, m, job, h)
-
-
-@jit
-def place_from_python(m: Ints, f: Floats, mode: int, job: int, chosen: Ints) -> int:
-    """Write a placement on given hosts, one task each (a job that spreads fills them in order); return the pieces."""
-    look(m, m[FREE], mode, 0)
-    m[PICKS] = 0
-    placed, pieces, spread, pool = 0, need(m, job, PIECES), need(m, job, SPREAD), -1
-    for i in range(len(chosen)):
-        h = chosen[i]
-        if placed == pieces or (pool >= 0 and fixed(m, h, 0) != pool):
-            break
-        pool = fixed(m, h, 0)
-        part = min(host_slots(m, m, job, h), pieces - placed if spread else 1)
-        if part == 0:
-            break
-        held = 0
-        if spread and need(m, job, GPUS) > 0:
-            held = lowest_devices(m, f, m, h, part)
-        elif not spread:
-            held = devices(m, f, m, job, h)
-        hold(m, m, m[FREE], job, h, part, held, -1)
-        note_pick(m, f, h, part, held)
-        placed += part
-    for i in range(m[PICKS]):
-        entry = m[PICK] + 4 * i
-        for h in range(m[entry], m[entry + 1] + 1):
-            hold(m, m, m[FREE], job, h, m[entry + 2], m[entry + 3], 1)
-    return placed

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tracekit.errors import UnknownName, UsageError
 from tracekit.registry import Registry, own
 from tracekit.sim.jobs import Prepared, Table
+from tracekit.sim.policies.builtin import find
 from tracekit.sim.setup import Setup
 from tracekit.sim.switches import Switches, check_fields
 from tracekit.sim.tasks.objectives import Objective, objective
@@ -98,6 +99,8 @@ class Task(Protocol):
     name: ClassVar[str]  # such as "pick-job"; goes into agent.json and into requests of the service as ``kind``
     actions_are: ClassVar[str]  # "choice": a row; "priorities": one number per row
     critic_inputs: ClassVar[int]  # how many numbers the critic sees beside the rows
+    needs_hosts: ClassVar[bool]  # whether it only makes sense on a cluster of hosts
+    network: ClassVar[str]  # the network that suits it
     heuristics: ClassVar[tuple[str, ...]]  # what agents are compared with; () = the policies of the simulator
     server: ClassVar[str]  # the class that answers requests of the service, "module:Class"
 
@@ -173,6 +176,10 @@ class Task(Protocol):
         """Return the reward of each decision, and the critic's inputs, (decisions, critic_inputs)."""
         ...
 
+    def check_heuristic(self, name: str) -> None:
+        """Raise an error with a suggestion if there is no such heuristic."""
+        ...
+
     def schedule(self, source: Any, window: Window, policy: Any) -> Floats | None:
         """Return the starts that a heuristic of the task gives the window's jobs; None: policies of the simulator."""
         ...
@@ -206,6 +213,8 @@ class TaskDefaults:
     name: ClassVar[str]
     actions_are: ClassVar[str] = "choice"
     critic_inputs: ClassVar[int] = CRITIC_INPUTS
+    needs_hosts: ClassVar[bool] = False
+    network: ClassVar[str] = "kernel"
     heuristics: ClassVar[tuple[str, ...]] = ()
     server: ClassVar[str] = "tracekit.service.decide:RowDecider"
     objective: str
@@ -245,6 +254,10 @@ class TaskDefaults:
     ) -> tuple[Floats, NDArray[np.float32]]:
         """Return rewards against a base policy on the same window (`tracekit.sim.tasks.rewards`)."""
         return rewards(played, windows, baseline, dense=dense)
+
+    def check_heuristic(self, name: str) -> None:
+        """Raise an error with a suggestion if there is no such heuristic."""
+        find(name)
 
     def schedule(self, source: Any, window: Window, policy: Any) -> Floats | None:
         """Return None: heuristics are policies of the simulator."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim.engine.capacity import MachineModel
+from tracekit.sim.hosts.rltune_demand import refuse
 from tracekit.sim.jobs import Prepared, extract_jobs, prepare
 from tracekit.sim.policies.builtin import find
 from tracekit.sim.policies.protocol import BuiltIn, Policy
@@ -98,6 +99,8 @@ class EpisodeSource:
         start, count = window
         warm = min(self.task.warm, start)
         ready = self._prepared(start - warm, count + warm)
+        if ready.table.demand is not None and ready.table.demand.as_coded:
+            refuse(ready.table.demand, ready.table.job_id)
         ours = ready.table.position >= self.table.position[start]
         if not ours.any():
             raise TracekitError(
@@ -146,7 +149,9 @@ class EpisodeSource:
     def finished(self, window: Window, start: Floats) -> Schedule:
         """Return a schedule of a window, the input of objectives: of the jobs that count."""
         episode = self.episode(window)
-        rows = episode.counted if np.isfinite(episode.opening) else slice(None)
+        rows = np.isfinite(start)  # RLTune drops jobs that never fit
+        if np.isfinite(episode.opening):
+            rows &= episode.counted
         jobs, demand = episode.ready.table, episode.ready.table.demand
         return Schedule(
             jobs.submit[rows],

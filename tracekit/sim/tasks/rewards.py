@@ -88,8 +88,9 @@ def rewards(
             context[part, 0] = np.arange(part.stop - part.start) / 1000
             continue
         episode, start, times = baseline.source.episode(window), baseline.starts(window), played.time[part]
-        submit, count, task = episode.ready.table.submit, episode.counted.sum(), baseline.source.task
-        theirs, pace = cost_to_go(task.objectives, task.switches.bound, submit, episode.ready.run, start, times)
+        count, task, done = episode.counted.sum(), baseline.source.task, np.isfinite(start)
+        submit, run, start = episode.ready.table.submit[done], episode.ready.run[done], start[done]
+        theirs, pace = cost_to_go(task.objectives, task.switches.bound, submit, run, start, times)
         ours, own_pace = played.left[part].T
         ahead = (theirs / count - ours) / unit
         reward[part] = ahead - np.append(ahead[1:], 0.0)

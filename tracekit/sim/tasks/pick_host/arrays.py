@@ -37,7 +37,11 @@ STATE = np.dtype(
         ("batch", np.int64),  # jobs in the queue at the start of the cycle, their cores (units) and memory (KB)
         ("batch_cores", np.int64),
         ("batch_memory", np.int64),
+        ("wait_cores", np.int64),  # of all waiting jobs
+        ("wait_memory", np.int64),
         ("running", np.int64),
+        ("spread", np.int64),  # running jobs on several hosts
+        ("freed", np.int64),  # hosts on which jobs have ended since the last cycle
         ("surveyed", np.bool_),  # whether `about` is up to date
         ("asked", np.int64),  # questions
         ("steps", np.int64),  # decisions as the LSF RL scheduler counts them, and empty cycles
@@ -93,6 +97,11 @@ class HostLanes(NamedTuple):
     heap: NDArray[Any]  # (L, J) ENTRY: ends of running jobs
     active: Ints  # (L, J) running jobs …
     active_place: Ints  # (L, J) … and where each of them is in `active`
+    tried: NDArray[np.bool_]  # (L, J) whether a waiting job fitted nowhere when it was decided on last
+    freed: NDArray[np.bool_]  # (L, H) whether jobs have ended there since the last cycle …
+    freed_hosts: Ints  # (L, H) … and these hosts
+    first: Ints  # (L, H) the job that started last on a host, −1 = none; of jobs on one host only …
+    after: Ints  # (L, J) … and the one that started before it
     about: Floats  # (L, H, 4) running jobs of each host, first and last end by estimate, Σ cores · end
     last: Singles  # (L, H, 2) core and memory use of each host when it was sampled last
     rows: Ints  # (L, H) host of each row
@@ -120,6 +129,11 @@ def allocate(
         possible=np.zeros((lanes, jobs), np.bool_),
         **{name: np.zeros((lanes, jobs), np.int64) for name in ("queue", "active", "active_place")},
         heap=np.zeros((lanes, jobs), ENTRY),
+        tried=np.zeros((lanes, jobs), np.bool_),
+        freed=np.zeros((lanes, hosts), np.bool_),
+        freed_hosts=np.zeros((lanes, hosts), np.int64),
+        first=np.full((lanes, hosts), -1, np.int64),
+        after=np.zeros((lanes, jobs), np.int64),
         about=np.zeros((lanes, hosts, 4)),
         last=np.zeros((lanes, hosts, 2), np.float32),
         rows=np.zeros((lanes, hosts), np.int64),

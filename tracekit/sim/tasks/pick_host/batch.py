@@ -177,7 +177,8 @@ class Batch:
         """
         rows = self._rows(np.asarray(actions))
         active = ~self.done
-        wrong = active & ((rows < 0) | (rows >= self.count) | ~self.mask[np.arange(self.lanes), np.maximum(rows, 0)])
+        inside = (rows >= 0) & (rows < self.count)
+        wrong = active & ~(inside & self.mask[np.arange(self.lanes), np.where(inside, rows, 0)])
         if wrong.any():
             lane = int(np.flatnonzero(wrong)[0])
             raise UsageError(f"lane {lane}: action {rows[lane]} is not a host with room for the job; see mask")

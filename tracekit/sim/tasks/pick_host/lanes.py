@@ -15,30 +15,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.sim.compile import jit, jit_internal, jit_merged
-from tracekit.sim.engine.heap import pop, sift_up
-from tracekit.sim.hosts.calls import address_of, do_at
+from tracekit.sim.compile import jit, jit_internal
 from tracekit.sim.hosts.choose import note_pick
 from tracekit.sim.hosts.demand import CORES, MEMORY, PIECES
-from tracekit.sim.hosts.operations import FITS, GIVE, IDLE, START, TAKE
+from tracekit.sim.hosts.operations import FITS, IDLE, START, TAKE
 from tracekit.sim.hosts.scores import devices
-from tracekit.sim.hosts.state import (
-    CELLS,
-    DO,
-    FREE,
-    FREE_CORES,
-    HOSTS,
-    LOG,
-    NOW,
-    PICKS,
-    RULE,
-    SPAN,
-    TOTAL,
-    TOTAL_CORES,
-    host_fits,
-    look,
-    need,
-)
+from tracekit.sim.hosts.state import FREE, HOSTS, NOW, PICKS, RULE, host_fits, look, need
 from tracekit.sim.tasks.pick_host.arrays import (
     ASKING,
     BETWEEN,
@@ -50,125 +32,24 @@ from tracekit.sim.tasks.pick_host.arrays import (
     OLD,
     OURS,
     OVER,
-    SECOND,
     STEP,
     UTILIZATION,
-    WAIT,
     HostLanes,
     Ints,
     Rules,
 )
-from tracekit.sim.tasks.pick_host.rows import observe, survey_start
-from tracekit.sim.tasks.pick_host.use import count_use, imbalance, mean_use, sample, share_used
-
-
-@jit_merged
-def _call(lanes: HostLanes, lane: int, code: int, job: int) -> int:
-    """Call the hosts' compiled code."""
-    m = lanes.data[lane]
-    address = address_of(m)
-    return do_at(m[DO], address, address_of(lanes.real[lane]), code, job, address, address)  # type: ignore[no-any-return]
-
-
-@jit_internal
-def _host_of(lanes: HostLanes, lane: int, job: int) -> int:
-    """Return the host of a job of one piece, or −1."""
-    m = lanes.data[lane]
-    return int(m[m[LOG] + 4 * m[m[SPAN] + 2 * job]]) if need(m, job, PIECES) == 1 else -1
-
-
-@jit_internal
-def _note_use(lanes: HostLanes, lane: int, host: int, before: float) -> None:
-    """Update the sums of shares in use after a host's share of cores in use, ``before``, has changed."""
-    state = lanes.state[lane]
-    if host < 0:  # several hosts
-        count_use(lanes, lane)
-        return
-    share = share_used(lanes.data[lane], host, 0)
-    state.use += share - before
-    state.use_squares += share * share - before * before
-
-
-@jit_internal
-def _started(lanes: HostLanes, rules: Rules, lane: int, job: int) -> None:
-    """Record a job that has just been given its hosts."""
-    m, state, host = lanes.data[lane], lanes.state[lane], _host_of(lanes, lane, job)
-    before = 0.0
-    if host >= 0:
-        size = m[m[TOTAL] + host * m[CELLS]]
-        before = share_used(m, host, 0) - need(m, job, CORES) / max(size, 1)
-    _note_use(lanes, lane, host, before)
-    lanes.start[lane, job] = state.now
-    end = state.now + lanes.run[lane, job]
-    sift_up(lanes.heap[lane], state.running, end, job, job)
-    lanes.active[lane, state.running], lanes.active_place[lane, job] = job, state.running
-    state.running += 1
-    state.started += 1
-    state.used_memory += need(m, job, MEMORY)
-    state.last_end = max(state.last_end, end)
-    wait = state.now - lanes.submit[lane, job]
-    state.waited += wait
-    state.reward -= rules.weights[WAIT] * wait / lanes.length[lane]
-    if state.surveyed:
-        survey_start(lanes, lane, job)
-
-
-@jit_internal
-def _end_jobs(lanes: HostLanes, lane: int) -> None:
-    """Release the hosts of all jobs that have ended by now."""
-    m, state, heap = lanes.data[lane], lanes.state[lane], lanes.heap[lane]
-    while state.running > 0 and heap[0].key <= state.now:
-        job = pop(heap, state.running)
-        host = _host_of(lanes, lane, job)
-        before = share_used(m, host, 0) if host >= 0 else 0.0
-        _call(lanes, lane, GIVE, job)
-        _note_use(lanes, lane, host, before)
-        state.running -= 1
-        last, place = lanes.active[lane, state.running], lanes.active_place[lane, job]
-        lanes.active[lane, place], lanes.active_place[lane, last] = last, place
-        state.used_memory -= need(m, job, MEMORY)
-        state.completed += 1
-        state.surveyed = False
-
-
-@jit_internal
-def _arrive(lanes: HostLanes, lane: int) -> None:
-    """Put all jobs that have been submitted by now into the queue, by the queue's order."""
-    state, queue, value = lanes.state[lane], lanes.queue[lane], lanes.value[lane]
-    while state.arrived < lanes.length[lane] and lanes.submit[lane, state.arrived] <= state.now:
-        job, place = state.arrived, state.waiting
-        while place > 0 and value[queue[place - 1]] > value[job]:
-            queue[place] = queue[place - 1]
-            place -= 1
-        queue[place] = job
-        state.waiting += 1
-        state.arrived += 1
-
-
-@jit_internal
-def _advance(lanes: HostLanes, rules: Rules, lane: int, time: float) -> None:
-    """Move the clock, and add up what is in use meanwhile."""
-    m, state = lanes.data[lane], lanes.state[lane]
-    passed = time - state.now
-    if passed > 0:
-        state.core_area += passed * (m[TOTAL_CORES] - m[FREE_CORES])
-        state.memory_area += passed * state.used_memory
-        state.imbalance_area += passed * imbalance(lanes, lane)
-        state.reward -= rules.weights[SECOND] * passed
-    state.now = time
+from tracekit.sim.tasks.pick_host.changes import advance, arrive, call, end_jobs, job_started
+from tracekit.sim.tasks.pick_host.rows import observe, survey_host
+from tracekit.sim.tasks.pick_host.use import imbalance, mean_use, sample
 
 
 @jit_internal
 def _begin_cycle(lanes: HostLanes, lane: int) -> None:
     """Begin to walk down the queue."""
-    m, state = lanes.data[lane], lanes.state[lane]
+    state = lanes.state[lane]
     state.phase, state.place, state.kept = CYCLE, 0, 0
     state.cycles += 1
-    cores, memory = 0, 0
-    for i in range(state.waiting):
-        cores += need(m, lanes.queue[lane, i], CORES)
-        memory += need(m, lanes.queue[lane, i], MEMORY)
-    state.batch, state.batch_cores, state.batch_memory = state.waiting, cores, memory
+    state.batch, state.batch_cores, state.batch_memory = state.waiting, state.wait_cores, state.wait_memory
 
 
 @jit_internal
@@ -179,6 +60,9 @@ def _end_cycle(lanes: HostLanes, rules: Rules, lane: int) -> None:
         queue[state.kept] = queue[i]
         state.kept += 1
     state.waiting, state.phase = state.kept, BETWEEN
+    for i in range(state.freed):
+        lanes.freed[lane, lanes.freed_hosts[lane, i]] = False
+    state.freed = 0
     if rules.weights[UTILIZATION] != 0.0:
         state.reward += rules.weights[UTILIZATION] * mean_use(lanes, lane, rules.version != OURS)
     if rules.weights[IMBALANCE] != 0.0:
@@ -192,7 +76,7 @@ def _step_second(lanes: HostLanes, lane: int) -> None:
     state.steps += 1
     if state.now > state.sampled:
         sample(lanes, lane)
-    _end_jobs(lanes, lane)
+    end_jobs(lanes, lane)
 
 
 @jit_internal
@@ -201,12 +85,12 @@ def _tick(lanes: HostLanes, rules: Rules, lane: int) -> bool:
     state = lanes.state[lane]
     if rules.version != OURS:
         if state.cycles > 0:
-            _advance(lanes, rules, lane, state.now + 1.0)
+            advance(lanes, rules, lane, state.now + 1.0)
         elif lanes.length[lane] > 0 and lanes.submit[lane, 0] <= state.now:
             state.steps += 1  # the first step of 4H+2 decides nothing, and time stays
         if state.now >= state.horizon:
             return False
-        _arrive(lanes, lane)
+        arrive(lanes, lane)
         _begin_cycle(lanes, lane)
         return True
     if state.arrived == lanes.length[lane] and state.waiting == 0:
@@ -216,6 +100,8 @@ def _tick(lanes: HostLanes, rules: Rules, lane: int) -> bool:
         time = lanes.submit[lane, state.arrived]
     if state.running > 0:
         time = min(time, lanes.heap[lane][0].key)
+    if time == np.inf:
+        return False  # jobs that fit nowhere
     if rules.cycle > 0.0:  # the first cycle at or after the next event; those in between change nothing
         number = math.ceil((time - state.opening) / rules.cycle)
         if state.opening + number * rules.cycle < time:
@@ -227,15 +113,13 @@ def _tick(lanes: HostLanes, rules: Rules, lane: int) -> bool:
             state.deferred += (number - behind - 1) * state.waiting
             state.reward -= rules.weights[DEFER] * (number - behind - 1) * state.waiting / lanes.length[lane]
         time = state.opening + number * rules.cycle
-    if time == np.inf:
-        return False  # jobs that fit nowhere
     if time >= state.horizon:
-        _advance(lanes, rules, lane, state.horizon)
-        _end_jobs(lanes, lane)
+        advance(lanes, rules, lane, state.horizon)
+        end_jobs(lanes, lane)
         return False
-    _advance(lanes, rules, lane, max(time, state.now))
-    _end_jobs(lanes, lane)
-    _arrive(lanes, lane)
+    advance(lanes, rules, lane, max(time, state.now))
+    end_jobs(lanes, lane)
+    arrive(lanes, lane)
     _begin_cycle(lanes, lane)
     return True
 
@@ -244,10 +128,12 @@ def _tick(lanes: HostLanes, rules: Rules, lane: int) -> bool:
 def _defer(lanes: HostLanes, rules: Rules, lane: int, job: int) -> None:
     """Keep a job that fits nowhere in the queue, and count it."""
     state = lanes.state[lane]
-    lost = rules.version == OLD and not lanes.possible[lane, job]
-    if lost:
+    if rules.version == OLD and not lanes.possible[lane, job]:
         state.failed += 1
+        state.wait_cores -= need(lanes.data[lane], job, CORES)
+        state.wait_memory -= need(lanes.data[lane], job, MEMORY)
         return
+    lanes.tried[lane, job] = rules.version == OURS  # elsewhere jobs end in the middle of a cycle
     lanes.queue[lane, state.kept] = job
     state.kept += 1
     if rules.version == OURS or lanes.possible[lane, job]:  # HEAD skips jobs that can never fit without counting them
@@ -262,7 +148,7 @@ def _put(lanes: HostLanes, lane: int, job: int, host: int) -> None:
     look(m, m[FREE], NOW, 0)
     m[PICKS] = 0
     note_pick(m, f, host, 1, devices(m, f, m, job, host))
-    _call(lanes, lane, START, job)
+    call(lanes, lane, START, job)
 
 
 @jit_internal
@@ -271,7 +157,7 @@ def _decided(lanes: HostLanes, rules: Rules, lane: int, job: int, started: bool)
     state = lanes.state[lane]
     state.place += 1
     if started:
-        _started(lanes, rules, lane, job)
+        job_started(lanes, rules, lane, job)
     else:
         _defer(lanes, rules, lane, job)
     if rules.version != OURS:
@@ -283,10 +169,43 @@ def _decided(lanes: HostLanes, rules: Rules, lane: int, job: int, started: bool)
 
 
 @jit_internal
+def _sort(rows: Ints, count: int) -> None:
+    """Sort a few numbers."""
+    for i in range(1, count):
+        value, place = rows[i], i
+        while place > 0 and rows[place - 1] > value:
+            rows[place] = rows[place - 1]
+            place -= 1
+        rows[place] = value
+
+
+@jit_internal
+def _may_fit(lanes: HostLanes, lane: int, job: int) -> bool:
+    """Return False where a job that fitted nowhere cannot fit now either: no host that it may use has been freed."""
+    m, state = lanes.data[lane], lanes.state[lane]
+    if not lanes.tried[lane, job]:
+        return True
+    if need(m, job, PIECES) > 1:
+        return bool(state.freed > 0)
+    look(m, m[FREE], NOW, 0)
+    for i in range(state.freed):  # noqa: SIM110  # compiled
+        if host_fits(m, m, job, lanes.freed_hosts[lane, i]):
+            return True
+    return False
+
+
+@jit_internal
 def _find_rows(lanes: HostLanes, rules: Rules, lane: int, job: int) -> int:
     """Write the hosts that can be chosen, and the mask where all are shown; return how many have room."""
-    m, found = lanes.data[lane], 0
+    m, state, found = lanes.data[lane], lanes.state[lane], 0
     look(m, m[FREE], NOW, 0)
+    if lanes.tried[lane, job] and not rules.all_hosts:  # it can only fit where jobs have ended since
+        for i in range(state.freed):
+            if host_fits(m, m, job, lanes.freed_hosts[lane, i]):
+                lanes.rows[lane, found] = lanes.freed_hosts[lane, i]
+                found += 1
+        _sort(lanes.rows[lane], found)
+        return found
     for h in range(m[HOSTS]):
         able = host_fits(m, m, job, h)
         if rules.all_hosts:
@@ -310,9 +229,9 @@ def run_on(lanes: HostLanes, rules: Rules, lane: int) -> None:
                 break
             job = lanes.queue[lane, state.place]
             if state.rule >= 0 or need(m, job, PIECES) > 1:
-                fits = lanes.possible[lane, job] and _call(lanes, lane, FITS, job) != 0
+                fits = lanes.possible[lane, job] and _may_fit(lanes, lane, job) and call(lanes, lane, FITS, job) != 0
                 if fits:
-                    _call(lanes, lane, TAKE, job)
+                    call(lanes, lane, TAKE, job)
                 if not fits and rules.strict:
                     _stop_cycle(lanes, rules, lane)
                 else:
@@ -353,6 +272,8 @@ def _only(lanes: HostLanes, rules: Rules, lane: int) -> int:
 def _stop_cycle(lanes: HostLanes, rules: Rules, lane: int) -> None:
     """End a cycle at a job that fits nowhere; it and all behind it are deferred."""
     state = lanes.state[lane]
+    for i in range(state.place, state.waiting):
+        lanes.tried[lane, lanes.queue[lane, i]] = i == state.place
     state.deferred += state.waiting - state.place
     state.reward -= rules.weights[DEFER] * (state.waiting - state.place) / lanes.length[lane]
     _end_cycle(lanes, rules, lane)
@@ -362,7 +283,7 @@ def _stop_cycle(lanes: HostLanes, rules: Rules, lane: int) -> None:
 def _open(lanes: HostLanes, rules: Rules, lane: int, rule: int) -> None:
     """Reset a lane to the start of its episode."""
     m, state, horizon = lanes.data[lane], lanes.state[lane], lanes.state[lane].horizon
-    _call(lanes, lane, IDLE, 0)
+    call(lanes, lane, IDLE, 0)
     m[RULE] = max(rule, 0)
     state.rule, state.phase = rule, BETWEEN
     first = lanes.submit[lane, 0]
@@ -374,15 +295,18 @@ def _open(lanes: HostLanes, rules: Rules, lane: int, rule: int) -> None:
     state.completed = state.started = state.samples = 0
     state.waited = state.core_sum = state.memory_sum = state.use = state.use_squares = 0.0
     state.core_area = state.memory_area = state.imbalance_area = state.reward = state.returned = 0.0
-    state.sampled, state.last_end, state.surveyed = 0.0, state.now, False
+    state.sampled, state.last_end, state.surveyed = 0.0, state.now, True
+    state.spread = state.freed = state.wait_cores = state.wait_memory = 0
     lanes.done[lane] = False
     for h in range(m[HOSTS]):
         lanes.last[lane, h, 0] = lanes.last[lane, h, 1] = 0.0
+        lanes.first[lane, h], lanes.freed[lane, h] = -1, False
+        survey_host(lanes, lane, h)
     for job in range(lanes.length[lane]):
         lanes.start[lane, job] = np.nan
     if rules.version == HEAD:  # the first step decides nothing, and jobs of second 0 wait
         state.steps, state.cycles = 1, 1
-        _arrive(lanes, lane)
+        arrive(lanes, lane)
 
 
 @jit_internal

@@ -43,6 +43,20 @@ def survey(lanes: HostLanes, lane: int) -> None:
 
 
 @jit_internal
+def survey_host(lanes: HostLanes, lane: int, host: int) -> None:
+    """Work out again what runs on one host, where no job runs on several."""
+    m, about, job = lanes.data[lane], lanes.about[lane], lanes.first[lane, host]
+    count, soonest, latest, work = 0.0, np.inf, -np.inf, 0.0
+    while job >= 0:
+        end = lanes.start[lane, job] + lanes.estimate[lane, job]
+        count += 1.0
+        soonest, latest = min(soonest, end), max(latest, end)
+        work += need(m, job, CORES) * end
+        job = lanes.after[lane, job]
+    about[host, 0], about[host, 1], about[host, 2], about[host, 3] = count, soonest, latest, work
+
+
+@jit_internal
 def survey_start(lanes: HostLanes, lane: int, job: int) -> None:
     """Add a running job to what is known of its hosts."""
     m, about = lanes.data[lane], lanes.about[lane]

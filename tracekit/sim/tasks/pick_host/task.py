@@ -18,7 +18,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.clusters import cluster_of
 from tracekit.errors import UnknownName, UsageError
+from tracekit.machine import Machine
 from tracekit.registry import imported
 from tracekit.sim.hosts.allocators import COMPILED
 from tracekit.sim.jobs import Prepared, Table
@@ -28,6 +30,7 @@ from tracekit.sim.switches import Switches, estimate_of
 from tracekit.sim.tasks.base import Question, TaskDefaults, View
 from tracekit.sim.tasks.pick_host import features
 from tracekit.sim.tasks.pick_host.asked import question_of
+from tracekit.sim.tasks.pick_job.task import plain_cluster
 from tracekit.sim.tasks.played import Played
 from tracekit.sim.tasks.rewards import Baseline
 from tracekit.sim.windows import Window
@@ -53,13 +56,14 @@ TERMS = ("wait", "defer", "step", "second", "utilization", "imbalance", "makespa
 class PickHost(TaskDefaults):
     """The task, in plain values: `to_dict` and `from_dict` carry it into saved agents and results.
 
-    The cluster is not part of it: an agent works on any cluster. It is given by ``switches.cluster``.
+    An agent works on any cluster; the task keeps the one that it was trained on.
     """
 
     name: ClassVar[str] = "pick-host"
     server: ClassVar[str] = "tracekit.service.host_decide:HostDecider"
-    base: ClassVar[str] = "best-fit"
     warm: ClassVar[int] = 0
+    needs_hosts: ClassVar[bool] = True
+    network: ClassVar[str] = "hosts"
     heuristics: ClassVar[tuple[str, ...]] = BASELINES
 
     observer: str = "default"  # what is shown of each host: a name of `features.OBSERVERS`, or features with commas
@@ -72,12 +76,20 @@ class PickHost(TaskDefaults):
     ask_forced: bool = False  # ask also where only one host has room
     objective: str = "wait"  # a name of `objectives.OBJECTIVES`, or several with weights
     reward: str = "objective"  # terms with weights, such as utilization:1,step:0.01; see `TERMS`
+    base: str = "best-fit"  # allocator that rewards are measured against
+    cluster: Any = None  # hosts: a preset, a TOML file, a machine or its plain values
     switches: Switches = field(default_factory=Switches)
     constants: Mapping[str, float] = field(default_factory=dict)  # that features are divided by; else from the trace
-    hosts: int = 0  # of the cluster; set when a trace is read
 
     def __post_init__(self) -> None:
+        given = self.switches.cluster if self.cluster is None else self.cluster
+        if given is not None:
+            cluster = cluster_of(Machine.from_dict(given, origin="cluster") if isinstance(given, Mapping) else given)
+            object.__setattr__(self, "cluster", cluster)
+            object.__setattr__(self, "switches", dataclasses.replace(self.switches, cluster=cluster))
+            _check_hosts(cluster)
         features.features_of(self.observer)
+        allocator_code(self.base)
         for kind, value, known in (
             ("backfilling of task pick-host", self.backfill, BACKFILLS),
             ("action", self.actions, tuple(ACTIONS)),
@@ -113,12 +125,14 @@ class PickHost(TaskDefaults):
     @property
     def slots(self) -> int:
         """The most rows that one question has: the hosts."""
-        return max(self.hosts, 1)
+        return 1 if self.cluster is None else sum(group.count for group in self.cluster.groups)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, the name first; without the cluster, which is a matter of where an agent is used."""
-        plain = dataclasses.replace(self, switches=dataclasses.replace(self.switches, cluster=None))
-        return {"name": self.name, **dataclasses.asdict(plain)}
+        """Return plain values, the name first; the cluster is written once, whole."""
+        bare = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        bare |= {"switches": dataclasses.asdict(dataclasses.replace(self.switches, cluster=None))}
+        bare |= {"constants": dict(self.constants)}
+        return {"name": self.name, **bare, "cluster": None if self.cluster is None else plain_cluster(self.cluster)}
 
     def adapted(self, setup: Setup) -> Self:
         """Refuse: an agent that chooses hosts is an allocator, not a policy."""
@@ -143,6 +157,10 @@ class PickHost(TaskDefaults):
             found = played.earned.copy()
             found[played.last] -= reward_weights(self.reward)[TERMS.index("objective")] * played.score
         return found, context
+
+    def check_heuristic(self, name: str) -> None:
+        """Raise an error with a suggestion if there is no such allocator."""
+        allocator_code(name)
 
     def question(self, request: Any) -> Question:
         """Return the rows of hosts that a scheduler outside asks about (`tracekit.service.host_choice`)."""
@@ -212,22 +230,25 @@ def reward_weights(text: str) -> Floats:
     return found
 
 
+def _check_hosts(cluster: Machine) -> None:
+    """Refuse clusters that an agent cannot work on."""
+    hosts = sum(group.count for group in cluster.groups)
+    if hosts > MOST_HOSTS:
+        raise UsageError(f"task pick-host supports up to {MOST_HOSTS:,} hosts, and the cluster has {hosts:,}")
+    for group in cluster.groups:
+        if group.cores == 0:
+            raise UsageError(f"group {group.name} of the cluster has hosts with 0 cores; leave it out")
+
+
 class HostView:
     """What a `PickHost` task shows of the jobs of one trace: the queue's order, and scales."""
 
     def __init__(self, task: PickHost, table: Table) -> None:
         if table.demand is None:
             raise UsageError("task pick-host needs hosts: add --cluster NAME or FILE.toml (switches.cluster)")
-        groups = table.demand.cluster.groups
-        hosts = sum(group.count for group in groups)
-        if hosts > MOST_HOSTS:
-            raise UsageError(f"task pick-host supports up to {MOST_HOSTS:,} hosts, and the cluster has {hosts:,}")
-        for group in groups:
-            if group.cores == 0:
-                raise UsageError(f"group {group.name} of the cluster has hosts with 0 cores; leave it out")
         constants = features.constants_of(table) | dict(task.constants)
         constants |= features.largest_host(table.demand)  # of this cluster, whatever the agent was trained on
-        self.task = dataclasses.replace(task, constants=constants, hosts=hosts)
+        self.task = dataclasses.replace(task, constants=constants)
 
     def columns(self, ready: Prepared, rows: slice | None) -> Floats | None:
         """Return the value of each job in the queue's order, smallest first; None: by submit."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.errors import TracekitError
 from tracekit.sim.jobs import Prepared, Table
 from tracekit.sim.policies.formulas import values_for
 from tracekit.sim.tasks.pick_job import features
@@ -28,6 +29,11 @@ class JobView:
     """What a `PickJob` task shows of the jobs of one trace."""
 
     def __init__(self, task: Any, trace: Trace, table: Table, whole: Prepared | None) -> None:
+        if task.sees_gpus and table.demand is not None and not table.demand.gpus.any():
+            raise TracekitError(
+                "no job of the trace asks for GPUs (req_gpus, alloc_gpus); observer rltune and objective "
+                "gpu-utilization need GPU jobs"
+            )
         self.facts = features.facts_of(trace)
         requests = np.where(table.limit > 0, table.limit, table.run)
         constants = features.constants_of(self.facts, requests, table.total) | dict(task.constants)
@@ -40,11 +46,11 @@ class JobView:
 
     def columns(self, ready: Prepared, rows: slice | None) -> JobColumns:
         """Return what is shown of an episode's jobs; a slice of the whole trace needs no computation."""
-        if rows is None or self._fixed is None or self._ranks is None:
+        if rows is None or self._fixed is None or self._ranks is None or self.task.visible == "classes":
             return job_columns(self.task, ready, self.facts)
         count = rows.stop - rows.start
         order = np.zeros((len(self._ranks), count), np.int64)
-        if count > self.task.slots:
+        if count > self.task.slots or self.task.sorted:
             order = np.argsort(self._ranks[:, rows], axis=1)
         return JobColumns(self._fixed[rows], order, _users(ready, self.task), _alike(ready))
 
@@ -56,10 +62,16 @@ def job_columns(task: Any, ready: Prepared, facts: Facts) -> JobColumns:
 
 
 def visible_orders(ready: Prepared, task: Any) -> NDArray[np.int64]:
-    """Return the jobs by each order of the rule of visibility; it matters only where more can wait than slots."""
+    """Return the jobs by each order of the rule of visibility; it matters only where more can wait than slots.
+
+    The rule classes has one row: the class of each job, a number from 0.
+    """
     jobs = len(ready.table)
+    if task.visible == "classes":
+        alike = ready.table.procs if ready.table.demand is None else _alike(ready)
+        return np.unique(alike, return_inverse=True)[1].reshape(1, jobs).astype(np.int64)
     found = np.zeros((len(task.orders), jobs), np.int64)
-    if jobs > task.slots:
+    if jobs > task.slots or task.sorted:
         for i, name in enumerate(task.orders):
             given = values_for(name, ready, task.switches.resolved())[1]  # static, PickJob accepts no others
             found[i] = np.arange(jobs) if given is None else np.argsort(given, kind="stable")

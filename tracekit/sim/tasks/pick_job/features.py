@@ -247,7 +247,15 @@ CHANGING: dict[str, str] = {
     "pool-fragmentation": "Share of what is free on its hosts that is on partly used hosts.",
     "ways": "Hosts with room for the job (several tasks: how often all fit into one pool), at most 4, / 4.",
     "soon": "Share of its hosts that is free, or becomes free within short_s by estimates.",
+    "rltune-wait": "Wait / 12 h. With --compat rltune this and the following are as RLTune's code computes them.",
+    "rltune-gpus": "GPUs / GPUs of the largest pool that the job may use.",
+    "rltune-demand": "GPUs / free GPUs of its pools, at most 1.",
+    "rltune-availability": "(Free GPUs − those of the visible jobs that share its pools + all) / (2 · all).",
+    "rltune-fragmentation": "Partly used hosts / hosts of its pools.",
+    "rltune-ways": "Ways on as few hosts as can be (0, 1, 2 for more) + 1 for ways on one more, / 3.",
+    "rltune-start": "1 if there is a way on as few hosts as can be, 0.5 on one more only, else 0.",
 }
+RLTUNE = tuple(name for name in CHANGING if name.startswith("rltune-"))
 CODES = {name: code + 1 for code, name in enumerate(CHANGING)}  # 0 = fixed
 
 _DEFAULT = (
@@ -281,7 +289,7 @@ _HOSTS = (
     "soon",
 )
 #: Features that need a cluster of hosts, and those that a cluster does not have.
-OF_HOSTS = ("pool-share", "pool-area", "memory-share", "pool-free", "pool-fragmentation", "ways", "soon")
+OF_HOSTS = ("pool-share", "pool-area", "memory-share", "pool-free", "pool-fragmentation", "ways", "soon", *RLTUNE)
 OF_COUNTERS = ("spare",)
 _RLSCHEDULER = ("wait-share", "request-share", "procs-share", "memory", "user", "group", "app", "can-start")
 #: Observers by name.
@@ -291,6 +299,7 @@ OBSERVERS: dict[str, tuple[str, ...]] = {
     "hosts": _HOSTS,
     "hosts-fair": (*_HOSTS, "user-average"),
     "rlscheduler": _RLSCHEDULER,
+    "rltune": RLTUNE,
     "rlscheduler-fair": (*_RLSCHEDULER, "user-average"),
 }
 

@@ -17,7 +17,8 @@ from tracekit.sim.engine.capacity import (
 )
 from tracekit.sim.engine.state import FILLING, Simulation
 from tracekit.sim.hosts.demand import ABLE, FACTS, FRAGMENTATION, FREE_SHARE, MOST_WAYS, SOON, STARTS, WAYS
-from tracekit.sim.tasks.pick_job.features import ALMOST_ONE, ALMOST_ZERO, CODES
+from tracekit.sim.tasks.pick_job.features import ALMOST_ONE, ALMOST_ZERO, CODES, RLTUNE
+from tracekit.sim.tasks.pick_job.features_rltune import observe_rltune
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, PickRules, simulation_of
 
 _WAIT = CODES["wait"]
@@ -41,6 +42,7 @@ _POOL_FREE = CODES["pool-free"]
 _POOL_FRAGMENTATION = CODES["pool-fragmentation"]
 _WAYS = CODES["ways"]
 _SOON = CODES["soon"]
+_FIRST_OF_RLTUNE = CODES[RLTUNE[0]]
 
 
 @jit_internal
@@ -66,6 +68,8 @@ def observe_lane(lanes: LaneArrays, rules: PickRules, lane: int) -> None:
     if rules.skip:
         mask[rules.slots] = question.may_skip
     question.filled = count
+    if count > 0 and len(lanes.rltune) > 0:
+        observe_rltune(lanes, lane, sim)
     if count > 0:
         _write_changing(lanes, rules, lane, sim)
 
@@ -77,14 +81,19 @@ def _look_at_hosts(lanes: LaneArrays, lane: int, sim: Simulation) -> None:
     question, now = lanes.question[lane], sim.state[0].now
     question.watched += 1
     for i in range(lanes.count[lane]):
-        kind = alike[visible[i]]
+        job = visible[i]
+        kind = alike[job]
         if seen[kind] == question.watched:
             continue
         seen[kind] = question.watched
-        for what in range(FACTS):
-            if what == ABLE or (lanes.wanted[what] and not (what == STARTS and facts[kind, ABLE] > 0)):
-                time = now + lanes.constants[0].short_s if what == SOON else now
-                facts[kind, what] = job_fact(sim.capacity, what, time, visible[i], sim.running)
+        facts[kind, ABLE] = 1.0 if fits(sim.capacity, job) else 0.0
+        if lanes.wanted[STARTS] and facts[kind, ABLE] == 0.0:
+            scratch, stair = lane_of(lanes.scratch, lane), lanes.stair[lane]
+            facts[kind, STARTS] = earliest_start(sim.capacity, scratch, now, job, sim.running, stair)
+        for what in range(FREE_SHARE, FACTS):
+            if lanes.wanted[what]:
+                until = now + lanes.constants[0].short_s
+                facts[kind, what] = job_fact(sim.capacity, what, until, job, sim.running)
 
 
 @jit_merged
@@ -154,6 +163,10 @@ def _write_changing(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulat
             _write_fact(lanes, lane, f, WAYS, 1.0 / MOST_WAYS)
         elif code == _SOON:
             _write_fact(lanes, lane, f, SOON, 1.0)
+        elif code >= _FIRST_OF_RLTUNE:
+            if len(lanes.rltune) > 0:
+                for i in range(count):
+                    out[i, f] = lanes.rltune.out[lane, i, code - _FIRST_OF_RLTUNE]
         elif code == _USER_AVERAGE:
             _write_user_averages(lanes, lane, f)
         else:

@@ -15,6 +15,7 @@ from tracekit.sim.engine.session import rules_for
 from tracekit.sim.engine.state import Jobs, Queue, Rules, Simulation, empty_queue, initial_state
 from tracekit.sim.hosts.demand import FACTS
 from tracekit.sim.tasks.pick_job import features
+from tracekit.sim.tasks.pick_job.features_rltune import rltune_arrays
 
 if TYPE_CHECKING:
     from tracekit.sim.tasks.episodes import Episode
@@ -45,7 +46,8 @@ class PickRules(NamedTuple):
     slots: int
     skip: bool  # may the agent do nothing?
     ask_forced: bool  # ask also where there is only one choice
-    orders: int  # orders that the visible jobs are drawn from in turn, 1 or 2
+    orders: int  # orders that the visible jobs are drawn from in turn, 1 or 2; 0 = one job of every class
+    sorted: bool  # slots are by the rule of visibility; else by submit time where not more wait than slots
     bound: float  # seconds, of the bounded slowdown
 
 
@@ -71,7 +73,7 @@ class LaneArrays(NamedTuple):
     begun_count: Ints  # (L,) … and how many
     # what the observer needs
     fixed: NDArray[np.float32]  # (L, J, F) features that do not change
-    order: Ints  # (L, 2, J) jobs by the rule(s) of visibility
+    order: Ints  # (L, 2, J) jobs by the rule(s) of visibility; or the class of each job
     mark: Ints  # (L, J) scratch
     stair: Ints  # (L, M + 1) scratch
     waits: Floats  # (L, S) scratch: of the jobs in the slots …
@@ -80,6 +82,7 @@ class LaneArrays(NamedTuple):
     facts: Floats  # (L, J, facts) about the hosts of the jobs of one demand, see `tracekit.sim.hosts.facts` …
     seen: Ints  # (L, J) … and when they were taken
     wanted: NDArray[np.bool_]  # (facts,) those that some feature needs
+    rltune: Any  # `RLTuneArrays`; empty where no feature is RLTune's
     user: Ints  # (L, J) numbered from 0 within the episode
     by_user: Floats  # (L, U, 2) sum of bounded slowdowns and number of started jobs of each user; U = 1 if unused
     weights: Floats  # (4,) of the additive objectives
@@ -124,7 +127,8 @@ def rules_of(task: PickJob) -> PickRules:
     """Return the task in numbers, for compiled code."""
     switches = task.switches.resolved()
     engine = rules_for(switches, task.backfill)._replace(commit=task.commit)
-    return PickRules(engine, task.slots, task.skip, task.ask_forced, len(task.orders), float(switches.bound))
+    orders, bound = len(task.orders), float(switches.bound)
+    return PickRules(engine, task.slots, task.skip, task.ask_forced, orders, task.sorted, bound)
 
 
 def allocate(
@@ -174,6 +178,7 @@ def allocate(
         facts=real(demands, FACTS),
         seen=whole(demands),
         wanted=features.facts_of_hosts(names),
+        rltune=rltune_arrays(task, machine, lanes),
         user=whole(jobs),
         by_user=real(users, 2),
         weights=task.objectives.weights(),

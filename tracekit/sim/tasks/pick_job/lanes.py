@@ -95,7 +95,7 @@ def proceed(lanes: LaneArrays, rules: PickRules, lane: int, job: int) -> None:
         if job != NO_JOB:
             started = sim.running.tally[0].started
             whole = _choose(sim, job)
-            if sim.running.tally[0].started > started:
+            if sim.running.tally[0].started > started or sim.jobs.start[job] == np.inf:  # or dropped, as RLTune does
                 _account(lanes, rules, lane, sim)
             if not whole:
                 return
@@ -108,7 +108,8 @@ def proceed(lanes: LaneArrays, rules: PickRules, lane: int, job: int) -> None:
                 lanes.done[lane] = True
                 return
             if engine.commit and state.blocked != NO_JOB:  # nothing to choose: the earlier pick is tried again
-                if engine.backfill != NONE or fits(sim.capacity, state.blocked):
+                idle = engine.drops and sim.running.tally[0].running == 0
+                if engine.backfill != NONE or idle or fits(sim.capacity, state.blocked):
                     job = state.blocked
                 else:
                     state.phase = BETWEEN
@@ -156,7 +157,7 @@ def _account(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation) ->
     by_user, jobs, queue, question = lanes.by_user[lane], sim.jobs, sim.queue, lanes.question[lane]
     for i in range(queue.length[0]):
         job = queue.job[i]
-        if not np.isnan(jobs.start[job]):
+        if jobs.start[job] < np.inf:  # neither waits nor was dropped
             wait, run = jobs.start[job] - jobs.submit[job], jobs.run[job]
             question.cost += job_cost(lanes.weights, rules.bound, wait, run) / question.counted
             if len(by_user) > 1:
@@ -173,6 +174,8 @@ def _show(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation) -> in
     """
     visible, queue, state = lanes.visible[lane], sim.queue, sim.state[0]
     filling, found = state.phase == FILLING, 0
+    if rules.orders == 0:
+        return _show_classes(lanes, rules, lane, sim)
     if filling:
         for i in range(queue.length[0]):
             job = queue.job[i]
@@ -184,15 +187,33 @@ def _show(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation) -> in
         found = queue.length[0]
         for i in range(min(found, rules.slots)):
             visible[i] = queue.job[i]
-    if found > rules.slots:
-        found = rules.slots
-        _show_some(lanes, rules, lane, sim)
+    if found > rules.slots or rules.sorted:
+        found = min(found, rules.slots)
+        _show_some(lanes, rules, lane, sim, found)
     return found
 
 
 @jit_internal
-def _show_some(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation) -> None:
-    """Fill the slots from one order, or from two in turn."""
+def _show_classes(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation) -> int:
+    """Show the first job of every class that may be chosen; return how many."""
+    visible, mark, group, state = lanes.visible[lane], lanes.mark[lane], lanes.order[lane, 0], sim.state[0]
+    lanes.question[lane].drawn += 1
+    drawn, found = lanes.question[lane].drawn, 0
+    for i in range(sim.queue.length[0]):
+        job = sim.queue.job[i]
+        if mark[group[job]] == drawn or found == rules.slots:
+            continue
+        if state.phase == FILLING and (job == state.blocked or not may_fill(sim, (), job)):
+            continue
+        mark[group[job]] = drawn
+        visible[found] = job
+        found += 1
+    return found
+
+
+@jit_internal
+def _show_some(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation, wanted: int) -> None:
+    """Fill so many slots from one order, or from two in turn."""
     visible, mark, order = lanes.visible[lane], lanes.mark[lane], lanes.order[lane]
     jobs, state = sim.jobs, sim.state[0]
     filling = state.phase == FILLING
@@ -200,9 +221,9 @@ def _show_some(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation) 
     lanes.question[lane].drawn += 1
     drawn = lanes.question[lane].drawn
     found, turn, first, second = 0, 0, 0, 0
-    while found < rules.slots:
+    while found < wanted:
         at = first if turn == 0 else second
-        # Ends without a test: the caller has counted more jobs that qualify than there are slots.
+        # Ends without a test: the caller has counted at least as many jobs that qualify.
         while True:
             job = order[turn, at]
             at += 1

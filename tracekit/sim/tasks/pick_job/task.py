@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ from tracekit.trace import Trace
 Floats = NDArray[np.float64]
 
 #: conservative plans all jobs at once, which leaves nothing to pick one by one.
-BACKFILLS = ("none", "easy", "easy-sjf", "rlscheduler")
+BACKFILLS = ("none", "easy", "easy-sjf", "rlscheduler", "rltune")
 MOST_SLOTS = 10_000
 REWARDS = ("final", "relative", "dense")
 #: Heuristics that can be imitated: formulas of one job. What ``imitate:best`` chooses from, window by window.
@@ -45,8 +45,9 @@ TEACHERS = tuple(name for name, code in formulas.CODES.items() if code != formul
 GOOD_TEACHERS = ("fcfs", "sjf", "smallest", "saf", "srf", "wfp3", "unicep", "f1", "f2", "f3", "f4")
 #: Observers that mean another one on a cluster of hosts.
 ON_HOSTS = {"default": "hosts", "fair": "hosts-fair"}
-#: Rules of visibility that draw from two orders in turn; any policy with static priorities is one too.
-ALTERNATING = {"sjf-smallest": ("sjf", "smallest")}
+#: Rules of visibility that draw from two orders in turn, or show the first job of every class (jobs with the same
+#: demand); any policy with static priorities is one too.
+ALTERNATING: dict[str, tuple[str, ...]] = {"sjf-smallest": ("sjf", "smallest"), "classes": ()}
 
 
 def plain_cluster(cluster: Machine) -> dict[str, Any]:
@@ -70,7 +71,8 @@ class PickJob(TaskDefaults):
     slots: int = 128  # jobs that can be shown
     observer: str = "default"  # what is shown of each: a name of `features.OBSERVERS`, or features with commas
     visible: str = (
-        "fcfs"  # which jobs are shown when more wait: a policy with static priorities, or sjf-smallest (RLScheduler)
+        "fcfs"  # which jobs are shown when more wait: a policy with static priorities, or sjf-smallest (RLScheduler);
+        # classes: the first waiting job of every class, that is of jobs with the same demand, as LSF's buckets
     )
     backfill: str = "easy"  # none, easy, easy-sjf or rlscheduler; in compatibility mode easy means rlscheduler
     commit: bool = False  # a pick blocks until it starts; else re-plan at every event
@@ -113,9 +115,9 @@ class PickJob(TaskDefaults):
                 f"objective '{self.objective}' is known only at the end; reward 'dense' needs a mean over jobs"
             )
         find(self.base)
-        if any(name == "gpu-utilization" for name, _ in self.objectives.terms):
-            self._need_gpus("objective gpu-utilization")
-        for name in self.orders:
+        if self.sees_gpus:
+            self._need_gpus("observer rltune" if self.sees_rltune else "objective gpu-utilization")
+        for name in () if self.sorted else self.orders:
             if name not in formulas.CODES or formulas.CODES[name] >= formulas.FIRST_DYNAMIC:
                 known = [*formulas.NAMES[: formulas.FIRST_DYNAMIC], *ALTERNATING]
                 raise UnknownName("rule of visibility", self.visible, known)
@@ -138,7 +140,8 @@ class PickJob(TaskDefaults):
         object.__setattr__(self, "allocate", allocate)
         object.__setattr__(self, "switches", dataclasses.replace(self.switches, cluster=cluster, allocate=allocate))
         if self.observer in ON_HOSTS:
-            object.__setattr__(self, "observer", ON_HOSTS[self.observer])
+            own = "rltune" if self.switches.compat == "rltune" else ON_HOSTS[self.observer]
+            object.__setattr__(self, "observer", own)
         if self.warm:
             raise UsageError("PickJob does not support a warm start (warm) on a cluster of hosts")
 
@@ -151,7 +154,7 @@ class PickJob(TaskDefaults):
     def _check_observer(self) -> None:
         names = features.features_of(self.observer)
         refused = features.OF_HOSTS if self.cluster is None else features.OF_COUNTERS
-        wrong = [name for name in names if name in refused]
+        wrong = [name for name in names if name in refused and name not in features.RLTUNE]
         if wrong and self.cluster is None:
             raise UsageError(
                 f"feature {wrong[0]} needs a cluster of hosts; add --cluster, or choose another --observer"
@@ -165,8 +168,25 @@ class PickJob(TaskDefaults):
         return features.features_of(self.observer)
 
     @property
+    def sees_rltune(self) -> bool:
+        """Whether some feature is one of RLTune's."""
+        return any(name in features.RLTUNE for name in self.feature_names)
+
+    @property
+    def sees_gpus(self) -> bool:
+        """Whether features or the objective need GPUs."""
+        return self.sees_rltune or any(name == "gpu-utilization" for name, _ in self.objectives.terms)
+
+    @property
+    def sorted(self) -> bool:
+        """Whether slots are in the order of the base policy, as RLTune has them."""
+        return self.switches.compat == "rltune"
+
+    @property
     def orders(self) -> tuple[str, ...]:
-        """The one or two orders that visible jobs are taken from."""
+        """The one or two orders that visible jobs are taken from; none for classes."""
+        if self.sorted:
+            return (self.base,)
         return ALTERNATING.get(self.visible, (self.visible,))
 
     @property
@@ -185,12 +205,22 @@ class PickJob(TaskDefaults):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; the cluster is written once, whole, so that they do not depend on any file."""
         named = {"cluster": None, "allocate": "first-fit"}
-        plain = dataclasses.replace(self.switches, **named)  # type: ignore[arg-type]
+        plain = dataclasses.replace(self.switches, **named, compat=None)  # type: ignore[arg-type]
         bare = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        bare |= {"switches": dataclasses.asdict(plain), "constants": dict(self.constants)}
+        switches = dataclasses.asdict(plain) | {"compat": self.switches.compat}
+        bare |= {"switches": switches, "constants": dict(self.constants)}
         if self.cluster is None:
             return {"name": self.name, **{key: value for key, value in bare.items() if key not in named}}
         return {"name": self.name, **bare, "cluster": plain_cluster(self.cluster), "allocate": named_of(self.allocate)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` returned; unknown names are errors."""
+        given, switches = values.get("cluster"), values.get("switches", {})
+        if isinstance(given, Mapping) and isinstance(switches, Mapping):
+            hosts = {"cluster": Machine.from_dict(given, origin="cluster"), "allocate": values.get("allocate")}
+            values = {**values, **hosts, "switches": {**switches, **hosts}}
+        return super().from_dict(values)
 
     def adapted(self, setup: Setup) -> PickJob:
         """Return the task with the switches of a simulation; `UsageError` for another kind of machine."""
@@ -242,4 +272,12 @@ class PickJob(TaskDefaults):
             "backfill": "none",
             "switches": Switches(compat="rlscheduler"),
         }
+        return cls(**(chosen | changes))
+
+    @classmethod
+    def rltune(cls, cluster: Any = "rltune-helios", **changes: Any) -> PickJob:
+        """Return RLTune's own task on a cluster: its semantics, features, order of the slots and relative reward."""
+        allocate = changes.pop("allocate", "lexicographic")
+        switches = Switches(compat="rltune", cluster=cluster_of(cluster), allocate=allocate)
+        chosen: dict[str, Any] = {"backfill": "none", "base": "fcfs", "reward": "relative", "switches": switches}
         return cls(**(chosen | changes))
