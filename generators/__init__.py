@@ -20,6 +20,7 @@ MODELS: Registry[type[Generator]] = Registry(
         "realtabformer": "generators.realtabformer:RealTabFormer",
         "diffusion": "generators.diffusion:Diffusion",
         "lublin": "generators.lublin:Lublin",
+        "eda": "generators.eda:EDA",
         "user-resample": "generators.user_resample:UserResample",
         "resample": "generators.baseline:Resample",
         "independent": "generators.baseline:Independent",

@@ -75,6 +75,13 @@ class Lublin:
         model.state = State(machine, kinds, 0.0, 0.0, limits=_NEW_LIMITS if limits else None)
         return model
 
+    @classmethod
+    def from_defaults(cls, *, cluster: Machine | None = None, seed: int = 0) -> Self:
+        """Return the published model for a machine of known size; ``seed`` has no effect."""
+        if cluster is None or not cluster.procs:
+            raise UsageError("model lublin without a trace needs the machine's size: give --procs N or --cluster")
+        return cls.published(cluster.procs)
+
     def fit(self, trace: Trace, /, *, seed: int = 0) -> Self:
         """Estimate all parameters from a trace (or keep the published ones and take its machine, clock and columns).
 

@@ -25,11 +25,14 @@ from tracekit.clusters import with_hosts
 from tracekit.environment import memory
 from tracekit.errors import FormatError, OutputError, TracekitError, UsageError, loads
 from tracekit.folders import writing_folder
+from tracekit.machine import Machine
 from tracekit.readings import read_load
 from tracekit.trace import Trace, check_trace
 from tracekit.units import left_out
 
 DEFAULT_MODEL = "sessions"
+#: Jobs that a model with default parameters makes where no number is given.
+DEFAULT_JOBS = 10_000
 #: Options of `make` beside the number of jobs and the seed.
 SHAPING = ("span", "load", "machine_procs", "start", "only", "users", "share", "more")
 #: Jobs that are made at a time; more belong into parts (`chunks`).
@@ -121,6 +124,17 @@ def fit(
     made.fit(trace, seed=seed)
     able = placeable(trace)[0]  # jobs that no host can hold bring no load
     return Fitted(made, len(trace), stats.span(trace), stats.mean_demand(able), able.offered_load(), left_out(trace))
+
+
+def from_defaults(model: str, *, cluster: Machine | None = None, seed: int = 0) -> Fitted:
+    """Return a model with its published or default parameters, for a machine; only some models have them."""
+    check_seed(seed)
+    kind = MODELS.get(model)
+    make_default = getattr(kind, "from_defaults", None)
+    if make_default is None:
+        able = [name for name in ("eda", "lublin") if name in MODELS]
+        raise UsageError(f"model {model} needs a trace to fit; without one only {' and '.join(able)} can be used")
+    return Fitted(make_default(cluster=cluster, seed=seed), DEFAULT_JOBS, np.nan, np.nan, np.nan)
 
 
 @loads("a saved model")

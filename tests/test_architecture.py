@@ -22,7 +22,7 @@ DOORS = ("tracekit/__init__.py", "tracekit/__main__.py", "tracekit/api.py", "tra
 PICTURES = ("tracekit/plots/", "evaluation/figures/")
 #: The experiment looks models up by name, and the processes that do its tasks fit them.
 EXPERIMENTS = ("evaluation/experiment/study.py", "evaluation/experiment/stages.py")
-LEARNING = ("tracekit/sim/tasks/gym.py", "tracekit/sim/agents/", "generators/")
+LEARNING = ("tracekit/sim/tasks/gym.py", "tracekit/sim/tasks/pick_host/gym.py", "tracekit/sim/agents/", "generators/")
 #: The order inside tracekit, lowest first: a module imports its own layer and lower ones only. An entry is a
 #: module, or a package and all that is in it; where two entries fit, the longer one counts.
 LAYERS = (

@@ -20,7 +20,7 @@ from tracekit.plots.packing import packing_curves
 from tracekit.plots.style import NothingToDraw
 from tracekit.sim.hosts.demand import GPUS, MILLI
 from tracekit.sim.hosts.metrics import FRAGMENTATION, fragmentation_over_time
-from tracekit.sim.hosts.model import typical_tasks
+from tracekit.sim.hosts.typical import typical_tasks
 from tracekit.trace import Trace
 
 Run = Callable[..., tuple[int, str, str]]

@@ -48,7 +48,7 @@ def test_jobs_of_every_model_fit_some_host(name: str) -> None:
     assert len(made) == 300
     assert never_placed(made) == {}
     assert made.machine.groups == CLUSTER.groups
-    if name != "lublin":  # makes sizes only
+    if name not in ("lublin", "eda"):  # make requests of their own
         names = REQUESTS[:-1] if name in LEARNED else REQUESTS  # a model of tables may choose another pool that fits
         assert requests(made, names) <= requests(placeable(real)[0], names), "no request that did not occur"
 

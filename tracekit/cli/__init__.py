@@ -37,6 +37,7 @@ COMMAND_MODULES = (
     "tracekit.cli.hosts",
     "tracekit.cli.experiment",
     "tracekit.cli.serve",
+    "tracekit.cli.lsf",
     "tracekit.cli.learn",
 )
 

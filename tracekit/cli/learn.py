@@ -41,22 +41,23 @@ def train(
     trace: In,
     out: Annotated[str, typer.Option("--output", "-o", metavar="AGENT", help="Folder for the agent.")],
     task: Annotated[
-        str, typer.Option("--task", help="What the agent decides: pick-job, or your own module:Class.")
+        str, typer.Option("--task", help="What the agent decides: pick-job, pick-host, or your own module:Class.")
     ] = "pick-job",
     config: Annotated[
         str | None,
         typer.Option("--config", metavar="FILE.toml", help="TOML file with training settings; see docs/agents.md."),
     ] = None,
     objective: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--objective",
             help="bsld, slowdown, wait, response (jct), utilization, gpu-utilization, makespan, fair-mean or fair-max; "
-            "with weights: bsld:0.7,wait:0.3.",
+            "with weights: bsld:0.7,wait:0.3. [default: bsld; pick-host: wait]",
         ),
-    ] = "bsld",
+    ] = None,
     network: Annotated[
-        str | None, typer.Option("--network", help="kernel, attention or mlp. [default: kernel]")
+        str | None,
+        typer.Option("--network", help="kernel, attention, mlp or hosts. [default: kernel; pick-host: hosts]"),
     ] = None,
     steps: Annotated[
         int | None, typer.Option("--steps", min=1, help="Number of decisions to train on. [default: 500000]")
@@ -65,7 +66,13 @@ def train(
     learning_rate: Annotated[
         float | None, typer.Option("--learning-rate", help="Learning rate. [default: 0.001]")
     ] = None,
-    backfill: Annotated[str, typer.Option("--backfill", help="none, easy, easy-sjf or rlscheduler.")] = "easy",
+    backfill: Annotated[
+        str | None,
+        typer.Option(
+            "--backfill",
+            help="none, easy, easy-sjf or rlscheduler; pick-host: greedy or none. [default: easy; pick-host: greedy]",
+        ),
+    ] = None,
     commit: Annotated[bool, typer.Option("--commit", help="A picked job blocks others until it starts.")] = False,
     skip: Annotated[bool, typer.Option("--skip", help="The agent may also wait until the next event.")] = False,
     observer: Annotated[
@@ -73,14 +80,17 @@ def train(
         typer.Option("--observer", help="Observation: default, fair, hosts, rlscheduler, rltune …, or features."),
     ] = "default",
     visible: Annotated[
-        str, typer.Option("--visible", help="Which jobs are observed if more than 128 wait: fcfs, sjf, sjf-smallest …")
+        str,
+        typer.Option(
+            "--visible", help="Which jobs are observed if more than 128 wait: fcfs, sjf-smallest …; or classes."
+        ),
     ] = "fcfs",
     reward: Annotated[
         str | None,
         typer.Option(
             "--reward",
             help="dense, final, or relative: (base - agent) / max(base, agent, 1) at the end of a window, with greedy "
-            "allocation for the base policy. [default: dense]",
+            "allocation for the base policy; pick-host: terms with weights. [default: dense]",
         ),
     ] = None,
     base: Annotated[
@@ -112,6 +122,15 @@ def train(
     ] = None,
     cluster: Cluster = None,
     allocate: Allocate = None,
+    cycle: Annotated[
+        float | None, typer.Option("--cycle", help="pick-host: seconds between cycles. [default: 0, at every event]")
+    ] = None,
+    actions: Annotated[
+        str | None, typer.Option("--actions", help="pick-host: host, or priorities of the hosts. [default: host]")
+    ] = None,
+    order: Annotated[
+        str | None, typer.Option("--order", help="pick-host: order of the queue, a static policy. [default: fcfs]")
+    ] = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write event files to AGENT/tensorboard.")
     ] = False,
@@ -140,14 +159,16 @@ def train(
     kind = find_task(task)
     if resume and force:
         raise UsageError("give either --resume (continue the existing training) or --force (replace it), not both")
-    settings = (Config.load(config) if config is not None else Config()).replace(
+    jobs_read = load_trace(trace, from_, machine, resource)
+    hosts: Any = cluster or (jobs_read.machine if kind.needs_hosts and jobs_read.machine.groups else None)
+    settings = (Config.load(config) if config is not None else Config(network=kind.network)).replace(
         network=network,
         steps=steps,
         jobs=jobs,
         learning_rate=learning_rate,
         threads=threads,
         base=base,
-        dense=None if reward is None else reward == "dense",
+        dense=None if reward is None or kind.needs_hosts else reward == "dense",
     )
     placing = _one_allocator(cluster, allocate)
     chosen = _task(
@@ -159,24 +180,27 @@ def train(
         skip=skip,
         objective=objective,
         warm=warm,
-        reward="relative" if reward == "relative" else _known_reward(reward),
-        base=base or "sjf",
-        cluster=cluster,
+        reward=reward if kind.needs_hosts else "relative" if reward == "relative" else _known_reward(reward),
+        base=base,
+        cluster=hosts,
         allocate=placing,
+        cycle=cycle,
+        actions=actions,
+        order=order,
         switches=Switches(
             estimates=estimates,
             procs_from=cast("SizeFrom", procs_from),
             procs=procs,
             resource=cast("Unit | None", resource),
             compat=compat,
-            cluster=cluster,
+            cluster=None if kind.needs_hosts else cluster,
             allocate=placing,
         ),
     )
     _check_out(Path(out), resume=resume, force=force)
     with _going_on(Path(out)):
         agent = learn(
-            load_trace(trace, from_, machine, resource),
+            jobs_read,
             chosen,
             settings,
             out=out,
@@ -231,9 +255,9 @@ def _task(kind: Any, **given: Any) -> Any:
     known = {field.name for field in dataclasses.fields(kind)}
     usual = {field.name: field.default for field in dataclasses.fields(PickJob)}
     for name, value in given.items():
-        if name not in known and value != usual[name]:
+        if name not in known and value is not None and value != usual.get(name):
             raise UsageError(f"--{name.replace('_', '-')}: not supported by task {kind.name}")
-    return kind(**{name: value for name, value in given.items() if name in known})
+    return kind(**{name: value for name, value in given.items() if name in known and value is not None})
 
 
 @contextmanager
@@ -331,6 +355,9 @@ def evaluate(
     machine: MachineFile = None,
     from_: From = None,
     seed: Seed = 0,
+    update_card: Annotated[
+        bool, typer.Option("--update-card", help="Add the result to the agent's card (README.md in its folder).")
+    ] = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -345,21 +372,23 @@ def evaluate(
     from tracekit.files import check_writable
     from tracekit.sim.agents import Agent
     from tracekit.sim.agents import evaluate as judge
-    from tracekit.sim.agents.evaluate import HEURISTICS, agent_task, chosen_windows
-    from tracekit.sim.policies.builtin import find
+    from tracekit.sim.agents.card import judgement
+    from tracekit.sim.agents.evaluate import agent_task, chosen_windows, heuristics_of
     from tracekit.sim.tasks.episodes import EpisodeSource
     from tracekit.sim.windows import parse_window
 
     if window and windows:
         raise UsageError("give --window START:COUNT or --windows K, not both")
     parts = [parse_window(text) for text in window or []]
-    policies = HEURISTICS if policy is None else tuple(policies_of(policy))
-    for name in policies:
-        find(name)
     if plot is not None:
         check_writable(plot, force=force)
     found = Agent.load(agent)
+    if update_card and not Path(agent.removeprefix("agent:")).is_dir():
+        raise UsageError(f"--update-card: {agent} comes with the package; it is only for agents in a folder of yours")
     trained = agent_task(found)
+    policies = heuristics_of(trained) if policy is None else tuple(policies_of(policy))
+    for name in policies:
+        trained.check_heuristic(name)
     switches = dataclasses.replace(
         trained.switches,
         procs=procs if procs is not None else None,
@@ -378,6 +407,8 @@ def evaluate(
 
         values = {found.name: result.score, **result.baselines}
         save(scores(values, label=result.objective, agent=found.name), plot, force=force)
+    if update_card:
+        _update_card(found, agent, judgement(trace, seed, result.to_dict()))
     if json:
         summary = result.to_dict()
         print_json({"agent": agent, "trace": trace, **summary, "notes": [*warnings, *summary.get("notes", [])]})
@@ -386,6 +417,17 @@ def evaluate(
     for note in (remark, *result.notes):
         if note:
             say(note)
+
+
+def _update_card(found: Any, folder: str, entry: dict[str, Any]) -> None:
+    """Write an evaluation into agent.json and README.md of an agent's folder."""
+    import dataclasses
+
+    from tracekit.sim.agents.card import CARD, with_judgement
+
+    place = Path(folder.removeprefix("agent:"))
+    dataclasses.replace(found, facts=with_judgement(found.facts, entry)).save(place)
+    say(f"{place / CARD}: updated")
 
 
 def _hosts(agent: Any, trained: Any, cluster: str | None, allocate: str | None) -> dict[str, Any]:
@@ -398,6 +440,10 @@ def _hosts(agent: Any, trained: Any, cluster: str | None, allocate: str | None) 
                 "--cluster'"
             )
         return {}
+    if trained.needs_hosts:
+        if allocate is not None:
+            raise UsageError(f"{agent.name} chooses the hosts itself; name allocators to compare with by --policy")
+        return {"cluster": own if cluster is None else cluster}
     chosen = trained.allocate if allocate is None else _one_allocator(cluster or own.name or "its own", allocate)
     if allocate is None and ":" in str(chosen):  # a file must not choose what is imported
         raise UsageError(
@@ -427,4 +473,17 @@ def _print(result: Evaluation, trace: str) -> None:
             f"{row['effect_size']:+.2f}",
             f"{row['windows_smaller']} of {len(result.windows)}",
         )
+    console().print(made)
+    if "defer_rate" in next(iter(summary["measures"].values()), {}):
+        _print_hosts(summary["measures"])
+
+
+def _print_hosts(rows: dict[str, dict[str, float]]) -> None:
+    """Print the metrics of task pick-host, of the agent and of every allocator."""
+    from tracekit.sim.tasks.pick_host.measures import METRICS
+
+    titles = [name.replace("_s", " (s)").replace("_", " ") for name in METRICS]
+    made = table("policy", *titles, title="means over windows", right=titles)
+    for name, values in rows.items():
+        made.add_row(name, *(f"{values[key]:,.4g}" for key in METRICS))
     console().print(made)

@@ -6,21 +6,22 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tracekit.cli.app import app, say
-from tracekit.errors import TracekitError, UsageError
+from tracekit.errors import TracekitError, UnknownName, UsageError
 
+_PROTOCOLS = ("tracekit", "kubernetes")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @app.command()
 def serve(
     agent: Annotated[
-        str, typer.Argument(metavar="AGENT", help="An agent's folder, or 'default' for the packaged one.")
-    ],
+        str | None, typer.Argument(metavar="AGENT", help="An agent's folder, or 'default' for the packaged one.")
+    ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one and prints it.")] = 8765,
     host: Annotated[str, typer.Option(help="Address to listen on; any except loopback needs a token.")] = "127.0.0.1",
     token_file: Annotated[
@@ -33,22 +34,36 @@ def serve(
     stdio: Annotated[
         bool, typer.Option("--stdio", help="One JSON request per line on stdin, one answer on stdout.")
     ] = False,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="Instead of an agent, a rule that chooses hosts, such as best-fit.")
+    ] = None,
+    protocol: Annotated[
+        str, typer.Option("--protocol", help="tracekit, or kubernetes: a scheduler extender (/filter, /prioritize).")
+    ] = "tracekit",
+    nodes: Annotated[
+        str | None, typer.Option("--nodes", metavar="FILE", help="kubernetes: kubectl get nodes -o json.")
+    ] = None,
+    pods: Annotated[
+        str | None, typer.Option("--pods", metavar="FILE", help="kubernetes: kubectl get pods -A -o json.")
+    ] = None,
+    vector: Annotated[
+        str | None, typer.Option("--vector", help="Layout of input_vector: 2h8 or 4h2 (default: by its length).")
+    ] = None,
 ) -> None:
-    """Answer scheduling requests: takes the state of a machine, returns its waiting jobs in order.
+    """Answer scheduling requests: the order of waiting jobs, or a host for a job.
 
-    POST /v1/decide takes a request, GET /v1/agent describes the agent, GET /health returns whether it is ready (503
-    while it starts). The fields of a request are in docs/serve.md. Stop it with Ctrl-C.
+    POST /v1/decide takes a request, GET /v1/agent describes the agent, GET /stats counts requests, GET /health returns
+    whether it is ready (503 while it starts). Services that choose hosts answer POST /select_host too. The fields are
+    in docs/serve.md and docs/deploy-hosts.md. Stop it with Ctrl-C.
 
     Example: `tracekit serve default --port 8765`
     """
-    from tracekit.service.decide import load_decider
-
     token = _token(token_file)
     if host not in _LOOPBACK and token is None and not stdio:
         raise UsageError(
             f"--host {host} is reachable from other machines and needs a token: give --token-file or TRACEKIT_TOKEN"
         )
-    decider = load_decider(agent)
+    decider = _decider(agent, policy, protocol, nodes, pods, vector)
     preparing = "starting: loading compiled code, or compiling it at the first start (up to a minute) …"
     if stdio:
         from tracekit.service.http import serve_lines
@@ -66,10 +81,38 @@ def serve(
         service = Service(starting, host, port, token=token, allowed=allow_host or ())
     except OSError as error:
         raise TracekitError(f"cannot listen on {host} port {port}: {error.strerror or error}; try --port 0") from None
-    say(f"{agent} answers at {service.url}/v1/decide; stop it with Ctrl-C")
+    path = "/v1/decide" if protocol == "tracekit" else " (/filter, /prioritize)"
+    say(f"{agent or policy} answers at {service.url}{path}; stop it with Ctrl-C")
     say(preparing)
     with service:
         service.serve_forever(poll_interval=0.2)
+
+
+def _decider(
+    agent: str | None, policy: str | None, protocol: str, nodes: str | None, pods: str | None, vector: str | None
+) -> Any:
+    """Return what answers, by the flags of the command."""
+    if protocol not in _PROTOCOLS:
+        raise UnknownName("protocol", protocol, _PROTOCOLS)
+    if (agent is None) == (policy is None):
+        raise UsageError("give either an agent or --policy NAME")
+    if protocol == "tracekit" and (nodes or pods):
+        raise UsageError("--nodes and --pods are only supported by --protocol kubernetes")
+    if protocol == "tracekit" and agent is not None and vector is None:
+        from tracekit.service.decide import load_decider
+
+        return load_decider(agent)
+    from tracekit.service.host_decide import HostDecider, scorer_of
+    from tracekit.service.kubernetes import Extender
+
+    scorer, name = scorer_of(policy, agent)
+    if protocol == "tracekit":
+        return HostDecider(scorer, name, layout=vector)
+    if vector is not None:
+        raise UsageError("--vector is only supported by --protocol tracekit")
+    made = Extender(scorer, name, nodes=nodes, pods=pods)
+    made.prepare()
+    return made
 
 
 def _token(path: Path | None) -> str | None:

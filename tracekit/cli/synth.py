@@ -78,12 +78,13 @@ def synth(
     json: Json = False,
     force: Force = False,
 ) -> None:
-    """Make a synthetic trace from a real one.
+    """Make a synthetic trace from a real one, or with --model eda or lublin from default parameters.
 
     Ctrl-C while the model is fitted stops the fit; the trace is then made from the best state so far (exit code 130).
 
     The default model is sessions. Only sessions supports --users, --share and --more, and reaches a load by changing
-    the number of users; other models scale inter-arrival times.
+    the number of users; other models scale inter-arrival times. Without REAL, model eda draws its hosts too (or takes
+    --cluster), and lublin needs --procs.
 
     Example: `tracekit synth sample.swf -o made.swf --jobs 1000 --seed 1`
     """
@@ -91,13 +92,16 @@ def synth(
     from generators import synth as library
     from tracekit.cli import traces
     from tracekit.clusters import cluster_of, with_hosts
+    from tracekit.machine import Machine
 
     if budget not in _BUDGETS:
         raise UnknownName("budget", budget, _BUDGETS)
     if encoding not in ("default", "raw"):
         raise UnknownName("encoding", encoding, ("default", "raw"))
-    if (real is None) == (from_model is None):
+    if real is not None and from_model is not None:
         raise UsageError("give either a trace to fit or --from-model DIR")
+    if real is None and (from_model is None) == (model is None):
+        raise UsageError("give a trace to fit, --from-model DIR, or --model NAME with default parameters (eda, lublin)")
     if real is not None and model is None:
         model = library.DEFAULT_MODEL
     if jobs is not None and span is not None:
@@ -111,8 +115,8 @@ def synth(
     seconds, conditions = _parse_span(span), _parse_only(only)
     shares, times = _parse_share(share), _parse_more(more)
     options = _options(model, skeleton, privacy)
-    if cluster is not None and real is None:
-        raise UsageError("--cluster is for learning; a kept model already has its machine")
+    if cluster is not None and from_model is not None:
+        raise UsageError("--cluster is for learning; a saved model already has its machine")
     hosts = None if cluster is None else cluster_of(cluster)
     if model is not None and model not in MODELS:
         raise UnknownName("model", model, MODELS)
@@ -133,6 +137,9 @@ def synth(
         fitted = library.fit(
             trace, model, seed=seed, budget=budget, encoding=encoding, progress=_progress(model), **options
         )
+    elif model is not None:
+        described = hosts if hosts is not None or procs is None else Machine(name=f"{procs} processors", procs=procs)
+        fitted = library.from_defaults(model, cluster=described, seed=seed)
     else:
         fitted = library.load(str(from_model), trust=trust)
     for note in fitted.notes:

@@ -20,20 +20,22 @@ from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.distributions import Choice
 from tracekit.sim.agents.inference import room, score
 from tracekit.sim.engine.processors import ProcessorPool
+from tracekit.sim.engine.state import BACKFILL_CODES, FILLING
 from tracekit.sim.snapshot import Labels, RunningJobs, Snapshot, WaitingJobs
 from tracekit.sim.tasks.base import TaskDefaults, task_from_dict
 from tracekit.sim.tasks.episodes import Episode
 from tracekit.sim.tasks.pick_job.columns import JobColumns, visible_orders
 from tracekit.sim.tasks.pick_job.features import Facts, fixed_columns
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, allocate, load_episode, rules_of
-from tracekit.sim.tasks.pick_job.lanes import ask
+from tracekit.sim.tasks.pick_job.lanes import ask, step_lanes
 from tracekit.sim.tasks.pick_job.task import PickJob
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_SMALLEST = b"""{"version": 1, "kind": "pick-job", "now": 0, "cluster": {"procs": 2},
-"jobs": [{"id": 1, "submit_time": 0, "procs": 1}, {"id": 2, "submit_time": 0, "procs": 1}]}"""
+_SMALLEST = b"""{"version": 1, "kind": "pick-job", "now": 0, "reserved": 2,
+"cluster": {"procs": 2, "running": [{"procs": 1, "ends": 9}]},
+"jobs": [{"id": 1, "submit_time": 0, "procs": 1, "req_time": 5}, {"id": 2, "submit_time": 0, "procs": 2}]}"""
 
 
 def load_decider(name: str) -> Any:
@@ -134,6 +136,8 @@ class Decider:
         _check_kind(request, self.task)
         jobs = request.jobs
         possible = jobs.procs <= request.procs
+        if request.reserved is not None and not possible[request.reserved]:
+            raise Refused(422, "reserved: this job is larger than the machine")
         rows = np.flatnonzero(possible)
         shown, scores = self._scores(request, rows) if len(rows) else (rows, np.empty(0))
         best = np.argsort(-scores, kind="stable")
@@ -153,7 +157,9 @@ class Decider:
         if request.hosts:
             notes.append("hosts were sent; this agent only counts processors")
         if len(unseen):
-            notes.append(f"{len(unseen)} jobs more wait than the agent is shown ({self.task.slots}): by submit time")
+            why = f"more wait than the agent is shown ({self.task.slots})"
+            why = why if request.reserved is None else "cannot be backfilled, or are more than the agent is shown"
+            notes.append(f"{len(unseen)} jobs {why}: by submit time")
         if len(too_large):
             notes.append(f"{len(too_large)} jobs are larger than the machine and can never start; they come last")
         if unlimited := int(np.isnan(jobs.req_time[rows]).sum()):
@@ -169,13 +175,29 @@ class Decider:
             lanes = self._lanes
             load_episode(lanes, self._machine, 0, episode)
             ask(lanes, self._rules)
+            if request.reserved is not None:
+                self._reserve(int(np.flatnonzero(place == request.reserved)[0]), request.now)
             count = int(lanes.count[0])
-            score(self._net, lanes.features[0], count, False, self._scratch)
+            if count:
+                score(self._net, lanes.features[0], count, False, self._scratch)
             scores = self._scratch.score[:count].astype(np.float64)
             shown = place[lanes.visible[0, :count]]
         if not np.isfinite(scores).all():
             raise Refused(422, "the agent's scores are not finite; check times and sizes of the jobs")
         return shown, scores
+
+    def _reserve(self, job: int, now: float) -> None:
+        """Give a job of the window the reservation; what may be backfilled is then shown."""
+        lanes = self._lanes
+        lanes.visible[0, 0], lanes.count[0] = job, 1
+        engine = self._rules.engine._replace(backfill=BACKFILL_CODES["easy"], commit=False)
+        step_lanes(lanes, self._rules._replace(engine=engine, ask_forced=True), np.zeros(1, np.int64), 0, 1)
+        filling = lanes.state["phase"][0] == FILLING and lanes.state["now"][0] == now
+        if filling and lanes.state["blocked"][0] == job:
+            return
+        if not np.isnan(lanes.jobs.start[0, job]) and lanes.jobs.start[0, job] == now:
+            raise Refused(422, "reserved: this job fits now; only one that cannot start has the reservation")
+        lanes.count[0] = 0
 
 
 def _snapshot(request: Request, rows: Ints, features: tuple[str, ...]) -> Snapshot:

@@ -1,4 +1,4 @@
-"""The service over HTTP (POST /v1/decide, GET /v1/agent, GET /health) and over lines on stdin and stdout.
+"""The service over HTTP (POST /v1/decide, GET /v1/agent, /stats and /health) and over lines on stdin and stdout.
 
 It uses Python's threading server: one thread per connection, at most `MOST_CONNECTIONS`. Slow or silent clients
 cannot block it: each request has a deadline, and when all connections are in use, a new client replaces one that is
@@ -15,7 +15,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import IO, Any, Protocol
 
@@ -43,6 +43,39 @@ class Answers(Protocol):
         """Return the jobs of a request in order."""
 
 
+def posts_of(decider: Answers) -> dict[str, Callable[[bytes], Any]]:
+    """Return what answers each path that takes requests; a decider may bring its own (``posts``)."""
+    own: Mapping[str, Callable[[bytes], Any]] | None = getattr(decider, "posts", None)
+    return dict(own) if own else {"/v1/decide": lambda body: decider.answer(parse(body))}
+
+
+class Stats:
+    """Counts of requests since the start."""
+
+    def __init__(self) -> None:
+        self.began, self._lock = time.monotonic(), threading.Lock()
+        self.answered: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+
+    def count(self, path: str, status: int) -> None:
+        """Count an answer by path, or a refusal by status."""
+        with self._lock:
+            if status == 200:
+                self.answered[path] += 1
+            else:
+                self.refused[str(status)] += 1
+
+    def body(self) -> dict[str, Any]:
+        """Return the counts; ``inference_count`` is what the LSF plugin's service calls the number of decisions."""
+        with self._lock:
+            return {
+                "inference_count": sum(self.answered.values()),
+                "answered": dict(self.answered),
+                "refused": dict(self.refused),
+                "uptime_s": round(time.monotonic() - self.began, 3),
+            }
+
+
 class Service(ThreadingHTTPServer):
     """The listening server; ``service.serve_forever()`` runs it, ``service.shutdown()`` from another thread ends it."""
 
@@ -59,6 +92,8 @@ class Service(ThreadingHTTPServer):
         allowed: Collection[str] = (),
     ) -> None:
         self.decider, self.token = decider, token
+        self.posts = posts_of(decider)
+        self.stats = Stats()
         self.guard = Guard([host, *allowed])
         self.places = _Places()
         self.door = threading.BoundedSemaphore(MOST_CONNECTIONS)  # clients that are being rejected
@@ -267,38 +302,46 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refused(400, "the request body is shorter than its Content-Length")
         return body
 
-    # ---- the three addresses -----------------------------------------------------------------------------------------
+    # ---- the addresses -----------------------------------------------------------------------------------------------
 
     def do_GET(self) -> None:
         if self.path == "/health":
             ready = getattr(self.server.decider, "ready", True)
             self._send(200 if ready else 503, {"status": "ok" if ready else "starting"})
+        elif self.path == "/stats":
+            self._guarded(self.server.stats.body)
         else:
             self._guarded(self.server.decider.about)
 
     def do_POST(self) -> None:
-        self._guarded(lambda: self.server.decider.answer(parse(self.body)))
+        answer = self.server.posts[self.path]
+        self._guarded(lambda: answer(self.body), count=True)
 
     def _check_address(self) -> None:
         """Reject other paths and methods; the server itself rejects unknown methods."""
-        known = {"/v1/decide": "POST", "/v1/agent": "GET", "/health": "GET"}
+        known = dict.fromkeys(self.server.posts, "POST") | dict.fromkeys(("/v1/agent", "/stats", "/health"), "GET")
         if self.command not in known.values() or known.get(self.path) == self.command:
             return
         if self.path in known:
             raise Refused(405, f"{self.path} needs method {known[self.path]}, not {self.command}")
         raise Refused(404, f"unknown path; known: {', '.join(f'{verb} {path}' for path, verb in known.items())}")
 
-    def _guarded(self, answer: Any) -> None:
+    def _guarded(self, answer: Any, *, count: bool = False) -> None:
+        status = 200
         try:
             self._check_token()
             found = answer()
         except Refused as refused:
+            status = refused.status
             self._refuse(refused)
         except Exception:
+            status = 500
             log.exception("the service failed to answer")
             self._refuse(Refused(500, "internal error; see the log of the service"))
         else:
             self._send(200, found)
+        if count:
+            self.server.stats.count(self.path, status)
 
     def _check_token(self) -> None:
         if self.server.token is None:
@@ -311,7 +354,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True  # the rest of a bad request must not be read as the next one
         self._send(refused.status, refused.body())
 
-    def _send(self, status: int, body: dict[str, Any]) -> None:
+    def _send(self, status: int, body: Any) -> None:
         text = json.dumps(body).encode()
         self.server.places.mark(self.connection, answering=False)  # a client that does not read can lose its slot
         self.connection.settimeout(DEADLINE_S)
@@ -338,6 +381,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 def serve_lines(decider: Answers, lines: IO[bytes], out: IO[bytes]) -> None:
     """Answer one JSON request per line with one JSON line each, until the input ends."""
+    decide = posts_of(decider)["/v1/decide"]
     while line := lines.readline(MOST_BYTES + 1):
         if len(line) <= MOST_BYTES and not line.strip():
             continue
@@ -346,7 +390,7 @@ def serve_lines(decider: Answers, lines: IO[bytes], out: IO[bytes]) -> None:
                 while line and not line.endswith(b"\n"):
                     line = lines.readline(MOST_BYTES)
                 raise Refused(413, f"the request has more than {MOST_BYTES:,} bytes")
-            answer = decider.answer(parse(line))
+            answer = decide(line)
         except Refused as refused:
             answer = refused.body()
         except Exception:

@@ -8,7 +8,8 @@ A request::
 
 ``now``, ``submit_time`` and ``ends`` (by the running jobs' limits) are seconds on one clock of the caller's choice;
 ``req_time`` is in seconds, ``req_mem`` in KB per processor. Labels are opaque. ``hosts`` may be sent: a list, which
-agents that only count processors ignore, with an entry in ``notes``.
+agents that only count processors ignore, with an entry in ``notes``. ``reserved`` may be the id of the waiting job that
+has the reservation: the jobs that can start without delaying it then come first in the answer.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class Request:
     jobs: Jobs
     hosts: bool = False  # were any sent?
     kind: str = "pick-job"  # the task that is asked for
+    reserved: int | None = None  # position of the waiting job that has the reservation: what may be backfilled?
 
 
 def parse(body: bytes) -> Request:
@@ -106,7 +108,19 @@ def parse(body: bytes) -> Request:
     hosts = data.get("hosts")
     if hosts is not None and not isinstance(hosts, list):
         raise Refused(422, "hosts: must be a list")
-    return Request(now, int(procs), used, ends, _jobs(data.get("jobs"), now), hosts=bool(hosts), kind=kind)
+    jobs = _jobs(data.get("jobs"), now)
+    return Request(
+        now, int(procs), used, ends, jobs, hosts=bool(hosts), kind=kind, reserved=_reserved(data.get("reserved"), jobs)
+    )
+
+
+def _reserved(value: Any, jobs: Jobs) -> int | None:
+    """Return the position of the job that has the reservation; None = none has."""
+    if value is None:
+        return None
+    if type(value) not in (str, int) or value not in jobs.id:
+        raise Refused(422, "reserved: must be the id of one of the jobs")
+    return jobs.id.index(value)
 
 
 def _jobs(value: Any, now: float) -> Jobs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from tracekit.service.protocol import Refused
@@ -42,13 +42,29 @@ class Starting:
         """Return the description of the agent; needs no compiled code."""
         return self._decider.about()
 
+    @property
+    def posts(self) -> Mapping[str, Callable[[bytes], Any]]:
+        """The paths of the decider; empty = those that every service has."""
+        own: Mapping[str, Callable[[bytes], Any]] = getattr(self._decider, "posts", {})
+        return {path: self._waiting(answer) for path, answer in own.items()}
+
+    def _waiting(self, answer: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+        def answered(body: bytes) -> Any:
+            self._wait()
+            return answer(body)
+
+        return answered
+
     def answer(self, request: Any) -> dict[str, Any]:
         """Answer, or refuse with 503 while the code is being compiled."""
+        self._wait()
+        return self._decider.answer(request)
+
+    def _wait(self) -> None:
         if not self._ready.wait(self._patience):
             raise Refused(503, "starting: the code is being compiled, which takes up to a minute; retry in a moment")
         if self._failure:
             raise Refused(500, f"the service could not start: {self._failure}")
-        return self._decider.answer(request)
 
     def _prepare(self) -> None:
         try:

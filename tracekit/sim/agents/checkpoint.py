@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from tracekit.errors import FormatError, OutputError, UsageError, loads
 from tracekit.files import write_text, writing
 from tracekit.folders import writing_folder
-from tracekit.sim.agents.agent import CHECKPOINT, FACTS, LOG, WEIGHTS
+from tracekit.sim.agents.agent import CHECKPOINT, FACTS, LOG, SETTINGS, WEIGHTS
 
 Arrays = dict[str, NDArray[Any]]
 #: What a training may have left in its folder.
-_LEFT = (FACTS, WEIGHTS, CHECKPOINT, LOG, "tensorboard/*")
+_LEFT = (FACTS, WEIGHTS, CHECKPOINT, LOG, SETTINGS, "tensorboard/*")
 
 
 def begin(folder: Path, *, force: bool) -> None:

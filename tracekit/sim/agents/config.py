@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from tracekit.registry import Registry
 #: Every network by name; other packages add theirs by the entry point group ``tracekit.networks``.
 NETWORKS: Registry[Any] = Registry(
     "network",
-    {name.lower(): f"tracekit.sim.agents.networks:{name}" for name in ("Kernel", "Attention", "Mlp")},
+    {name.lower(): f"tracekit.sim.agents.networks:{name}" for name in ("Kernel", "Attention", "Mlp", "Hosts")},
     group="tracekit.networks",
 )
 SCHEDULES = ("constant", "linear", "exponential", "cosine")
@@ -27,7 +28,8 @@ class Config:
     """The settings of one training. Budgets are counts of decisions and windows, never seconds."""
 
     network: str = (
-        "kernel"  # kernel: one small network for every job; attention: jobs attend to each other; mlp: all slots
+        "kernel"  # kernel: one small network for every row; attention: rows attend to each other; mlp: all slots;
+        # hosts: for rows that are hosts, of any number
     )
     hidden: tuple[int, ...] = (32, 16, 8)  # widths of the layers between a job's features and its score
 
@@ -56,6 +58,9 @@ class Config:
     entropy: float = 0.001  # weight of the entropy bonus
     entropy_schedule: str = "linear"
     final_entropy: float = 0.0
+    exploration: float = 0.0  # added to the deviation of priorities, where actions are such
+    exploration_schedule: str = "exponential"  # how it decays
+    final_exploration: float = 0.0
     critic_speed: float = 3.0  # the critic's learning rate, in units of the actor's
     critic_first: int = 0  # iterations in which only the critic learns (warm-up)
     average: float = (
@@ -71,6 +76,8 @@ class Config:
     validation_windows: int = 16  # windows of the validation slice, played greedily
     validate_every: int = 5  # iterations
     patience: int = 0  # validations without a better score before training ends; 0 = never
+    least_gain: float = 0.0  # share by which a score must be better than the best one to count for patience
+    checkpoint_every: int = 1  # iterations between checkpoints; the last iteration is always kept
     teacher_windows: int = 64  # windows on which an imitated heuristic is recorded
     teacher_epochs: int = 20
     search_rounds: int = 20  # of a search for weights of the features (--init search)
@@ -83,7 +90,10 @@ class Config:
         NETWORKS.target(self.network)
         _one_of("schedule", self.schedule, SCHEDULES)
         _one_of("schedule", self.entropy_schedule, SCHEDULES)
-        least = dict.fromkeys(("steps", "windows", "jobs", "epochs", "minibatch", "validate_every"), 1)
+        _one_of("schedule", self.exploration_schedule, SCHEDULES)
+        least = dict.fromkeys(
+            ("steps", "windows", "jobs", "epochs", "minibatch", "validate_every", "checkpoint_every"), 1
+        )
         for name, few in (least | {"validation_windows": 1, "search_windows": 1, "search_tries": 2}).items():
             if getattr(self, name) < few:
                 raise UsageError(f"{name} must be at least {few}, not {getattr(self, name)}")
@@ -94,7 +104,8 @@ class Config:
             _check(name, getattr(self, name), getattr(self, name) > 0)
         for name in ("gamma", "lam", "critic_lam", "warmup"):
             _check(name, getattr(self, name), 0 <= getattr(self, name) <= 1)
-        for name in ("entropy", "final_entropy", "target_kl", "final_learning_rate"):
+        rates = ("entropy", "final_entropy", "target_kl", "final_learning_rate", "least_gain")
+        for name in (*rates, "exploration", "final_exploration"):
             _check(name, getattr(self, name), getattr(self, name) >= 0)
         _check("keep", self.keep, self.keep <= 1)
         _check("average", self.average, 0 <= self.average < 1)
@@ -127,6 +138,11 @@ class Config:
         if inner is not data and len(data) > 1:
             raise UnknownName(f"table in {path}", next(name for name in data if name != "train"), ["train"])
         return cls.from_dict(inner, origin=str(path))
+
+    def to_toml(self) -> str:
+        """Return the settings as a TOML file that `load` reads."""
+        rows = (f"{name} = {json.dumps(value)}" for name, value in self.to_dict().items())
+        return "\n".join(["[train]", *rows, ""])
 
     def replace(self, **changes: Any) -> Config:
         """Return these settings with some changed; None changes nothing."""

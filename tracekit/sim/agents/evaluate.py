@@ -89,7 +89,7 @@ def evaluate(
     task: Task | None = None,
     sample: int = 0,
     seed: int = 0,
-    policies: Sequence[str] = HEURISTICS,
+    policies: Sequence[str] | None = None,
     threads: int | None = None,
 ) -> Evaluation:
     """Schedule the same windows with an agent and with the baselines.
@@ -100,13 +100,14 @@ def evaluate(
     source = trace if isinstance(trace, EpisodeSource) else EpisodeSource(trace, task or agent_task(agent))
     batch = source.task.batch(source, lanes=min(len(windows), 64), threads=threads)
     actor = agent.actor()
+    names = heuristics_of(source.task) if policies is None else policies
     if sample:
         keys = np.random.default_rng([seed, 20]).integers(0, 2**64, (sample, len(windows)), dtype=np.uint64)
         played = [play(batch, windows, actor, keys=key, keep=False) for key in keys]
     else:
         played = [play(batch, windows, actor, keep=False)]
     samples = np.stack([one.score for one in played])
-    baselines = heuristics(source, windows, policies=policies, threads=threads)
+    baselines = heuristics(source, windows, policies=names, threads=threads)
     return Evaluation(
         agent=agent.name,
         objective=source.task.objective,
@@ -115,13 +116,18 @@ def evaluate(
         samples=samples,
         baselines=baselines,
         switches=source.task.to_dict(),
-        measures=_measures(agent.name, source, windows, played, [*dict.fromkeys(policies)]),
+        measures=_measures(agent.name, source, windows, played, [*dict.fromkeys(names)], batch),
         notes=(*training_notes(agent, source.table, windows), *other_cluster(agent, source.task)),
     )
 
 
 def _measures(
-    name: str, source: EpisodeSource, windows: Sequence[Window], played: Sequence[Any], policies: Sequence[str]
+    name: str,
+    source: EpisodeSource,
+    windows: Sequence[Window],
+    played: Sequence[Any],
+    policies: Sequence[str],
+    batch: Any,
 ) -> dict[str, dict[str, float]]:
     """Return what results show beside the objective, of the agent and of each policy, as means over windows."""
     schedules = {name: [one.starts for one in played]}
@@ -130,6 +136,8 @@ def _measures(
     for policy, draws in schedules.items():
         rows = [measures(source.finished(w, start)) for draw in draws for w, start in zip(windows, draw, strict=True)]
         found[policy] = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
+    for policy, more in source.task.measures(batch, windows, policies).items():
+        found[policy or name] |= more
     return found
 
 
@@ -138,20 +146,27 @@ def heuristics(
     windows: Sequence[Window],
     *,
     task: Task | None = None,
-    policies: Sequence[str] = HEURISTICS,
+    policies: Sequence[str] | None = None,
     threads: int | None = None,
 ) -> dict[str, Floats]:
     """Return the costs of heuristics, of a random order and of the best heuristic of each window, (windows,) each."""
     source = trace if isinstance(trace, EpisodeSource) else EpisodeSource(trace, task or find_task("pick-job")())
-    names = [*dict.fromkeys(policies), "random"]
+    given = heuristics_of(source.task) if policies is None else policies
+    names = [*dict.fromkeys(name for name in given if name != "random"), "random"]
     costs = source.policy_costs(windows, names, threads=threads)
     found = {name: costs[:, i] for i, name in enumerate(names)}
     return found | {BEST_PER_WINDOW: costs[:, :-1].min(1) if len(names) > 1 else costs[:, 0]}
 
 
+def heuristics_of(task: Task) -> tuple[str, ...]:
+    """Return the heuristics that agents of a task are compared with."""
+    return tuple(task.heuristics) or HEURISTICS
+
+
 def best_of(source: EpisodeSource, windows: Sequence[Window]) -> str:
     """Return the heuristic with the smallest mean cost on some windows."""
-    return HEURISTICS[int(source.policy_costs(windows, HEURISTICS).mean(0).argmin())]
+    known = heuristics_of(source.task)
+    return known[int(source.policy_costs(windows, known).mean(0).argmin())]
 
 
 def agent_task(agent: Agent) -> Any:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from tracekit.sim.compile import jit
 
-KERNEL, ATTENTION, MLP = range(3)
-KINDS = {"kernel": KERNEL, "attention": ATTENTION, "mlp": MLP}
+KERNEL, ATTENTION, MLP, HOSTS = range(4)
+KINDS = {"kernel": KERNEL, "attention": ATTENTION, "mlp": MLP, "hosts": HOSTS}
 
 #: Kernel networks work on jobs in blocks of this many: loops of a known multiple are much faster than odd ones.
 BLOCK = 32
@@ -40,7 +40,7 @@ class Scratch(NamedTuple):
 
     a: Singles  # (width, most rows)
     b: Singles  # (width, most rows)
-    c: Singles  # (3 × width, most rows) queries, keys and values of the attention
+    c: Singles  # (3 × width, most rows) queries, keys and values of the attention; hosts: (4, width) vectors
     row: Singles  # (most rows,)
     score: Singles  # (most rows,) the answer
 
@@ -57,7 +57,7 @@ def room(net: Net, rows: int) -> Scratch:
     return Scratch(
         np.empty((width, columns), np.float32),
         np.empty((width, columns), np.float32),
-        np.empty((3 * width, columns) if net.kind == ATTENTION else (1, 1), np.float32),
+        np.empty({ATTENTION: (3 * width, columns), HOSTS: (4, width)}.get(net.kind, (1, 1)), np.float32),
         np.empty(rows, np.float32),
         np.empty(rows, np.float32),
     )
@@ -68,13 +68,15 @@ def shapes_of(network: str, sizes: tuple[int, ...]) -> list[tuple[str, int, int]
     found = [(f"layer{i}", wide, narrow) for i, (wide, narrow) in enumerate(pairwise(sizes))]
     if network == "attention":
         found[1:1] = [(name, sizes[1], sizes[1]) for name in ("query", "key", "value")]
+    if network == "hosts":
+        found[1:1] = [("job", sizes[0], sizes[1])]
+        found[2:2] = [(name, sizes[1], sizes[1]) for name in ("query", "key", "value")]
     return found
 
 
 def weights_in(kind: str, sizes: NDArray[np.int64]) -> int:
     """Return how many numbers the flat array of a network of these sizes holds."""
-    count = sum((int(i) + 1) * int(o) for i, o in pairwise(sizes))
-    return count + 3 * (int(sizes[1]) + 1) * int(sizes[1]) if kind == "attention" else count
+    return sum((wide + 1) * narrow for _, wide, narrow in shapes_of(kind, tuple(int(size) for size in sizes)))
 
 
 @jit
@@ -128,6 +130,72 @@ def _attend(flat: Singles, at: int, width: int, h: Singles, qkv: Singles, row: S
 
 
 @jit
+def _vector(flat: Singles, at: int, wide: int, narrow: int, source: Singles, target: Singles, relu: bool) -> int:
+    """Apply one layer to a vector: target (narrow,) from source (wide,); return the next layer's offset."""
+    bias = at + wide * narrow
+    for o in range(narrow):
+        target[o] = flat[bias + o]
+    for i in range(wide):
+        x = source[i]
+        for o in range(narrow):
+            target[o] += flat[at + i * narrow + o] * x
+    if relu:
+        for o in range(narrow):
+            target[o] = max(target[o], np.float32(0.0))
+    return bias + narrow
+
+
+@jit
+def _look_at_hosts(
+    flat: Singles, at: int, features: int, width: int, rows: Singles, h: Singles, scratch: Scratch, count: int
+) -> int:
+    """Add to every host's vector the job's, and the job's attention over all hosts; h (width, rows) changes in place.
+
+    The job is encoded from the mean of the rows, in which its own features are the same everywhere. One query looks at
+    all hosts, so the cost grows with the number of hosts, not with its square: keys and values are
+    computed once for the query and for the mixture, not for every host.
+    """
+    mean, job, query, mixed = scratch.c[0], scratch.c[1], scratch.c[2], scratch.c[3]
+    weight = scratch.row
+    for f in range(features):
+        total = np.float32(0.0)
+        for r in range(count):
+            total += rows[f, r]
+        mean[f] = total / np.float32(count)
+    at = _vector(flat, at, features, width, mean, job, True)
+    at = _vector(flat, at, width, width, job, query, False)
+    scale = np.float32(1.0 / math.sqrt(width))
+    for i in range(width):  # the query in the hosts' own space; a key's bias is the same for all hosts and cancels
+        part = np.float32(0.0)
+        for o in range(width):
+            part += flat[at + i * width + o] * query[o]
+        mixed[i] = part * scale
+    at += (width + 1) * width
+    for r in range(count):
+        weight[r] = np.float32(0.0)
+    for i in range(width):
+        for r in range(count):
+            weight[r] += mixed[i] * h[i, r]
+    largest, total = np.float32(-np.inf), np.float32(0.0)
+    for r in range(count):
+        largest = max(largest, weight[r])
+    for r in range(count):
+        weight[r] = np.float32(math.exp(weight[r] - largest))
+        total += weight[r]
+    for i in range(width):
+        part = np.float32(0.0)
+        for r in range(count):
+            part += weight[r] * h[i, r]
+        mixed[i] = part / total
+    at = _vector(flat, at, width, width, mixed, query, False)
+    for i in range(width):
+        add = query[i] + job[i]
+        for r in range(count):
+            h[i, r] += add
+    return at
+
+
+@jit
 def score(net: Net, jobs: Singles, rows: int, skip: bool, scratch: Scratch) -> None:
     """Write the score of each of the first ``rows`` jobs (slots, features), and of skipping behind them.
 
@@ -140,8 +208,8 @@ def score(net: Net, jobs: Singles, rows: int, skip: bool, scratch: Scratch) -> N
     if net.kind == MLP:
         _score_slots(net, jobs, rows, skip, scratch)
         return
-    # Padding is harmless where every job is scored by itself; attention would see the padded rows.
-    columns = (total + BLOCK - 1) // BLOCK * BLOCK if net.kind == KERNEL else total
+    # Padding is harmless where every job is scored by itself; attention among jobs would see the padded rows.
+    columns = total if net.kind == ATTENTION else (total + BLOCK - 1) // BLOCK * BLOCK
     for f in range(features):
         for r in range(rows):
             b[f, r] = jobs[r, f]
@@ -150,6 +218,8 @@ def score(net: Net, jobs: Singles, rows: int, skip: bool, scratch: Scratch) -> N
     at = _layer(flat, 0, features, sizes[1], b, a, columns, True)
     if net.kind == ATTENTION:
         at = _attend(flat, at, sizes[1], a, scratch.c, scratch.row, total)
+    elif net.kind == HOSTS:
+        at = _look_at_hosts(flat, at, features, sizes[1], b, a, scratch, total)
     for layer in range(1, layers):
         relu = layer < layers - 1
         if layer % 2 == 1:

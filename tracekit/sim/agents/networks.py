@@ -3,8 +3,8 @@
 The rows (jobs, for pick-job) of many decisions lie below each other in one matrix (rows, features); ``segment`` says
 which decision a row belongs to. So a decision among three jobs costs three rows, not 128. A network returns one number
 for each row and names the distribution that these are the parameters of: a choice among the rows, or priorities of
-them. `tracekit.sim.agents.inference` computes the scores of `Kernel`, `Attention` and `Mlp` from the same weights
-without torch; a network that it does not know plays by torch, step by step.
+them. `tracekit.sim.agents.inference` computes the scores of `Kernel`, `Attention`, `Mlp` and `Hosts` from the same
+weights without torch; a network that it does not know plays by torch, step by step.
 
 A network of your own inherits `Network` and is registered by the entry point group ``tracekit.networks``, or by
 ``NETWORKS.add(name, "module:Class")``.
@@ -93,7 +93,7 @@ class Prioritised:
     """Priorities of rows, each normally distributed around the network's number with one learnt deviation."""
 
     def __init__(self, mean: Tensor, decisions: Decisions, network: Network) -> None:
-        self._normal = torch.distributions.Normal(mean, network.log_deviation.exp())
+        self._normal = torch.distributions.Normal(mean, network.log_deviation.exp() + network.exploration)
         self._decisions = decisions
 
     def _sum(self, values: Tensor) -> Tensor:
@@ -124,6 +124,7 @@ class Network(nn.Module):
     def __init__(self, features: int, slots: int, hidden: tuple[int, ...]) -> None:
         super().__init__()
         self.sizes, self.actions_are = hidden, "choice"
+        self.exploration = 0.0  # added to the deviation of priorities while training
 
     def decide(self, actions_are: str) -> None:
         """Set what the outputs parametrise: a choice, or priorities with a learnt deviation."""
@@ -150,7 +151,7 @@ class Network(nn.Module):
         with torch.no_grad():
             numbers = self(packed).numpy()
             if self.actions_are == "priorities":
-                return Priorities(numbers, float(self.log_deviation.exp()))
+                return Priorities(numbers, float(self.log_deviation.exp()) + self.exploration)
         return Choice(numbers)
 
     def start_evenly(self) -> None:
@@ -272,6 +273,44 @@ class Attention(_Layered):
         """Return the layers in the order of the flat weights."""
         return [
             self.embed[0],
+            self.query,
+            self.key,
+            self.value,
+            *(module for module in self.body if isinstance(module, nn.Linear)),
+        ]
+
+
+class Hosts(_Layered):
+    """For rows that are hosts, of any number: a host encoder, a job encoder, and one look of the job at all hosts.
+
+    The job is encoded from the mean of the rows: its own features are the same in all of them. What it finds by
+    attention over the hosts is added to every host's vector, and a small network scores each.
+    """
+
+    def __init__(self, features: int, slots: int, hidden: tuple[int, ...]) -> None:
+        super().__init__(features, slots, hidden)
+        self.kind, self.features, self.sizes = KINDS["hosts"], features, (features, *hidden, 1)
+        width = hidden[0]
+        self.embed, self.job = layers(features, width, last=True), layers(features, width, last=True)
+        self.query, self.key, self.value = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, width)
+        self.body = layers(*hidden, 1)
+
+    def forward(self, decisions: Decisions) -> Tensor:
+        """Return the scores, (rows,)."""
+        rows, segment, size = decisions.rows, decisions.segment, len(decisions)
+        h = self.embed(rows)
+        mean = torch.zeros(size, rows.shape[1]).index_add(0, segment, rows) / decisions.count[:, None]
+        job = self.job(mean)
+        looks = (self.query(job)[segment] * self.key(h)).sum(1) / h.shape[1] ** 0.5
+        weight = log_softmax(looks, decisions).exp()
+        mixed = torch.zeros(size, h.shape[1]).index_add(0, segment, weight[:, None] * h)
+        return self.body(h + (self.value(mixed) + job)[segment]).squeeze(1)
+
+    def linears(self) -> list[Any]:
+        """Return the layers in the order of the flat weights."""
+        return [
+            self.embed[0],
+            self.job[0],
             self.query,
             self.key,
             self.value,

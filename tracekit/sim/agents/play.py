@@ -40,6 +40,7 @@ class Tape(NamedTuple):
     time: NDArray[np.float64]  # (most,) seconds
     skips: NDArray[np.bool_]  # (most,) whether the last row is skipping
     used: NDArray[np.int64]  # (2,) decisions and rows in use
+    earned: NDArray[np.float64]  # (most,) the environment's reward, where it has its own
 
 
 def blank(decisions: int, rows: int, features: int) -> Tape:
@@ -51,11 +52,12 @@ def blank(decisions: int, rows: int, features: int) -> Tape:
         np.empty(decisions),
         np.empty(decisions, np.bool_),
         np.zeros(2, np.int64),
+        np.zeros(decisions),
     )
 
 
 @jit
-def _note(tape: Tape, features: Singles, count: int, skip: bool, place: int, now: float) -> None:
+def note(tape: Tape, features: Singles, count: int, skip: bool, place: int, now: float) -> None:
     """Record a decision."""
     decision, row = tape.used[0], tape.used[1]
     width = features.shape[1]
@@ -132,7 +134,7 @@ def play_lane(
             if place < 0:
                 return BROKEN
         if keep and total > 1:
-            _note(tape, lanes.features[lane], count, skip, place, lanes.state[lane].now)
+            note(tape, lanes.features[lane], count, skip, place, lanes.state[lane].now)
         turn[0] += 1
         step_lane(lanes, rules, lane, place if place < count else rules.slots)
         if lanes.state[lane].placing != NO_JOB:
@@ -152,7 +154,7 @@ def play_window(
     code = 0 if teacher is None else int(teacher)
     as_coded = task.switches.compat is not None and code in (WFP3, UNICEP)
     manner = Manner(mode, np.uint64(0) if key is None else key, code, as_coded, batch.source.table.total)
-    scratch, tape = _space(net, task.slots + 1, batch.features.shape[2], keep)
+    scratch, tape = space(net, task.slots + 1, batch.features.shape[2], keep)
     turn, pieces, ended = np.zeros(1, np.int64), [], FULL
     while ended != OVER:
         tape.used[:] = 0
@@ -167,7 +169,7 @@ def play_window(
     return pieces
 
 
-def _space(net: Net, rows: int, features: int, keep: bool) -> tuple[Scratch, Tape]:
+def space(net: Net, rows: int, features: int, keep: bool) -> tuple[Scratch, Tape]:
     """Return scratch space, which each thread keeps for its next window."""
     found = getattr(_OWN, "space", None)
     if found is None or found[0] is not net.flat or found[1] != (rows, features, keep):

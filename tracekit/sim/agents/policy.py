@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tracekit.errors import TracekitError
 from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.setup import Placed, Setup
+from tracekit.sim.switches import Switches
 from tracekit.sim.tasks.base import Task, task_from_dict
 from tracekit.sim.tasks.episodes import Episode, EpisodeSource
 from tracekit.sim.windows import Window
@@ -31,13 +33,19 @@ class AgentPolicy:
 
     def schedule(self, setup: Setup, /) -> Placed:
         """Return the start of every job, and its hosts."""
-        task = task_from_dict(self.agent.task).adapted(setup)
-        batch = task.batch(_Whole(task, setup), lanes=1, threads=1)
+        task = task_from_dict(self.agent.task).adapted(without_cuts(setup))
+        batch = task.batch(Whole(task, setup), lanes=1, threads=1)
         play(batch, [(0, len(setup.ready.table))], self.agent.actor(), keep=False)
         return Placed(batch.starts(0), batch.hosts(0) if hasattr(batch, "hosts") else None)
 
 
-class _Whole(EpisodeSource):
+def without_cuts(setup: Setup) -> Setup:
+    """Return the input of a simulation without warm-up and cool-down, which change metrics and not the schedule."""
+    cuts = {name: getattr(Switches(), name) for name in ("warmup", "cooldown")}
+    return dataclasses.replace(setup, switches=dataclasses.replace(setup.switches, **cuts))
+
+
+class Whole(EpisodeSource):
     """Prepared jobs as the only episode."""
 
     def __init__(self, task: Task, setup: Setup) -> None:

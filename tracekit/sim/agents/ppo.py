@@ -88,6 +88,13 @@ class PPO:
         self.scale = ValueScale()
         self.speed = 1.0  # factor of the KL-adaptive learning rate
 
+    def explore(self, progress: float) -> None:
+        """Set the deviation that is added to priorities; ``progress`` is the share of the budget spent."""
+        config = self.config
+        self.model.actor.exploration = scheduled(
+            config.exploration_schedule, config.exploration, config.final_exploration, progress
+        )
+
     def update(
         self, played: Played, reward: Floats, context: NDArray[np.float32], iteration: int, progress: float
     ) -> dict[str, float]:

@@ -23,7 +23,7 @@ from tracekit.sim.tasks.played import Played, cost_to_go
 from tracekit.sim.windows import Window
 
 Floats = NDArray[np.float64]
-Piece = tuple[NDArray[Any], ...]  # rows, count, chosen, time, skips, and actions where these are priorities
+Piece = tuple[NDArray[Any], ...]  # rows, count, chosen, time, skips, and priorities or what was earned, if any
 
 
 @dataclass(eq=False)
@@ -138,7 +138,8 @@ def _finished(batch: Batch, lane: int, pieces: list[Piece], keep: bool) -> _Wind
 def _joined(played: Sequence[_Window], batch: Batch) -> Played:
     """Concatenate the windows."""
     pieces = [piece for window in played for piece in window.pieces]
-    rows, count, chosen, time, skips, *action = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    rows, count, chosen, time, skips, *more = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    nothing, vector = np.empty(0), batch.task.actions_are == "priorities"
     made = [sum(len(piece[1]) for piece in window.pieces) for window in played]
     window = np.repeat(np.arange(len(played)), made)
     return Played(
@@ -153,6 +154,7 @@ def _joined(played: Sequence[_Window], batch: Batch) -> Played:
         left=np.concatenate([window.left for window in played]),
         skips=skips,
         slots=batch.task.slots,
-        action=action[0] if action else np.empty(0),
+        action=more[0] if vector else nothing,
+        earned=more[0] if more and not vector else nothing,
         starts=tuple(window.start for window in played),
     )

@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import MissingExtra, TracekitError, UsageError
+from tracekit.files import write_text
 from tracekit.sim.agents import checkpoint
-from tracekit.sim.agents.agent import Agent
+from tracekit.sim.agents.agent import SETTINGS, Agent
 from tracekit.sim.agents.config import Config
-from tracekit.sim.agents.evaluate import HEURISTICS, best_of
+from tracekit.sim.agents.evaluate import best_of, heuristics_of
 from tracekit.sim.agents.provenance import fingerprint, not_improved, versions
 from tracekit.sim.agents.rollout import play
+from tracekit.sim.agents.saving import agent_of, event_writer, matching
 from tracekit.sim.agents.splits import Split, longest, split, windows_from
 from tracekit.sim.tasks.base import Task, find_task
 from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.tasks.rewards import Baseline
 from tracekit.sim.windows import Window
 from tracekit.trace import Trace
-
-if TYPE_CHECKING:
-    from tracekit.sim.agents.ppo import PPO
 
 #: What a draw is for: the second number of every key of randomness, after the seed.
 _WINDOWS, _CHOICES, _VALIDATION, _LESSONS, _WEIGHTS = range(10, 15)
@@ -140,7 +139,7 @@ class _Training:
             self._look_around()
             if not self._resumed(resume, force):
                 self._begin()
-            writer = _writer(self.out) if tensorboard else None
+            writer = event_writer(self.out) if tensorboard else None
             while self.steps < self.config.steps and not self._exhausted():
                 try:
                     line = self._iterate()
@@ -167,15 +166,16 @@ class _Training:
         self.validation = windows_from(
             episodes, self.parts.validation, config.validation_windows, config.jobs, [self.seed, _VALIDATION]
         )
-        costs = episodes.policy_costs(self.validation, HEURISTICS).mean(0)
-        self.heuristic, self.heuristic_score = HEURISTICS[int(costs.argmin())], float(costs.min())
+        known = heuristics_of(episodes.task)
+        costs = episodes.policy_costs(self.validation, known).mean(0)
+        self.heuristic, self.heuristic_score = known[int(costs.argmin())], float(costs.min())
         best = f"{self.heuristic} {self.heuristic_score:,.4g}"
         self.say(f"best heuristic on {len(self.validation)} validation windows: {best}")
         sample = windows_from(episodes, self.parts.train, config.validation_windows, config.jobs, [self.seed, _LESSONS])
         kind, _, name = (self.init or "").partition(":")
         relative = getattr(episodes.task, "reward", "") == "relative"
         base = config.base or (episodes.task.base if relative else "")
-        base = base or (name if kind == "imitate" and name in HEURISTICS else best_of(episodes, sample))
+        base = base or (name if kind == "imitate" and name in known else best_of(episodes, sample))
         self.baseline = Baseline(episodes, base, greedy=relative)
 
     def _begin(self) -> None:
@@ -189,9 +189,10 @@ class _Training:
         elif kind == "agent":
             from tracekit.sim.agents.networks import load_flat
 
-            load_flat(self.ppo.model.actor, _matching(Agent.load(name), agent_of(self.ppo, self.episodes.task, {})))
+            load_flat(self.ppo.model.actor, matching(Agent.load(name), agent_of(self.ppo, self.episodes.task, {})))
         elif self.init:
             raise UsageError(f"--init {self.init}: write imitate:NAME, imitate:best, search or agent:DIR")
+        write_text(self.out / SETTINGS, self.config.to_toml(), force=True)
         self._remember()
         self.start_score = self._validate()
         self._write({"iteration": 0, "steps": 0, **told, **self._validated()})
@@ -228,12 +229,14 @@ class _Training:
         windows = windows_from(
             self.episodes, self.parts.train, config.windows, config.jobs, [self.seed, _WINDOWS, number]
         )
+        progress = self.steps / config.steps
+        self.ppo.explore(progress)
         keys = np.random.default_rng([self.seed, _CHOICES, number]).integers(0, 2**64, len(windows), dtype=np.uint64)
         played = play(self.batch, windows, self.ppo.model.play_by(), keys=keys)
         if not len(played):
             raise NothingToLearn(_NOTHING)
         reward, context = self.episodes.task.rewards(played, windows, self.baseline, dense=config.dense)
-        told = self.ppo.update(played, reward, context, number, self.steps / config.steps)
+        told = self.ppo.update(played, reward, context, number, progress)
         self.iteration, self.steps = number, self.steps + len(played)
         self._remember()
         base = np.array([self.baseline.cost(window) for window in windows])
@@ -262,7 +265,9 @@ class _Training:
         self.score = float(played.score.mean())
         self.waited += 1
         if self.score < self.best_score:
-            self.best_score, self.best_iteration, self.waited = self.score, self.iteration, 0
+            if not self.best_score - self.score <= self.config.least_gain * abs(self.best_score):
+                self.waited = 0
+            self.best_score, self.best_iteration = self.score, self.iteration
             self.best = self.average
         return self.score
 
@@ -315,6 +320,9 @@ class _Training:
             "identity": self._identity(),
         }
         checkpoint.log(self.out, line)
+        last = self.steps >= self.config.steps or self._exhausted()
+        if self.iteration % self.config.checkpoint_every and not last:
+            return
         checkpoint.write(self.out, arrays | {"best": self.best, "average": self.average}, facts)
 
     def _resumed(self, resume: bool, force: bool) -> bool:
@@ -364,37 +372,3 @@ _NOTHING = (
     "no two jobs ever wait at once in these windows, so there is nothing to learn; use longer windows (jobs), or "
     "raise the load (tracekit scale --load)"
 )
-
-
-def agent_of(ppo: PPO, task: Task, facts: dict[str, Any], flat: NDArray[np.float32] | None = None) -> Agent:
-    """Return the current agent of a training; ``flat`` = other weights of the same network."""
-    model = ppo.model
-    compiled = model.actor.net(model.flat()) is not None
-    return Agent(
-        ppo.config.network,
-        tuple(model.actor.sizes),
-        model.flat() if flat is None else flat,
-        task.feature_names,
-        task.to_dict(),
-        facts,
-        layout=() if compiled else model.layout(),
-    )
-
-
-def _matching(agent: Agent, ours: Agent) -> NDArray[np.float32]:
-    """Return the weights of an agent to start from, if its network and what it sees are the same."""
-    alike = (agent.network, agent.sizes, agent.layout) == (ours.network, ours.sizes, ours.layout)
-    if not alike or agent.features != ours.features:
-        raise UsageError(
-            f"{agent.name} has the network {agent.network} {list(agent.sizes)} on {', '.join(agent.features)}; "
-            "train with the same --network, widths and observer to start from it"
-        )
-    return agent.flat
-
-
-def _writer(out: Path) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ModuleNotFoundError:
-        raise MissingExtra("tensorboard", "rl") from None
-    return SummaryWriter(str(out / "tensorboard"))

@@ -99,9 +99,12 @@ class Grid:
         return cls(table, pairs, windows_of(windows, jobs, len(table), switches.seed), switches, name, suffix)
 
     def folders(self) -> list[str]:
-        """Return the name of each result's folder: ``sjf__easy``, with ``__w<START>`` for a window."""
+        """Return the name of each result's folder: ``sjf__easy``, with ``__w<START>`` for a window.
+
+        A scheduler that is asked over HTTP has its address without ``http://``, and ``_`` for ``/``.
+        """
         ends = [f"__w{start}" for start, _ in self.windows] or [""]
-        return [f"{policy}__{backfill}{self.suffix}{end}" for policy, backfill in self.names for end in ends]
+        return [f"{_plain(policy)}__{backfill}{self.suffix}{end}" for policy, backfill in self.names for end in ends]
 
     def run(self, *, machine: MachineModel | None = None, threads: int | None = None) -> list[SimResult]:
         """Make every simulation; an error if no job of any of them can be simulated."""
@@ -175,3 +178,8 @@ class Grid:
         edges = [(self.jobs.position[start], self.jobs.position[start + n - 1] + 1) for start, n in self.windows]
         places = [np.searchsorted(jobs.position, edge) for edge in edges]  # rows of its table, not of ours
         return training_notes(agent, jobs, [(int(a), int(b - a)) for a, b in places] or None)
+
+
+def _plain(policy: str) -> str:
+    """Return a policy's name for a folder."""
+    return policy.removeprefix("http://").replace("/", "_") if policy.startswith("http://") else policy

@@ -90,6 +90,7 @@ class Session:
         ready, switches = setup.ready, setup.switches
         self.ready, self.switches = ready, switches
         self.machine = setup.machine or ProcessorPool()
+        self._watched = False  # whether the machine model has been shown this simulation
         rules = rules_for(switches, setup.backfill, ready.scale)
         count = len(ready.table)
         batch = self.machine.allocate(1, count)
@@ -229,6 +230,9 @@ class Session:
         if isinstance(self.machine, capacity.LooksAhead):
             self.machine.upcoming, self.machine.ahead = self._upcoming()
             self.machine.filling = bool(state["phase"] == FILLING)
+        if not self._watched:
+            self._watched = True
+            getattr(self.machine, "watch", lambda session: None)(self)
         self.machine.place(self.sim.capacity, self.sim.at_shadow if state["beside"] else None, int(state["placing"]))
         state["placed"] = state["placing"]
 

@@ -81,6 +81,8 @@ _TITLES = {
     "defrag": "RLTune: the fewest partly used hosts (SoCC 2025)",
     "load-balance": "RLTune: the most even use of hosts (SoCC 2025)",
     "tiers": "RLTune: as few hosts as can be, one more if that fragments less; then as defrag",
+    "least-loaded": "the host with the smallest share of its cores in use",
+    "lsf-order": "LSF's order[ut:mem]: the smallest share of cores in use, of equals the most free memory",
 }
 #: Written in Python, with options after a colon.
 _PROGRAMS = {"milp": "tracekit.sim.hosts.milp:Milp", "milp-exact": "tracekit.sim.hosts.milp:exact"}
@@ -99,6 +101,8 @@ def find_allocator(given: str | Allocator | Compiled) -> Compiled | Allocator:
     if isinstance(given, str):
         if given in COMPILED:
             return COMPILED[given]
+        if given.startswith("agent:"):
+            return imported("tracekit.sim.agents.allocator:AgentAllocator")(given.removeprefix("agent:"))  # type: ignore[no-any-return]
         if given.partition(":")[0] in _PROGRAMS and ":" in given:
             found = imported("tracekit.sim.hosts.milp:parsed")(given)
         else:

@@ -245,6 +245,11 @@ class HostModel:
         one.data[of.SEED] = seed
         return one
 
+    def fill(self, capacity: Any, demand: Demand) -> None:
+        """Write demands, and idle hosts, into the only lane."""
+        one = type(capacity)(*(array[0] for array in capacity))
+        self._fill(one, demand, max(len(demand.need), 1), None)
+
     def twin(self, capacity: Any) -> Any:
         """Return the same hosts: a reservation is kept as differences to what is free now."""
         return capacity
@@ -318,6 +323,11 @@ class HostModel:
         return 1 if need[:, PIECES].max() == 1 else 2
 
     # ---- Python is asked ---------------------------------------------------------------------------------------------
+
+    def watch(self, session: Any) -> None:
+        """Let an allocator that looks at more than the hosts, such as an agent, see the whole simulation."""
+        if hasattr(self.allocator, "watch"):
+            self.allocator.watch(self, session)
 
     def place(self, capacity: Any, at_shadow: Any | None, job: int) -> None:
         """Ask an allocator written in Python, and write its choice down."""

@@ -46,8 +46,10 @@ from tracekit.sim.hosts.state import (
     DEFRAG,
     LOAD_BALANCE,
     TIERS,
+    LEAST_LOADED,
+    LSF_ORDER,
     ASKED,
-) = range(14)
+) = range(16)
 
 
 @jit_internal
@@ -188,6 +190,11 @@ def score(m: Ints, f: Floats, row: Ints, job: int, h: int) -> float:
     cores, gpus = need(m, job, CORES) // pieces, whole * MILLI_GPU + milli
     if rule == RANDOM:
         return float(mixed(m[SEED], job, h))
+    if rule in (LEAST_LOADED, LSF_ORDER):
+        unused = level(m, row, h, 0) / max(m[m[TOTAL] + h * m[CELLS]], 1)
+        if rule == LEAST_LOADED:
+            return float(unused)
+        return float(np.floor(unused * 1e4) + min(level(m, row, h, 1), 2**34) / 2.0**35)  # exact up to 16 TB
     free, idle = level(m, row, h, 0), idle_gpus(m, f, row, h)
     most_cores, most_gpus = float(m[MOST_CORES]), float(max(m[MOST_GPUS], 1))
     if rule in (BEST_FIT, WORST_FIT):  # Σ of the shares left over

@@ -60,7 +60,17 @@ POLICIES: Registry[Any] = Registry(
     group="tracekit.policies",
 )
 #: Policies that are made from an argument, such as ``agent:DIR``: a class, called with what follows the colon.
-SCHEMES: Registry[Any] = Registry("kind of policy", {"agent": "tracekit.sim.agents.policy:AgentPolicy"})
+SCHEMES: Registry[Any] = Registry(
+    "kind of policy",
+    {"agent": "tracekit.sim.agents.policy:AgentPolicy", "http": "tracekit.service.foreign:ForeignPolicy"},
+)
+
+
+#: What is written without an argument.
+_MISSING = {
+    "agent": "the agent is missing: write agent:default for the packaged one, or agent:DIR",
+    "http": "the address is missing: write http://127.0.0.1:PORT",
+}
 
 
 def find(policy: str | Policy) -> BuiltIn | Policy:
@@ -73,9 +83,11 @@ def find(policy: str | Policy) -> BuiltIn | Policy:
             return policy
         raise UsageError(f"{policy!r} is not a policy: it needs a name and a method priority(queue, state)")
     scheme, _, argument = policy.partition(":")
+    if scheme == "https":
+        raise UsageError(f"{policy}: only http:// is supported; write http://127.0.0.1:PORT")
     if scheme in SCHEMES:
         if not argument:
-            raise UsageError("the agent is missing: write agent:default for the packaged one, or agent:DIR")
+            raise UsageError(_MISSING[scheme])
         made: BuiltIn | Policy = SCHEMES.get(scheme)(argument)
         return made
     found = POLICIES.get(policy) if module_of(policy) is None else own("policy", policy, SCHEMES)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tracekit.errors import UnknownName, UsageError
 from tracekit.registry import Registry, own
 from tracekit.sim.jobs import Prepared, Table
+from tracekit.sim.policies.builtin import find
 from tracekit.sim.setup import Setup
 from tracekit.sim.switches import Switches, check_fields
 from tracekit.sim.tasks.objectives import Objective, objective
@@ -98,6 +99,9 @@ class Task(Protocol):
     name: ClassVar[str]  # such as "pick-job"; goes into agent.json and into requests of the service as ``kind``
     actions_are: ClassVar[str]  # "choice": a row; "priorities": one number per row
     critic_inputs: ClassVar[int]  # how many numbers the critic sees beside the rows
+    needs_hosts: ClassVar[bool]  # whether it only makes sense on a cluster of hosts
+    network: ClassVar[str]  # the network that suits it
+    heuristics: ClassVar[tuple[str, ...]]  # what agents are compared with; () = the policies of the simulator
     server: ClassVar[str]  # the class that answers requests of the service, "module:Class"
 
     @property
@@ -172,6 +176,18 @@ class Task(Protocol):
         """Return the reward of each decision, and the critic's inputs, (decisions, critic_inputs)."""
         ...
 
+    def check_heuristic(self, name: str) -> None:
+        """Raise an error with a suggestion if there is no such heuristic."""
+        ...
+
+    def schedule(self, source: Any, window: Window, policy: Any) -> Floats | None:
+        """Return the starts that a heuristic of the task gives the window's jobs; None: policies of the simulator."""
+        ...
+
+    def measures(self, batch: Any, windows: Sequence[Window], names: Sequence[str]) -> dict[str, dict[str, float]]:
+        """Return means of the task's own metrics over windows that an agent, "", has just played, by policy."""
+        ...
+
     def teacher(self, batch: Any, windows: Sequence[Window], name: str) -> Any:
         """Return what decides in place of a network on each window, for ``--init imitate:NAME``."""
         ...
@@ -197,6 +213,9 @@ class TaskDefaults:
     name: ClassVar[str]
     actions_are: ClassVar[str] = "choice"
     critic_inputs: ClassVar[int] = CRITIC_INPUTS
+    needs_hosts: ClassVar[bool] = False
+    network: ClassVar[str] = "kernel"
+    heuristics: ClassVar[tuple[str, ...]] = ()
     server: ClassVar[str] = "tracekit.service.decide:RowDecider"
     objective: str
     constants: Mapping[str, float]
@@ -236,6 +255,18 @@ class TaskDefaults:
         """Return rewards against a base policy on the same window (`tracekit.sim.tasks.rewards`)."""
         return rewards(played, windows, baseline, dense=dense)
 
+    def check_heuristic(self, name: str) -> None:
+        """Raise an error with a suggestion if there is no such heuristic."""
+        find(name)
+
+    def schedule(self, source: Any, window: Window, policy: Any) -> Floats | None:
+        """Return None: heuristics are policies of the simulator."""
+        return None
+
+    def measures(self, batch: Any, windows: Sequence[Window], names: Sequence[str]) -> dict[str, dict[str, float]]:
+        """Return nothing: the task has no metrics beside its objective."""
+        return {}
+
     def teacher(self, batch: Any, windows: Sequence[Window], name: str) -> Any:
         """Refuse: the task has no heuristic to imitate."""
         raise UsageError(f"task {self.name} has no heuristic to imitate; leave out --init imitate:{name}")
@@ -249,7 +280,12 @@ T = TypeVar("T", bound=type)
 
 #: Every task by name; other packages add theirs by the entry point group ``tracekit.tasks``.
 TASKS: Registry[Any] = Registry(
-    "task", {"pick-job": "tracekit.sim.tasks.pick_job.task:PickJob"}, group="tracekit.tasks"
+    "task",
+    {
+        "pick-job": "tracekit.sim.tasks.pick_job.task:PickJob",
+        "pick-host": "tracekit.sim.tasks.pick_host.task:PickHost",
+    },
+    group="tracekit.tasks",
 )
 
 

@@ -124,11 +124,14 @@ class EpisodeSource:
     # ---- scores of heuristics ----------------------------------------------------------------------------------------
 
     def schedule(self, window: Window, policy: str | Policy, *, greedy: bool = False) -> Floats:
-        """Return the starts, (jobs,), that a heuristic gives the window's jobs, by the engine itself.
+        """Return the starts, (jobs,), that a heuristic gives the window's jobs, by the engine or the task itself.
 
         ``greedy``: on a cluster, jobs go to the first hosts with room, whatever the task's allocator is. Cached for
         policies given by name: do not write into it.
         """
+        own: Floats | None = self.task.schedule(self, window, policy)
+        if own is not None:
+            return own
         key = ((int(window[0]), int(window[1])), policy, greedy)
         if not isinstance(policy, str):
             return self._schedule(window, policy, greedy)

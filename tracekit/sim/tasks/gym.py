@@ -46,13 +46,13 @@ _TRIES = 1000
 Actions = NDArray[np.int64]
 
 
-class _EpisodeSampler:
+class EpisodeSampler:
     """The windows that an environment plays: drawn from part of a trace, or given one after the other."""
 
     def __init__(
         self,
         trace: Trace | str | Path | EpisodeSource | None,
-        task: PickJob | None,
+        task: Any,
         jobs: int,
         span: Span | None,
         windows: Sequence[Window] | None,
@@ -141,7 +141,7 @@ class PickJobEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not there
         lenient: bool = True,
         **settings: Any,
     ) -> None:
-        self._episodes = _EpisodeSampler(trace, task, jobs, span, windows, keep, settings)
+        self._episodes = EpisodeSampler(trace, task, jobs, span, windows, keep, settings)
         self.batch = Batch(self._episodes.source, lanes=1, threads=1)
         self.task = self.batch.task
         self.observation_space, self.action_space = _spaces(self.task)
@@ -213,7 +213,7 @@ class PickJobVectorEnv(VectorEnv):  # type: ignore[misc]
         mode = AutoresetMode(autoreset_mode)
         if mode == AutoresetMode.DISABLED:
             raise UsageError("PickJob resets finished windows itself: use autoreset_mode NEXT_STEP or SAME_STEP")
-        self._episodes = _EpisodeSampler(trace, task, jobs, span, windows, keep, settings)
+        self._episodes = EpisodeSampler(trace, task, jobs, span, windows, keep, settings)
         self.batch = Batch(self._episodes.source, lanes=num_envs, threads=threads)
         self.task = self.batch.task
         self.num_envs = num_envs

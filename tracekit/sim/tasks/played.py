@@ -33,6 +33,7 @@ class Played:
     skips: NDArray[np.bool_]  # (D,) whether its last row is skipping
     slots: int
     action: Floats = field(default_factory=lambda: np.empty(0))  # (R,) priorities, where actions are such; else empty
+    earned: Floats = field(default_factory=lambda: np.empty(0))  # (D,) the environment's own rewards, where it has them
     starts: tuple[Floats, ...] = ()  # (W) starts of each window's jobs
 
     def __len__(self) -> int:

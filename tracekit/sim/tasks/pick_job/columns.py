@@ -46,7 +46,7 @@ class JobView:
 
     def columns(self, ready: Prepared, rows: slice | None) -> JobColumns:
         """Return what is shown of an episode's jobs; a slice of the whole trace needs no computation."""
-        if rows is None or self._fixed is None or self._ranks is None:
+        if rows is None or self._fixed is None or self._ranks is None or self.task.visible == "classes":
             return job_columns(self.task, ready, self.facts)
         count = rows.stop - rows.start
         order = np.zeros((len(self._ranks), count), np.int64)
@@ -62,8 +62,14 @@ def job_columns(task: Any, ready: Prepared, facts: Facts) -> JobColumns:
 
 
 def visible_orders(ready: Prepared, task: Any) -> NDArray[np.int64]:
-    """Return the jobs by each order of the rule of visibility; it matters only where more can wait than slots."""
+    """Return the jobs by each order of the rule of visibility; it matters only where more can wait than slots.
+
+    The rule classes has one row: the class of each job, a number from 0.
+    """
     jobs = len(ready.table)
+    if task.visible == "classes":
+        alike = ready.table.procs if ready.table.demand is None else _alike(ready)
+        return np.unique(alike, return_inverse=True)[1].reshape(1, jobs).astype(np.int64)
     found = np.zeros((len(task.orders), jobs), np.int64)
     if jobs > task.slots or task.sorted:
         for i, name in enumerate(task.orders):

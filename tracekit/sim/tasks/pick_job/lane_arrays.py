@@ -46,7 +46,7 @@ class PickRules(NamedTuple):
     slots: int
     skip: bool  # may the agent do nothing?
     ask_forced: bool  # ask also where there is only one choice
-    orders: int  # orders that the visible jobs are drawn from in turn, 1 or 2
+    orders: int  # orders that the visible jobs are drawn from in turn, 1 or 2; 0 = one job of every class
     sorted: bool  # slots are by the rule of visibility; else by submit time where not more wait than slots
     hosts: bool  # whether the machine is a cluster of hosts
     bound: float  # seconds, of the bounded slowdown
@@ -74,7 +74,7 @@ class LaneArrays(NamedTuple):
     begun_count: Ints  # (L,) … and how many
     # what the observer needs
     fixed: NDArray[np.float32]  # (L, J, F) features that do not change
-    order: Ints  # (L, 2, J) jobs by the rule(s) of visibility
+    order: Ints  # (L, 2, J) jobs by the rule(s) of visibility; or the class of each job
     mark: Ints  # (L, J) scratch
     stair: Ints  # (L, M + 1) scratch
     waits: Floats  # (L, S) scratch: of the jobs in the slots …

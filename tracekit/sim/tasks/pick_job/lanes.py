@@ -174,6 +174,8 @@ def _show(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation) -> in
     """
     visible, queue, state = lanes.visible[lane], sim.queue, sim.state[0]
     filling, found = state.phase == FILLING, 0
+    if rules.orders == 0:
+        return _show_classes(lanes, rules, lane, sim)
     if filling:
         for i in range(queue.length[0]):
             job = queue.job[i]
@@ -188,6 +190,24 @@ def _show(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation) -> in
     if found > rules.slots or rules.sorted:
         found = min(found, rules.slots)
         _show_some(lanes, rules, lane, sim, found)
+    return found
+
+
+@jit_internal
+def _show_classes(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulation) -> int:
+    """Show the first job of every class that may be chosen; return how many."""
+    visible, mark, group, state = lanes.visible[lane], lanes.mark[lane], lanes.order[lane, 0], sim.state[0]
+    lanes.question[lane].drawn += 1
+    drawn, found = lanes.question[lane].drawn, 0
+    for i in range(sim.queue.length[0]):
+        job = sim.queue.job[i]
+        if mark[group[job]] == drawn or found == rules.slots:
+            continue
+        if state.phase == FILLING and (job == state.blocked or not may_fill(sim, (), job)):
+            continue
+        mark[group[job]] = drawn
+        visible[found] = job
+        found += 1
     return found
 
 

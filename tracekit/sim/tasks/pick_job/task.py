@@ -45,8 +45,9 @@ TEACHERS = tuple(name for name, code in formulas.CODES.items() if code != formul
 GOOD_TEACHERS = ("fcfs", "sjf", "smallest", "saf", "srf", "wfp3", "unicep", "f1", "f2", "f3", "f4")
 #: Observers that mean another one on a cluster of hosts.
 ON_HOSTS = {"default": "hosts", "fair": "hosts-fair"}
-#: Rules of visibility that draw from two orders in turn; any policy with static priorities is one too.
-ALTERNATING = {"sjf-smallest": ("sjf", "smallest")}
+#: Rules of visibility that draw from two orders in turn, or show the first job of every class (jobs with the same
+#: demand); any policy with static priorities is one too.
+ALTERNATING: dict[str, tuple[str, ...]] = {"sjf-smallest": ("sjf", "smallest"), "classes": ()}
 
 
 def plain_cluster(cluster: Machine) -> dict[str, Any]:
@@ -70,7 +71,8 @@ class PickJob(TaskDefaults):
     slots: int = 128  # jobs that can be shown
     observer: str = "default"  # what is shown of each: a name of `features.OBSERVERS`, or features with commas
     visible: str = (
-        "fcfs"  # which jobs are shown when more wait: a policy with static priorities, or sjf-smallest (RLScheduler)
+        "fcfs"  # which jobs are shown when more wait: a policy with static priorities, or sjf-smallest (RLScheduler);
+        # classes: the first waiting job of every class, that is of jobs with the same demand, as LSF's buckets
     )
     backfill: str = "easy"  # none, easy, easy-sjf or rlscheduler; in compatibility mode easy means rlscheduler
     commit: bool = False  # a pick blocks until it starts; else re-plan at every event
@@ -182,7 +184,7 @@ class PickJob(TaskDefaults):
 
     @property
     def orders(self) -> tuple[str, ...]:
-        """The one or two orders that visible jobs are taken from."""
+        """The one or two orders that visible jobs are taken from; none for classes."""
         if self.sorted:
             return (self.base,)
         return ALTERNATING.get(self.visible, (self.visible,))

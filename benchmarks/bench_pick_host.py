@@ -1,0 +1,106 @@
+"""How many decisions a second the environment PickHost makes on one core, and how long one decision of an agent takes.
+
+    python benchmarks/bench_pick_host.py [--quick] [--json]
+
+Windows of 256 jobs of the model eda on 30 hosts, 64 side by side, with full observations. The yardstick, the same
+environment in plain Python (`plain_hosts`), plays some of the same windows with the same decisions in the same run, and
+must end with the same schedules. Times are CPU seconds of the one thread that works. A decision of the network
+``hosts`` is timed by the clock on the wall, among 10, 100 and 1,000 hosts, in process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from plain_hosts import PlainHosts
+
+from generators.eda import draw
+from tracekit.sim.agents.inference import HOSTS, Net, room, score, weights_in
+from tracekit.sim.tasks.pick_host.batch import Batch
+from tracekit.sim.tasks.pick_host.task import PickHost
+
+LANES, JOBS = 256, 256
+
+
+def pick(job: Any, count: Any) -> Any:
+    """Return a row that depends on the job and on the number of rows alone."""
+    return (job * 7919 + 13) % count
+
+
+def environment(quick: bool) -> dict[str, float]:
+    """Play windows by the compiled environment and by plain Python; return decisions per CPU second of both."""
+    cluster, trace = draw(42, jobs=LANES * JOBS, hosts=30, load=0.9)
+    batch = Batch(trace, PickHost(cluster=cluster, ask_forced=True), lanes=LANES, threads=1)
+    windows = [(lane * JOBS, JOBS) for lane in range(LANES)]
+    everywhere, made, spent = np.arange(LANES), 0, 0.0
+    for turn in range(3 if quick else 8):
+        begin = time.thread_time()
+        batch.reset(range(LANES), windows)
+        while not batch.done.all():
+            job = batch.arrays.queue[everywhere, batch.arrays.state["place"]]
+            made += int((~batch.done).sum()) if turn else 0
+            batch.step(pick(job, np.maximum(batch.count, 1)))
+        spent += time.thread_time() - begin if turn else 0.0
+    hosts = [(int(g.cores or 0), int(g.memory or 0)) for g in cluster.groups for _ in range(g.count)]
+    plain, plain_spent = 0, 0.0
+    for lane in range(2 if quick else 6):
+        ready = batch.source.episode(windows[lane]).ready
+        need = ready.table.demand.need[:, :2].tolist()
+        columns = (ready.table.submit.tolist(), ready.run.tolist(), ready.estimate.tolist())
+        jobs = [(*times, *asked) for *times, asked in zip(*columns, need, strict=True)]
+        begin = time.thread_time()
+        one = PlainHosts(jobs, hosts, batch.task.constants)
+        starts = one.run(lambda job, rows: pick(job, len(rows)))
+        plain_spent += time.thread_time() - begin
+        plain += one.decisions
+        if starts != batch.starts(lane).tolist():
+            raise SystemExit(f"window {lane}: the schedules differ")
+    return {
+        "compiled_per_s": made / spent,
+        "plain_per_s": plain / plain_spent,
+        "ratio": made / spent / (plain / plain_spent),
+    }
+
+
+def decisions(quick: bool) -> dict[str, float]:
+    """Return the median time of one decision of the network ``hosts``, in milliseconds, by number of hosts."""
+    rng, found = np.random.default_rng(0), {}
+    features, sizes = len(PickHost().feature_names), (32, 16, 8)
+    widths = np.array([features, *sizes, 1])
+    net = Net(HOSTS, widths, rng.normal(0, 0.3, weights_in("hosts", widths)).astype(np.float32), features)
+    for hosts in (10, 100, 1000):
+        scratch, rows = room(net, hosts), rng.random((hosts, features), dtype=np.float32)
+        times = []
+        for _ in range(200 if quick else 2000):
+            begin = time.perf_counter()
+            score(net, rows, hosts, False, scratch)
+            times.append(time.perf_counter() - begin)
+        found[f"decision_{hosts}_hosts_p50_ms"] = float(np.median(times)) * 1e3
+        found[f"decision_{hosts}_hosts_p99_ms"] = float(np.quantile(times, 0.99)) * 1e3
+    return found
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    found = environment(given.quick) | decisions(given.quick)
+    if given.json:
+        print(json.dumps(found, indent=2))
+        return
+    for name, value in found.items():
+        print(f"{name.replace('_', ' '):32} {value:,.4g}")
+
+
+if __name__ == "__main__":
+    main()
