@@ -18,7 +18,7 @@ from tracekit.sim import metrics
 from tracekit.sim.jobs import Table, extract_jobs, prepare
 from tracekit.sim.policies.builtin import find, name_of
 from tracekit.sim.policies.protocol import BuiltIn, Policy
-from tracekit.sim.setup import Scheduler, Setup
+from tracekit.sim.setup import PerSimulation, Scheduler, Setup
 from tracekit.sim.switches import Switches, backfill_for, combined, parse_cut
 from tracekit.trace import Trace, check_trace
 
@@ -247,6 +247,8 @@ def outcome(setup: Setup, policy: BuiltIn | Policy, *, on_interval: Hook | None 
             raise UsageError("trained agents are not supported on a cluster of hosts; leave out --cluster")
         return Outcome(policy.schedule(setup), ready.table.submit, ready.run)
     run = session.Session(setup)
+    if isinstance(policy, PerSimulation):
+        policy = policy.started(setup)
     if isinstance(policy, BuiltIn):
         code, given = formulas.values_for(policy.name, ready, switches)
         if on_interval is not None:

@@ -1,8 +1,9 @@
 """What no order, and no schedule at all, can be better than: bounds by squashed areas.
 
-Cut every job into pieces of one unit width and let it run on the whole machine: a job of area a then takes a / P. Jobs in
-the order of area per weight give the least Σ weight × end. Adding half of what each job is longer than its squashed self
-keeps it a bound (Eastman, Even & Isaacs, Management Science 11, 1964; for parallel jobs Turek et al., SPAA 1994).
+Cut every job into pieces of one unit width and let it run on the whole machine: a job of area a then takes a / P.
+Jobs in the order of area per weight give the least Σ weight × end. Adding half of what each job is longer than its
+squashed self keeps it a bound (Eastman, Even & Isaacs, Management Science 11, 1964; for parallel jobs Turek et al.,
+SPAA 1994).
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.sim.compile import jit
 from tracekit.sim.orders.evaluate import Case
 
 Floats = NDArray[np.float64]
@@ -35,7 +35,7 @@ def lower_bound(case: Case) -> float:
 
 
 def weighted_ends(area: Floats, run: Floats, weight: Floats) -> float:
-    """Return a lower bound of Σ weight × end for jobs of these areas (as run times on the whole machine) and run times."""
+    """Return a lower bound of Σ weight × end; areas are run times on the whole machine."""
     with np.errstate(divide="ignore", invalid="ignore"):
         order = np.argsort(np.where(weight > 0, area / weight, np.inf), kind="stable")
     ends = np.cumsum(area[order])

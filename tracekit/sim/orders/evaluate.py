@@ -1,8 +1,8 @@
 """What an order of waiting jobs costs: list scheduling, strictly in order or with EASY backfilling, compiled.
 
-All jobs wait at time 0; none arrive later. Strictly in order, a job starts when it fits and no job before it still waits,
-so starts never decrease along the order. With backfilling the first job that does not fit gets a reservation, and jobs
-behind it start if they do not delay it, tried in the given order.
+All jobs wait at time 0; none arrive later. Strictly in order, a job starts when it fits and no job before it still
+waits, so starts never decrease along the order. With backfilling the first job that does not fit gets a reservation,
+and jobs behind it start if they do not delay it, tried in the given order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tracekit.sim.compile import jit, jit_internal
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: The state of a schedule is kept after every so many jobs of the order, so that a changed order is not redone from its start.
+#: The state of a schedule is kept after every so many jobs, so that a changed order is not redone from its start.
 STEP = 8
 
 
@@ -62,7 +62,7 @@ class Room(NamedTuple):
     cost: Floats  # (states,)
     end: Floats  # (states,) last end so far
     free: Ints  # (states,)
-    count: Ints  # (states,) running jobs
+    length: Ints  # (states,) how many jobs run
     kept_ends: Floats  # (states, jobs + running)
     kept_held: Ints  # (states, jobs + running)
 
@@ -111,13 +111,14 @@ def largest(values: Floats) -> float:
     found = values[0]
     for k in range(1, len(values)):
         found = max(found, values[k])
-    return found
+    return float(found)
 
 
 @jit_internal
 def job_cost(case: Case, job: int, start: float) -> float:
     """Return what one job adds to the sum."""
-    return case.linear[job] * start + case.fixed[job] + max(case.least[job], case.rate[job] * start + case.offset[job])
+    bounded = max(case.least[job], case.rate[job] * start + case.offset[job])
+    return float(case.linear[job] * start + case.fixed[job] + bounded)
 
 
 @jit_internal
@@ -134,7 +135,7 @@ def whole_cost(case: Case, room: Room, cost: float, last: float) -> float:
 def keep(room: Room, state: int, clock: float, cost: float, end: float, free: int, count: int) -> None:
     """Keep the state of a schedule."""
     room.clock[state], room.cost[state], room.end[state] = clock, cost, end
-    room.free[state], room.count[state] = free, count
+    room.free[state], room.length[state] = free, count
     for k in range(count):
         room.kept_ends[state, k] = room.ends[k]
         room.kept_held[state, k] = room.held[k]
@@ -160,7 +161,13 @@ def in_order(case: Case, order: Ints, room: Room, first: int, limit: float, keep
     if case.worst_user != 0.0:
         state = 0
         clear(room.users)
-    clock, cost, last, free, count = room.clock[state], room.cost[state], room.end[state], room.free[state], room.count[state]
+    clock, cost, last, free, count = (
+        room.clock[state],
+        room.cost[state],
+        room.end[state],
+        room.free[state],
+        room.length[state],
+    )
     ends, held = room.ends, room.held
     for k in range(count):
         ends[k], held[k] = room.kept_ends[state, k], room.kept_held[state, k]
@@ -255,7 +262,7 @@ def next_end(room: Room, count: int) -> float:
     found = room.ends[0]
     for k in range(1, count):
         found = min(found, room.ends[k])
-    return found
+    return float(found)
 
 
 @jit_internal
@@ -273,7 +280,7 @@ def release(room: Room, count: int, free: int, clock: float) -> tuple[int, int]:
 
 @jit_internal
 def reservation(room: Room, count: int, free: int, size: int, clock: float) -> tuple[float, int]:
-    """Return when ``size`` units are free by estimates, and what is left over then; a job past its estimate ends now."""
+    """Return when ``size`` units are free by estimates, and what is left over then; overdue jobs end now."""
     time = clock
     for k in range(count):
         if free >= size and room.expected[k] > time:

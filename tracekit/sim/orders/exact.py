@@ -23,7 +23,7 @@ class Branches(NamedTuple):
     clock: Floats  # (jobs + 1,)
     cost: Floats  # (jobs + 1,)
     free: Ints  # (jobs + 1,)
-    count: Ints  # (jobs + 1,)
+    length: Ints  # (jobs + 1,) running jobs
     ends: Floats  # (jobs + 1, jobs + running) descending
     held: Ints  # (jobs + 1, jobs + running)
     tried: Ints  # (jobs,) position in the first order of the job tried last, at each depth
@@ -53,7 +53,7 @@ def branches_for(case: Case) -> Branches:
 def branch_and_bound(
     case: Case, first: Ints, room: Branches, budget: int, best: Ints, curve: Floats, result: Floats
 ) -> None:
-    """Search depth first, in the order ``first``; ``best`` holds an order to beat, ``result`` its cost, and both are improved.
+    """Search depth first, in the order ``first``; ``best`` holds an order to beat, ``result`` its cost.
 
     ``result`` is (cost, evaluations, improvements, whether the search came to its end). Each job put on a branch counts
     as one evaluation. A branch is left when its cost so far, and at least what the other jobs must cost, is not below
@@ -61,7 +61,7 @@ def branch_and_bound(
     """
     jobs = len(first)
     running = len(case.ends)
-    room.clock[0], room.cost[0], room.free[0], room.count[0] = 0.0, 0.0, case.free, running
+    room.clock[0], room.cost[0], room.free[0], room.length[0] = 0.0, 0.0, case.free, running
     for k in range(running):
         room.ends[0, running - 1 - k], room.held[0, running - 1 - k] = case.ends[k], case.held[k]
     for k in range(jobs):
@@ -106,7 +106,7 @@ def branch_and_bound(
 @jit_internal
 def add_job(case: Case, room: Branches, depth: int, job: int) -> None:
     """Write the state after one more job below the state at ``depth``."""
-    ends, held, count = room.ends[depth + 1], room.held[depth + 1], room.count[depth]
+    ends, held, count = room.ends[depth + 1], room.held[depth + 1], room.length[depth]
     clock, free = room.clock[depth], room.free[depth]
     while case.size[job] > free:
         count -= 1
@@ -115,7 +115,7 @@ def add_job(case: Case, room: Branches, depth: int, job: int) -> None:
     for k in range(count):
         ends[k], held[k] = room.ends[depth, k], room.held[depth, k]
     push(ends, held, count, clock + case.run[job], case.size[job])
-    room.clock[depth + 1], room.free[depth + 1], room.count[depth + 1] = clock, free - case.size[job], count + 1
+    room.clock[depth + 1], room.free[depth + 1], room.length[depth + 1] = clock, free - case.size[job], count + 1
     room.cost[depth + 1] = room.cost[depth] + job_cost(case, job, clock)
 
 
@@ -141,9 +141,7 @@ def least_rest(case: Case, room: Branches, clock: float) -> float:
 
 
 @jit
-def all_orders(
-    case: Case, order: Ints, room: Room, counts: Ints, best: Ints, curve: Floats, result: Floats
-) -> None:
+def all_orders(case: Case, order: Ints, room: Room, counts: Ints, best: Ints, curve: Floats, result: Floats) -> None:
     """Evaluate every order (Heap's algorithm, Computer Journal 6, 1963); ``counts``, (jobs,), is scratch."""
     jobs = len(order)
     begin(case, room)

@@ -1,7 +1,7 @@
 """A queue at one moment: jobs that all wait now, and the jobs that run. The task is to find the best order.
 
-What a job really needs (``run``) and what a scheduler believes (``estimate``) are kept apart: a search sees one of them,
-by name, and the value of an order is always worked out with the actual run times.
+What a job really needs (``run``) and what a scheduler believes (``estimate``) are kept apart: a search sees one of
+them, by name, and the value of an order is always worked out with the actual run times.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError, UnknownName, UsageError
-from tracekit.sim.jobs import Table, extract_jobs, prepare, whole_units
-from tracekit.sim.orders.evaluate import Case, cost_of, begin, room_for
+from tracekit.sim.jobs import Table, extract_jobs, prepare
+from tracekit.sim.orders.evaluate import Case, begin, cost_of, room_for
 from tracekit.sim.policies.formulas import CODES, formula
-from tracekit.sim.snapshot import Snapshot
+from tracekit.sim.snapshot import RUNNING, Snapshot, standing
 from tracekit.sim.switches import Switches
 from tracekit.sim.tasks.objectives import Schedule, objective
 from tracekit.trace import Trace
@@ -76,14 +76,23 @@ class QueueProblem:
 
     @classmethod
     def from_trace(
-        cls, trace: Trace, start: int, count: int, *, ages: Ages = "real", switches: Switches | None = None, **settings: object
+        cls,
+        trace: Trace,
+        start: int,
+        count: int,
+        *,
+        ages: Ages = "real",
+        busy: bool = False,
+        switches: Switches | None = None,
+        **settings: object,
     ) -> QueueProblem:
-        """Return ``count`` consecutive jobs from position ``start`` as a queue on an empty machine.
+        """Return ``count`` consecutive jobs from position ``start`` as a queue.
 
-        With real ages the moment is that of the last submit. ``ages="ilos"`` reads the jobs as ILOS does (processors =
-        the larger of requested and allocated, run time below 0 → 10, jobs of 0 s dropped, by job id) before it cuts the
-        window, and draws its ages: Python's ``random.sample(range(1000), count)``, sorted, seeded by ``start``; the first
-        job of the window is the youngest.
+        With real ages the moment is that of the last submit; ``busy`` adds the other jobs that ran then, by the waits
+        that the trace recorded, else the machine is empty. ``ages="ilos"`` reads the jobs as ILOS does (processors =
+        the larger of requested and allocated, run time below 0 → 10, jobs of 0 s dropped, by job id) before it cuts
+        the window, and draws its ages: Python's ``random.sample(range(1000), count)``, sorted, seeded by ``start``;
+        the first job of the window is the youngest.
         """
         if ages not in get_args(Ages):
             raise UnknownName("ages", ages, get_args(Ages))
@@ -91,12 +100,34 @@ class QueueProblem:
         asked = dataclasses.replace(asked, compat="rlscheduler" if ages == "ilos" else asked.compat).resolved()
         table = extract_jobs(trace, asked)
         if ages == "ilos":
+            if busy:
+                raise UsageError("--busy needs --ages real: with the ages of ILOS no moment of the trace is meant")
             table = table.take(np.argsort(table.job_id, kind="stable"))
-        table = table.window(start, count)
-        if ages == "real":
-            return cls._of(table, np.nanmax(table.submit) - table.submit, asked, **settings)
-        drawn = _ilos_ages(start, count)
-        return cls._of(table, drawn - drawn[0], asked, first_age=float(drawn[0]), **settings)
+            drawn = _ilos_ages(start, count)
+            return cls._of(table.window(start, count), drawn - drawn[0], asked, first_age=float(drawn[0]), **settings)
+        window = table.window(start, count)
+        now = float(np.nanmax(window.submit)) if np.isfinite(window.submit).any() else np.nan
+        queue = cls._of(window, now - window.submit, asked, **settings)
+        if not busy:
+            return queue
+        others = table.take(np.r_[0:start, start + count : len(table)])
+        return queue._beside(others, now)
+
+    def _beside(self, others: Table, now: float) -> QueueProblem:
+        """Return the same queue while those of the other jobs run that ran at ``now`` by the trace's record."""
+        begun = others.submit + others.wait
+        ran = (standing(now, others.submit, begun, begun + others.run) == RUNNING) & (others.procs > 0)
+        begun, run = begun[ran], others.run[ran]
+        limit = np.where(others.limit[ran] > 0, others.limit[ran], run)
+        ends, expected = begun + run - now, np.maximum(begun + limit - now, 0.0)
+        held = np.ceil(np.round(others.procs[ran] * self.scale, 6)).astype(np.int64)
+        if held.sum() > self.total:
+            raise TracekitError(
+                f"at {now:,.0f} s running jobs hold {held.sum() / self.scale:,g} of {self.total // self.scale:,} "
+                "processors by the record of the trace; give the machine's size with --procs, or leave out --busy"
+            )
+        order = np.argsort(ends, kind="stable")
+        return dataclasses.replace(self, ends=ends[order], expected_ends=expected[order], held=held[order])
 
     @classmethod
     def _of(cls, table: Table, age: Floats, switches: Switches, **settings: object) -> QueueProblem:
@@ -159,7 +190,7 @@ class QueueProblem:
             **settings,  # type: ignore[arg-type]
         )
 
-    # ---- what a search sees -------------------------------------------------------------------------------------------
+    # ---- what a search sees ------------------------------------------------------------------------------------------
 
     def seen(self, estimates: Estimates) -> Floats:
         """Return the run times that a search or a heuristic sees."""
@@ -179,15 +210,9 @@ class QueueProblem:
         return case_of(
             self.objective,
             self.bound,
-            age=self.age,
-            run=np.maximum(run, 0.0),
-            estimate=np.maximum(estimate, 0.0),
-            size=self.size,
-            user=self.user,
-            total=self.total,
-            ends=ends[order],
-            expected=expected[order],
-            held=self.held[order],
+            Waiting(self.age, np.maximum(run, 0.0), np.maximum(estimate, 0.0), self.size, self.user),
+            Held(ends[order], expected[order], self.held[order]),
+            self.total,
             backfill=self.backfill == "easy",
         )
 
@@ -209,7 +234,7 @@ class QueueProblem:
         best = min(names, key=lambda name: order_cost(case, orders[name]))
         return best, orders[best]
 
-    # ---- what an order is worth ---------------------------------------------------------------------------------------
+    # ---- what an order is worth --------------------------------------------------------------------------------------
 
     def starts(self, order: Ints) -> Floats:
         """Return when each job starts, in seconds from now, (jobs,): by actual run times, reservations by estimates."""
@@ -243,22 +268,27 @@ def order_cost(case: Case, order: Ints) -> float:
     return float(cost_of(case, order, room, 0, np.inf, False))
 
 
-def case_of(
-    goal: str,
-    bound: float,
-    *,
-    age: Floats,
-    run: Floats,
-    estimate: Floats,
-    size: Ints,
-    user: Ints,
-    total: int,
-    ends: Floats,
-    expected: Floats,
-    held: Ints,
-    backfill: bool,
-) -> Case:
+class Waiting(NamedTuple):
+    """The waiting jobs of a case, (jobs,) each."""
+
+    age: Floats
+    run: Floats
+    estimate: Floats
+    size: Ints
+    user: Ints
+
+
+class Held(NamedTuple):
+    """What running jobs hold, (running,) each, in the order that `Case` wants."""
+
+    ends: Floats
+    expected: Floats
+    size: Ints
+
+
+def case_of(goal: str, bound: float, waiting: Waiting, held: Held, total: int, *, backfill: bool) -> Case:
     """Return a queue for compiled code; costs are those of `tracekit.sim.tasks.objectives`."""
+    age, run, estimate, size, user = waiting
     weight = dict.fromkeys(("bsld", "slowdown", "wait", "response", "utilization", "fair-mean", "fair-max"), 0.0)
     for name, number in objective(goal).terms:
         weight[name] += number
@@ -266,8 +296,8 @@ def case_of(
     counts = np.bincount(user, minlength=1)
     of_user = 1.0 / counts[user]
     share = np.full(jobs, 1.0 / jobs)
-    fair = of_user / max(np.count_nonzero(counts), 1)
-    slow = np.maximum(run, 1.0)
+    fair = of_user / float(max(int(np.count_nonzero(counts)), 1))
+    slow: Floats = np.maximum(run, 1.0)
     linear = (weight["wait"] + weight["response"] + weight["slowdown"] / slow) * share
     fixed = (weight["wait"] * age + weight["response"] * (age + run) + weight["slowdown"] * (age + slow) / slow) * share
     bounded = weight["bsld"] * share + weight["fair-mean"] * fair
@@ -288,10 +318,10 @@ def case_of(
         offset=(age + run) * rate,
         user=np.ascontiguousarray(user, np.int64),
         user_weight=of_user,
-        ends=np.ascontiguousarray(ends, np.float64),
-        expected=np.ascontiguousarray(expected, np.float64),
-        held=np.ascontiguousarray(held, np.int64),
-        free=int(total - held.sum()),
+        ends=np.ascontiguousarray(held.ends, np.float64),
+        expected=np.ascontiguousarray(held.expected, np.float64),
+        held=np.ascontiguousarray(held.size, np.int64),
+        free=int(total - held.size.sum()),
         utilization=weight["utilization"] * work / total,
         oldest=float(age.max(initial=0.0)),
         worst_user=weight["fair-max"],
@@ -307,7 +337,7 @@ def _ilos_ages(start: int, count: int) -> Floats:
 
 
 def _ilos_order(name: str, queue: QueueProblem, seen: Floats) -> Ints:
-    """Return the order of one of ILOS' heuristics: its formulas; ties of sjf and saf by submit, then all as in the trace."""
+    """Return the order of one of ILOS' heuristics: its formulas; ties of sjf and saf by submit."""
     if name not in ILOS_HEURISTICS:
         raise UnknownName("heuristic of ILOS", name, ILOS_HEURISTICS)
     procs = queue.size / queue.scale

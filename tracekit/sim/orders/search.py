@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.sim.chance import uniform
 from tracekit.sim.compile import jit, jit_internal
+from tracekit.sim.engine.chance import uniform
 from tracekit.sim.orders.evaluate import Case, Room, begin, cost_of
 
 Floats = NDArray[np.float64]
@@ -30,8 +30,8 @@ class Plan(NamedTuple):
 
 
 #: Ties are accepted; moves get shorter towards the end of the budget.
-HILL_CLIMB = Plan(swap=1 / 3, insert=1 / 3, heat=0.0, cool=1.0, reach=1.0, last_reach=0.1)
-ANNEAL = Plan(swap=1 / 3, insert=1 / 3, heat=0.002, cool=0.01, reach=1.0, last_reach=1.0)
+HILL_CLIMB = Plan(swap=0.5, insert=0.5, heat=0.0, cool=1.0, reach=1.0, last_reach=0.1)
+ANNEAL = Plan(swap=0.2, insert=0.6, heat=0.005, cool=0.01, reach=1.0, last_reach=0.2)
 
 
 @jit_internal
@@ -60,10 +60,12 @@ def other_place(place: int, places: int, reach: int, chance: float) -> int:
 
 
 @jit
-def local_search(case: Case, order: Ints, room: Room, plan: Plan, budget: int, key: np.uint64, best: Ints, curve: Floats) -> int:
-    """Improve ``order`` within ``budget`` evaluations; ``best`` gets the best order, and the number of improvements is returned.
+def local_search(
+    case: Case, order: Ints, room: Room, plan: Plan, budget: int, key: np.uint64, best: Ints, curve: Floats
+) -> int:
+    """Improve ``order`` within ``budget`` evaluations; ``best`` gets the best order; return the number of improvements.
 
-    ``curve``, (≥ budget, 2), gets an (evaluations, cost) for each improvement. The first evaluation is that of ``order``.
+    ``curve``, (≥ budget, 2), gets (evaluations, cost) for each improvement. The first evaluation is that of ``order``.
     """
     jobs = len(order)
     begin(case, room)

@@ -56,6 +56,11 @@ class Solution:
     curve: Floats  # (improvements, 2): evaluations, and the objective by the run times that the search saw
 
 
+def relative_change(solution: Solution) -> float:
+    """Return how much smaller (negative) or larger the value is than that of the first order, as a share of it."""
+    return (solution.value - solution.init_value) / abs(solution.init_value)
+
+
 #: A solver: case, first order, evaluations, seed -> what it found.
 Solver = Callable[[Case, Ints, int, int], Found]
 
@@ -120,7 +125,7 @@ def _branch_and_bound(case: Case, first: Ints, budget: int, seed: int) -> Found:
     """Search branches from the first order; a short hill climb gives it an order to beat."""
     if case.backfill or case.worst_user != 0.0 or case.utilization != 0.0:
         raise UsageError(
-            "branch-and-bound needs an objective that is a mean over jobs, without backfilling; use hill-climb or anneal"
+            "branch-and-bound needs an objective that is a mean over jobs, and no backfilling; use hill-climb or anneal"
         )
     climb = _local(HILL_CLIMB)(case, first, max(budget // 4, 1), seed)
     if budget == climb.evaluations:
