@@ -44,6 +44,7 @@ JSON = {
     "evaluate": "evaluate default {trace} --windows 2 --jobs 40 --policy fcfs,sjf",
     "verdict": "verdict {trace} {other} --learner pick-heuristic",
     "check-schedule": "check-schedule {schedule} {trace}",
+    "order": "order {trace} --window 0:8 --evaluations 20",
     "formats": "formats",
     "models": "models",
     "policies": "policies",

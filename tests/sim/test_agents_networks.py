@@ -14,11 +14,12 @@ torch = pytest.importorskip("torch")
 from tracekit.errors import UnknownName, UsageError  # noqa: E402
 from tracekit.intervals import compare, interval, rank_biserial  # noqa: E402
 from tracekit.sim.agents.config import Config  # noqa: E402
-from tracekit.sim.agents.inference import KINDS, drawn, largest, room, score, uniform, weights_in  # noqa: E402
+from tracekit.sim.agents.inference import KINDS, drawn, largest, room, score, weights_in  # noqa: E402
 from tracekit.sim.agents.lr_schedules import FASTEST, SLOWEST, adapted, scheduled  # noqa: E402
 from tracekit.sim.agents.networks import ActorCritic, Decisions, entropy, load_flat, log_softmax  # noqa: E402
 from tracekit.sim.agents.ppo import ValueScale, generalised_advantages  # noqa: E402
 from tracekit.sim.agents.rollout import cost_to_go  # noqa: E402
+from tracekit.sim.engine.chance import uniform  # noqa: E402
 from tracekit.sim.metrics import bounded_slowdown  # noqa: E402
 from tracekit.sim.tasks.pick_job.task import PickJob  # noqa: E402
 

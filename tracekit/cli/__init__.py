@@ -35,6 +35,7 @@ COMMAND_MODULES = (
     "tracekit.cli.simulate",
     "tracekit.cli.schedules",
     "tracekit.cli.hosts",
+    "tracekit.cli.orders",
     "tracekit.cli.experiment",
     "tracekit.cli.serve",
     "tracekit.cli.lsf",

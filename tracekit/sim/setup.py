@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.jobs import Prepared
+from tracekit.sim.policies.protocol import Policy
 from tracekit.sim.switches import Switches
 
 if TYPE_CHECKING:
@@ -45,4 +46,15 @@ class Scheduler(Protocol):
 
     def schedule(self, setup: Setup, /) -> Placed:
         """Return the start of every job, and its hosts."""
+        ...
+
+
+@runtime_checkable
+class PerSimulation(Protocol):
+    """A policy that remembers things, or needs to know the simulation: a fresh one is made for each."""
+
+    name: str
+
+    def started(self, setup: Setup, /) -> Policy:
+        """Return the policy for one simulation."""
         ...

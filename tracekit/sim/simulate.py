@@ -19,7 +19,7 @@ from tracekit.sim.hosts.rltune_demand import RLTuneStops, refuse
 from tracekit.sim.jobs import Table, extract_jobs, prepare
 from tracekit.sim.policies.builtin import find, name_of
 from tracekit.sim.policies.protocol import BuiltIn, Policy
-from tracekit.sim.setup import Scheduler, Setup
+from tracekit.sim.setup import PerSimulation, Scheduler, Setup
 from tracekit.sim.switches import Switches, backfill_for, combined, parse_cut
 from tracekit.trace import Trace, check_trace
 
@@ -272,6 +272,8 @@ def outcome(setup: Setup, policy: BuiltIn | Policy, *, on_interval: Hook | None 
         placed = policy.schedule(setup)
         return Outcome(placed.start, ready.table.submit, ready.run, hosts=placed.hosts)
     run = session.Session(setup)
+    if isinstance(policy, PerSimulation):
+        policy = policy.started(setup)
     if isinstance(policy, BuiltIn):
         code, given = formulas.values_for(policy.name, ready, switches)
         if on_interval is not None:

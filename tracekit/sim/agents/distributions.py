@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError
-from tracekit.sim.agents.inference import NOT_NUMBERS, drawn, largest, uniform
+from tracekit.sim.agents.inference import NOT_NUMBERS, drawn, largest
+from tracekit.sim.engine.chance import uniform
 
 Singles = NDArray[np.float32]
 

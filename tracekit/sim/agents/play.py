@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError
-from tracekit.sim.agents.inference import NOT_NUMBERS, Net, Scratch, drawn, largest, room, score, uniform
+from tracekit.sim.agents.inference import NOT_NUMBERS, Net, Scratch, drawn, largest, room, score
 from tracekit.sim.compile import jit
+from tracekit.sim.engine.chance import uniform
 from tracekit.sim.jobs import NO_JOB
 from tracekit.sim.policies.formulas import UNICEP, WFP3, formula
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, PickRules

@@ -1,1 +1,4 @@
-"""Room for the best order of a queue that stands still (to come): search, imitation, and a policy that looks ahead."""
+"""The best order of a queue: `problem` (what waits, what runs), `solve` (solvers by name), `rolling` (search online).
+
+`evaluate` is the compiled evaluator of orders, `search` and `exact` are the searches, `bounds` what no order can beat.
+"""

@@ -56,13 +56,22 @@ _OURS = (
 #: Every policy by name; other packages add theirs by the entry point group ``tracekit.policies``.
 POLICIES: Registry[Any] = Registry(
     "policy",
-    {policy.name: f"{__name__}:{policy.name.upper()}" for policy in _OURS},
+    {policy.name: f"{__name__}:{policy.name.upper()}" for policy in _OURS}
+    | {
+        "search": "tracekit.sim.orders.rolling:SearchPolicy",
+        "best-forecast": "tracekit.sim.orders.rolling:BestForecast",
+    },
     group="tracekit.policies",
 )
 #: Policies that are made from an argument, such as ``agent:DIR``: a class, called with what follows the colon.
 SCHEMES: Registry[Any] = Registry(
     "kind of policy",
-    {"agent": "tracekit.sim.agents.policy:AgentPolicy", "http": "tracekit.service.foreign:ForeignPolicy"},
+    {
+        "agent": "tracekit.sim.agents.policy:AgentPolicy",
+        "http": "tracekit.service.foreign:ForeignPolicy",
+        "search": "tracekit.sim.orders.rolling:search_from_text",
+        "best-forecast": "tracekit.sim.orders.rolling:forecast_from_text",
+    },
 )
 
 
@@ -82,11 +91,11 @@ def find(policy: str | Policy) -> BuiltIn | Policy:
         if isinstance(policy, (BuiltIn, Policy)):
             return policy
         raise UsageError(f"{policy!r} is not a policy: it needs a name and a method priority(queue, state)")
-    scheme, _, argument = policy.partition(":")
+    scheme, colon, argument = policy.partition(":")
     if scheme == "https":
         raise UsageError(f"{policy}: only http:// is supported; write http://127.0.0.1:PORT")
-    if scheme in SCHEMES:
-        if not argument:
+    if scheme in SCHEMES and (colon or scheme not in POLICIES):
+        if not argument and scheme in _MISSING:
             raise UsageError(_MISSING[scheme])
         made: BuiltIn | Policy = SCHEMES.get(scheme)(argument)
         return made

@@ -1,0 +1,42 @@
+"""What no order, and no schedule at all, can be better than: bounds by squashed areas.
+
+Cut every job into pieces of one unit width and let it run on the whole machine: a job of area a then takes a / P.
+Jobs in the order of area per weight give the least Σ weight × end. Adding half of what each job is longer than its
+squashed self keeps it a bound (Eastman, Even & Isaacs, Management Science 11, 1964; for parallel jobs Turek et al.,
+SPAA 1994).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.sim.orders.evaluate import Case
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def lower_bound(case: Case) -> float:
+    """Return a lower bound of the cost of any schedule of a case; −infinity for objectives without one."""
+    total = float(case.free + case.held.sum())
+    if case.worst_user != 0.0:
+        return float(case.least.max(initial=0.0)) * case.worst_user
+    if case.utilization != 0.0:
+        ends = max(float((case.run * case.size).sum()) / total, float(case.run.max(initial=0.0)))
+        at_best = float((case.fixed + np.maximum(case.least, case.offset)).sum())
+        return at_best - case.utilization / max(ends + case.oldest, 1e-300)
+    # a cost is at least its value at a start now, and at least its line, with all jobs together on the machine
+    slope, at_zero = case.linear + case.rate, case.fixed + case.offset
+    area = case.run * case.size / total
+    together = weighted_ends(area, case.run, slope) - float((slope * case.run).sum()) + float(at_zero.sum())
+    alone = float((case.fixed + np.maximum(case.least, case.offset)).sum())
+    return max(together, alone)
+
+
+def weighted_ends(area: Floats, run: Floats, weight: Floats) -> float:
+    """Return a lower bound of Σ weight × end; areas are run times on the whole machine."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        order = np.argsort(np.where(weight > 0, area / weight, np.inf), kind="stable")
+    ends = np.cumsum(area[order])
+    return float((weight[order] * ends).sum() + (weight * (run - area)).sum() / 2)

@@ -1,0 +1,306 @@
+"""What an order of waiting jobs costs: list scheduling, strictly in order or with EASY backfilling, compiled.
+
+All jobs wait at time 0; none arrive later. Strictly in order, a job starts when it fits and no job before it still
+waits, so starts never decrease along the order. With backfilling the first job that does not fit gets a reservation,
+and jobs behind it start if they do not delay it, tried in the given order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.sim.compile import jit, jit_internal
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: The state of a schedule is kept after every so many jobs, so that a changed order is not redone from its start.
+STEP = 8
+
+
+class Case(NamedTuple):
+    """A queue as a search sees it; shape (jobs,) where not stated, times in seconds from now.
+
+    Job i costs ``linear·t + fixed + max(least, rate·t + offset)`` if it starts at t. Two parts are not sums over jobs:
+    −``utilization`` / (last end + ``oldest``), and ``worst_user`` × the largest of the users' means; the latter is then
+    all that counts.
+    """
+
+    size: Ints  # units of the machine
+    run: Floats  # how long each job runs …
+    estimate: Floats  # … and how long a reservation believes it will
+    linear: Floats
+    fixed: Floats
+    least: Floats
+    rate: Floats
+    offset: Floats
+    user: Ints  # number of the job's user, from 0
+    user_weight: Floats  # (jobs,) share of a job in the sum of its user
+    ends: Floats  # (running,) when running jobs end, ascending; with backfilling …
+    expected: Floats  # … (running,) when they are expected to, ascending, and `ends` in the same order
+    held: Ints  # (running,) what they hold
+    free: int  # units
+    utilization: float  # weight × work / units of the machine
+    oldest: float  # the longest age
+    worst_user: float
+    backfill: bool
+
+
+class Room(NamedTuple):
+    """Scratch space of one search: the running jobs, and states that were kept on the way."""
+
+    ends: Floats  # (jobs + running,) when jobs end, descending; with backfilling in the order of `expected` …
+    expected: Floats  # … (jobs + running,) when they are expected to, ascending
+    held: Ints  # (jobs + running,) what each of them holds
+    users: Floats  # (users,)
+    start: Floats  # (jobs,) starts, by job
+    left: Ints  # (jobs,) order of the jobs that still wait
+    clock: Floats  # (states,)
+    cost: Floats  # (states,)
+    end: Floats  # (states,) last end so far
+    free: Ints  # (states,)
+    length: Ints  # (states,) how many jobs run
+    kept_ends: Floats  # (states, jobs + running)
+    kept_held: Ints  # (states, jobs + running)
+
+
+def room_for(case: Case) -> Room:
+    """Return scratch space for a case."""
+    jobs, most = len(case.size), len(case.size) + len(case.ends)
+    states = jobs // STEP + 1
+    return Room(
+        np.empty(most),
+        np.empty(most),
+        np.empty(most, np.int64),
+        np.zeros(int(case.user.max(initial=0)) + 1),
+        np.empty(jobs),
+        np.empty(jobs, np.int64),
+        np.zeros(states),
+        np.zeros(states),
+        np.zeros(states),
+        np.zeros(states, np.int64),
+        np.zeros(states, np.int64),
+        np.empty((states, most)),
+        np.empty((states, most), np.int64),
+    )
+
+
+@jit_internal
+def push(ends: Floats, held: Ints, count: int, end: float, size: int) -> None:
+    """Add an entry to ``count`` entries in descending order of their ends."""
+    place = count
+    while place > 0 and ends[place - 1] < end:
+        ends[place], held[place] = ends[place - 1], held[place - 1]
+        place -= 1
+    ends[place], held[place] = end, size
+
+
+@jit_internal
+def clear(values: Floats) -> None:
+    """Set all values to 0."""
+    for k in range(len(values)):
+        values[k] = 0.0
+
+
+@jit_internal
+def largest(values: Floats) -> float:
+    """Return the largest value."""
+    found = values[0]
+    for k in range(1, len(values)):
+        found = max(found, values[k])
+    return float(found)
+
+
+@jit_internal
+def job_cost(case: Case, job: int, start: float) -> float:
+    """Return what one job adds to the sum."""
+    bounded = max(case.least[job], case.rate[job] * start + case.offset[job])
+    return float(case.linear[job] * start + case.fixed[job] + bounded)
+
+
+@jit_internal
+def whole_cost(case: Case, room: Room, cost: float, last: float) -> float:
+    """Return the cost of a schedule, given the sum over its jobs and its last end."""
+    if case.worst_user != 0.0:
+        return case.worst_user * largest(room.users)
+    if case.utilization != 0.0 and last + case.oldest > 0.0:
+        cost -= case.utilization / (last + case.oldest)
+    return cost
+
+
+@jit_internal
+def keep(room: Room, state: int, clock: float, cost: float, end: float, free: int, count: int) -> None:
+    """Keep the state of a schedule."""
+    room.clock[state], room.cost[state], room.end[state] = clock, cost, end
+    room.free[state], room.length[state] = free, count
+    for k in range(count):
+        room.kept_ends[state, k] = room.ends[k]
+        room.kept_held[state, k] = room.held[k]
+
+
+@jit
+def begin(case: Case, room: Room) -> None:
+    """Keep the state before the first job."""
+    running = len(case.ends)
+    for k in range(running):
+        room.ends[running - 1 - k], room.held[running - 1 - k] = case.ends[k], case.held[k]
+    keep(room, 0, 0.0, 0.0, 0.0, case.free, len(case.ends))
+
+
+@jit
+def in_order(case: Case, order: Ints, room: Room, first: int, limit: float, keeping: bool) -> float:
+    """Return the cost of an order, strictly in order; infinity where it is above ``limit``, as far as that is known.
+
+    Positions before ``first`` are as they were when states were last kept (``keeping``).
+    """
+    jobs = len(order)
+    state = first // STEP
+    if case.worst_user != 0.0:
+        state = 0
+        clear(room.users)
+    clock, cost, last, free, count = (
+        room.clock[state],
+        room.cost[state],
+        room.end[state],
+        room.free[state],
+        room.length[state],
+    )
+    ends, held = room.ends, room.held
+    for k in range(count):
+        ends[k], held[k] = room.kept_ends[state, k], room.kept_held[state, k]
+    rest_slope = rest_cost = 0.0
+    bounded = limit < np.inf and case.worst_user == 0.0 and case.utilization == 0.0
+    if bounded:
+        for k in range(state * STEP, jobs):
+            job = order[k]
+            rest_slope += case.linear[job] + case.rate[job]
+            rest_cost += case.fixed[job] + case.offset[job]
+    for k in range(state * STEP, jobs):
+        if keeping and k % STEP == 0:
+            keep(room, k // STEP, clock, cost, last, free, count)
+        job = order[k]
+        size = case.size[job]
+        while size > free:
+            count -= 1
+            clock = max(clock, ends[count])
+            free += held[count]
+        own = job_cost(case, job, clock)
+        cost += own
+        end = clock + case.run[job]
+        last = max(last, end)
+        push(ends, held, count, end, size)
+        count += 1
+        free -= size
+        room.start[job] = clock
+        if case.worst_user != 0.0:
+            room.users[case.user[job]] += own * case.user_weight[job]
+        elif bounded:
+            rest_slope -= case.linear[job] + case.rate[job]
+            rest_cost -= case.fixed[job] + case.offset[job]
+            if cost + rest_slope * clock + rest_cost > limit:
+                return np.inf
+    return whole_cost(case, room, cost, last)
+
+
+@jit
+def with_backfilling(case: Case, order: Ints, room: Room) -> float:
+    """Return the cost of an order under EASY backfilling that keeps it."""
+    left = room.left
+    count, waiting, free, clock, cost, last = len(case.ends), len(order), case.free, 0.0, 0.0, 0.0
+    clear(room.users)
+    for k in range(count):
+        room.ends[k], room.expected[k], room.held[k] = case.ends[k], case.expected[k], case.held[k]
+    for k in range(waiting):
+        left[k] = order[k]
+    while True:
+        blocked, shadow, extra, kept = False, 0.0, 0, 0
+        for k in range(waiting):
+            job = left[k]
+            size, estimate = case.size[job], case.estimate[job]
+            fits = size <= free and (not blocked or clock + estimate <= shadow or size <= extra)
+            if not fits:
+                if not blocked:
+                    blocked = True
+                    shadow, extra = reservation(room, count, free, size, clock)
+                left[kept] = job
+                kept += 1
+                continue
+            if blocked and clock + estimate > shadow:
+                extra -= size
+            own = job_cost(case, job, clock)
+            cost += own
+            room.users[case.user[job]] += own * case.user_weight[job]
+            room.start[job] = clock
+            last = max(last, clock + case.run[job])
+            hold(room, count, clock + case.run[job], clock + estimate, size)
+            count += 1
+            free -= size
+        waiting = kept
+        if waiting == 0:
+            return whole_cost(case, room, cost, last)
+        clock = max(clock, next_end(room, count))
+        free, count = release(room, count, free, clock)
+
+
+@jit_internal
+def hold(room: Room, count: int, end: float, expected: float, size: int) -> None:
+    """Add a running job to ``count`` others, in ascending order of their expected ends."""
+    ends, later, held = room.ends, room.expected, room.held
+    place = count
+    while place > 0 and later[place - 1] > expected:
+        ends[place], later[place], held[place] = ends[place - 1], later[place - 1], held[place - 1]
+        place -= 1
+    ends[place], later[place], held[place] = end, expected, size
+
+
+@jit_internal
+def next_end(room: Room, count: int) -> float:
+    """Return when the first running job ends."""
+    found = room.ends[0]
+    for k in range(1, count):
+        found = min(found, room.ends[k])
+    return float(found)
+
+
+@jit_internal
+def release(room: Room, count: int, free: int, clock: float) -> tuple[int, int]:
+    """Remove the jobs that have ended; return what is free then, and how many still run."""
+    kept = 0
+    for k in range(count):
+        if room.ends[k] <= clock:
+            free += room.held[k]
+        else:
+            room.ends[kept], room.expected[kept], room.held[kept] = room.ends[k], room.expected[k], room.held[k]
+            kept += 1
+    return free, kept
+
+
+@jit_internal
+def reservation(room: Room, count: int, free: int, size: int, clock: float) -> tuple[float, int]:
+    """Return when ``size`` units are free by estimates, and what is left over then; overdue jobs end now."""
+    time = clock
+    for k in range(count):
+        if free >= size and room.expected[k] > time:
+            break
+        free += room.held[k]
+        time = max(time, room.expected[k])
+    return time, free - size
+
+
+@jit
+def cost_of(case: Case, order: Ints, room: Room, first: int, limit: float, keeping: bool) -> float:
+    """Return the cost of an order; ``first``, ``limit`` and ``keeping`` as in `in_order`."""
+    if case.backfill:
+        return with_backfilling(case, order, room)
+    return in_order(case, order, room, first, limit, keeping)
+
+
+@jit
+def costs(case: Case, orders: Ints, room: Room, found: Floats) -> None:
+    """Write the costs of many orders, (orders, jobs), into ``found``, (orders,)."""
+    begin(case, room)
+    for k in range(len(orders)):
+        found[k] = cost_of(case, orders[k], room, 0, np.inf, False)
