@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.sim.orders.evaluate import Case
+from tracekit.sim.orders.evaluate import Case, is_sum
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,10 +22,10 @@ def lower_bound(case: Case) -> float:
     total = float(case.free + case.held.sum())
     if case.worst_user != 0.0:
         return float(case.least.max(initial=0.0)) * case.worst_user
-    if case.utilization != 0.0:
+    if not is_sum(case):
         ends = max(float((case.run * case.size).sum()) / total, float(case.run.max(initial=0.0)))
-        at_best = float((case.fixed + np.maximum(case.least, case.offset)).sum())
-        return at_best - case.utilization / max(ends + case.oldest, 1e-300)
+        span, at_best = ends + case.oldest, float((case.fixed + np.maximum(case.least, case.offset)).sum())
+        return at_best - case.utilization / max(span, 1e-300) + case.makespan * span
     # a cost is at least its value at a start now, and at least its line, with all jobs together on the machine
     slope, at_zero = case.linear + case.rate, case.fixed + case.offset
     area = case.run * case.size / total

@@ -25,8 +25,8 @@ class Case(NamedTuple):
     """A queue as a search sees it; shape (jobs,) where not stated, times in seconds from now.
 
     Job i costs ``linear·t + fixed + max(least, rate·t + offset)`` if it starts at t. Two parts are not sums over jobs:
-    −``utilization`` / (last end + ``oldest``), and ``worst_user`` × the largest of the users' means; the latter is then
-    all that counts.
+    ``makespan`` × (last end + ``oldest``) − ``utilization`` / (last end + ``oldest``), and ``worst_user`` × the largest
+    of the users' means; the latter is then all that counts.
     """
 
     size: Ints  # units of the machine
@@ -44,6 +44,7 @@ class Case(NamedTuple):
     held: Ints  # (running,) what they hold
     free: int  # units
     utilization: float  # weight × work / units of the machine
+    makespan: float  # weight
     oldest: float  # the longest age
     worst_user: float
     backfill: bool
@@ -121,14 +122,21 @@ def job_cost(case: Case, job: int, start: float) -> float:
     return float(case.linear[job] * start + case.fixed[job] + bounded)
 
 
+@jit
+def is_sum(case: Case) -> bool:
+    """Return whether the cost is a sum over jobs."""
+    return case.worst_user == 0.0 and case.utilization == 0.0 and case.makespan == 0.0
+
+
 @jit_internal
 def whole_cost(case: Case, room: Room, cost: float, last: float) -> float:
     """Return the cost of a schedule, given the sum over its jobs and its last end."""
     if case.worst_user != 0.0:
         return case.worst_user * largest(room.users)
-    if case.utilization != 0.0 and last + case.oldest > 0.0:
-        cost -= case.utilization / (last + case.oldest)
-    return cost
+    span = last + case.oldest
+    if case.utilization != 0.0 and span > 0.0:
+        cost -= case.utilization / span
+    return cost + case.makespan * span
 
 
 @jit_internal
@@ -172,7 +180,7 @@ def in_order(case: Case, order: Ints, room: Room, first: int, limit: float, keep
     for k in range(count):
         ends[k], held[k] = room.kept_ends[state, k], room.kept_held[state, k]
     rest_slope = rest_cost = 0.0
-    bounded = limit < np.inf and case.worst_user == 0.0 and case.utilization == 0.0
+    bounded = limit < np.inf and is_sum(case)
     if bounded:
         for k in range(state * STEP, jobs):
             job = order[k]

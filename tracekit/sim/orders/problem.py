@@ -37,6 +37,8 @@ ILOS_BOUND = 300.0
 HEURISTICS = tuple(name for name in CODES if name != "multifactor")
 #: Those that the best first order is chosen from.
 CANDIDATES = ("fcfs", "sjf", "smallest", "saf", "srf", "sexp", "wfp3", "unicep", "f1", "f2", "f3", "f4")
+#: Objectives that compiled code knows.
+GOALS = ("bsld", "slowdown", "wait", "response", "utilization", "makespan", "fair-mean", "fair-max")
 #: ILOS' own heuristics under our names.
 ILOS_HEURISTICS = ("fcfs", "sjf", "saf", "f1", "wfp3", "unicep")
 
@@ -289,8 +291,10 @@ class Held(NamedTuple):
 def case_of(goal: str, bound: float, waiting: Waiting, held: Held, total: int, *, backfill: bool) -> Case:
     """Return a queue for compiled code; costs are those of `tracekit.sim.tasks.objectives`."""
     age, run, estimate, size, user = waiting
-    weight = dict.fromkeys(("bsld", "slowdown", "wait", "response", "utilization", "fair-mean", "fair-max"), 0.0)
+    weight = dict.fromkeys(GOALS, 0.0)
     for name, number in objective(goal).terms:
+        if name not in weight:
+            raise UsageError(f"objective {name} is not supported by a search of orders; use one of {', '.join(GOALS)}")
         weight[name] += number
     jobs = len(run)
     counts = np.bincount(user, minlength=1)
@@ -323,6 +327,7 @@ def case_of(goal: str, bound: float, waiting: Waiting, held: Held, total: int, *
         held=np.ascontiguousarray(held.size, np.int64),
         free=int(total - held.size.sum()),
         utilization=weight["utilization"] * work / total,
+        makespan=weight["makespan"],
         oldest=float(age.max(initial=0.0)),
         worst_user=weight["fair-max"],
         backfill=backfill,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tracekit.errors import UsageError
 from tracekit.registry import Registry
 from tracekit.sim.orders.bounds import lower_bound
-from tracekit.sim.orders.evaluate import Case, room_for
+from tracekit.sim.orders.evaluate import Case, is_sum, room_for
 from tracekit.sim.orders.exact import all_orders, branch_and_bound, branches_for
 from tracekit.sim.orders.problem import Estimates, QueueProblem, check_order, order_cost
 from tracekit.sim.orders.search import ANNEAL, HILL_CLIMB, Plan, local_search
@@ -123,7 +123,7 @@ def _local(plan: Plan) -> Solver:
 
 def _branch_and_bound(case: Case, first: Ints, budget: int, seed: int) -> Found:
     """Search branches from the first order; a short hill climb gives it an order to beat."""
-    if case.backfill or case.worst_user != 0.0 or case.utilization != 0.0:
+    if case.backfill or not is_sum(case):
         raise UsageError(
             "branch-and-bound needs an objective that is a mean over jobs, and no backfilling; use hill-climb or anneal"
         )
