@@ -36,6 +36,7 @@ COMMAND_MODULES = (
     "tracekit.cli.schedules",
     "tracekit.cli.hosts",
     "tracekit.cli.orders",
+    "tracekit.cli.ablation",
     "tracekit.cli.experiment",
     "tracekit.cli.serve",
     "tracekit.cli.lsf",
