@@ -162,7 +162,7 @@ def train(
         reward="relative" if reward == "relative" else _known_reward(reward),
         base=base or "sjf",
         cluster=cluster,
-        allocate=placing,
+        allocate=None if cluster is None else placing,
         switches=Switches(
             estimates=estimates,
             procs_from=cast("SizeFrom", procs_from),
