@@ -195,8 +195,10 @@ class Batch:
         ready = self.source.episode(window).ready
         if self._order.get(lane, (None,))[0] != window:
             self._order[lane] = (window, *values_for(self.task.base, ready, self.task.switches.resolved()))
-        values = values_at(*self._order[lane][1:], ready, waiting, self.now(lane))
-        return waiting[np.argsort(values, kind="stable")][:MOST_UPCOMING]
+        _, code, given = self._order[lane]
+        values = values_at(code, given, ready, waiting, self.now(lane))
+        found: NDArray[np.int64] = waiting[np.argsort(values, kind="stable")][:MOST_UPCOMING]
+        return found
 
     # ---- looking -----------------------------------------------------------------------------------------------------
 
