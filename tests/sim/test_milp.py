@@ -36,7 +36,9 @@ def test_cases_of_rltune_as_coded_and_intended() -> None:
         for theirs in case["milp"]:
             left = np.array([way["free"] for way in theirs["per_way"]], float)
             for weights, name in ((AS_CODED, "as_coded"), (INTENDED, "intended")):
-                problem = milp.Problem(left, np.full(len(free), float(size)), left[None] >= theirs["next_gpus"], weights)
+                problem = milp.Problem(
+                    left, np.full(len(free), float(size)), left[None] >= theirs["next_gpus"], weights
+                )
                 assert problem.objective() == pytest.approx([way[f"obj_{name}"] for way in theirs["per_way"]])
                 if len(free) <= 6:
                     assert milp.solve(problem).way in theirs[f"argmin_{name}"]

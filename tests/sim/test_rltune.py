@@ -13,8 +13,11 @@ from shared_data import DATA, shared
 
 import tracekit
 from tests.sim import rltune_oracle as oracle
+from tracekit.cli import main
+from tracekit.errors import TracekitError
 from tracekit.sim.analysis import reproduce_rltune as study
 from tracekit.sim.hosts.rltune_demand import RLTuneStops
+from tracekit.sim.policies.rltune import BROKEN
 
 KINDS = ("helios", "philly", "alibaba")
 
@@ -118,3 +121,97 @@ def test_windows_are_those_of_the_plain_restatement(tmp_path, kind, seed) -> Non
             started = [(trace.jobs["x_job_id"].iloc[row], start) for row, start in ours.started]
             assert started == [(job["id"], job["start"]) for job in theirs.started], (policy, backfill)
             assert ours.values == theirs.measures(), (policy, backfill)
+
+
+# ---- the command, and what is refused --------------------------------------------------------------------------------
+
+
+def answer(capsys, *words: object) -> dict:
+    assert main([str(word) for word in words]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_reproduce_prints_every_cell(tmp_path, capsys) -> None:
+    path = tmp_path / "t.csv"
+    jobs = drawn(2, "helios", odd=False)
+    jobs[5]["gpus"] = 500
+    written(path, jobs, 20)
+    options = ["--cluster", "rltune-helios", "--jobs", len(jobs) - 3, "--iterations", 2]
+    found = answer(capsys, "reproduce", "rltune", "--trace", path, *options, "--json")
+    assert (found["cluster"], len(found["windows"])) == ("rltune-helios", 2)
+    assert len(found["cells"]) == 32
+    keys = {"policy", "backfill", "allocate", *study.MEASURES, "published"}
+    for cell in found["cells"]:
+        assert keys <= set(cell) <= {*keys, "note"}
+        if cell["backfill"]:
+            assert cell["bsld"] is None
+            assert cell["note"]
+        else:
+            assert cell["dropped"] == 1
+            assert cell["scheduled"] == len(jobs) - 4
+    broken = {cell["policy"] for cell in found["cells"] if not cell["backfill"] and "note" in cell}
+    assert broken == set(BROKEN)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["reproduce", "rltune"], "--cluster"),
+        (["reproduce", "rltune", "--trace", "FILE", "--cluster", "rltune-helios", "--procs", "3"], "--procs"),
+        (["reproduce", "rlscheduler", "--cluster", "rltune-helios"], "--cluster"),
+        (["reproduce", "rltune", "--trace", "FILE", "--cluster", "mira"], "GPUs"),
+        (["simulate", "FILE", "--compat", "rltune"], "--cluster"),
+        (
+            ["simulate", "FILE", "--compat", "rltune", "--cluster", "rltune-helios", "--backfill", "conservative"],
+            "easy",
+        ),
+        (["simulate", "FILE", "--compat", "rltune", "--cluster", "rltune-helios", "--allocate", "fgd"], "fgd"),
+    ],
+)
+def test_what_does_not_go_together_is_one_line(tmp_path, capsys, words, named) -> None:
+    path = tmp_path / "t.csv"
+    written(path, drawn(2, "helios", odd=False), 20)
+    assert main([str(path) if word == "FILE" else word for word in words]) == 2
+    assert named in capsys.readouterr().err
+
+
+def test_a_trace_without_gpus_is_refused(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    written(path, [dict(job, gpus=0) for job in drawn(2, "helios", odd=False)], 20)
+    with pytest.raises(TracekitError, match="GPUs"):
+        tracekit.simulate(tracekit.read(path, "rltune"), compat="rltune", cluster="rltune-helios")
+
+
+def test_a_virtual_cluster_that_does_not_exist(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    written(path, [dict(job, label=7) for job in drawn(2, "helios", odd=False)], 20)
+    with pytest.raises(RLTuneStops, match="IndexError"):
+        tracekit.simulate(tracekit.read(path, "rltune"), compat="rltune", cluster="rltune-helios")
+
+
+def test_schedules_count_dropped_jobs_and_name_hosts(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    jobs = drawn(2, "philly", odd=False)
+    jobs[3]["gpus"] = 500
+    written(path, jobs, 20)
+    found = tracekit.simulate(tracekit.read(path, "rltune"), "sjf", "none", compat="rltune", cluster="rltune-philly")
+    assert (len(found), found.metrics["dropped"]) == (len(jobs) - 1, 1)
+    placed = [sum(int(part.rpartition("/")[2]) for part in places.split("+")) for places in found.hosts]
+    assert placed == found.procs.astype(int).tolist()
+
+
+@pytest.mark.parametrize("cluster", ["rltune-helios", "rltune-philly", "rltune-alibaba"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "helios/helios_venus_gpujobs_reduced.csv",
+        "philly/philly_2k_c48.csv",
+        "alibaba/pai_sub25_reduced.csv",
+        "alibaba/openb_pod_list_default.csv",
+    ],
+)
+def test_public_traces_run_on_the_presets(cluster, file) -> None:
+    trace = tracekit.read(shared(file)).head(300)
+    found = tracekit.simulate(trace, "fcfs", "none", cluster=cluster, allocate="lexicographic")
+    assert len(found) > 0.5 * len(trace)
+    assert found.metrics["gpu_utilization"] > 0

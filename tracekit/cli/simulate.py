@@ -383,7 +383,12 @@ def _remark(windows: list[SimResult]) -> None:
     if without and first.switches["estimates"] in ("requested", "last-two"):
         say(f"without a limit, so that the run time is the estimate: {without:,}")
     if first.metrics.get("dropped"):
-        say(f"with run time 0 and dropped, as in RLScheduler: {first.metrics['dropped']:,}")
+        why = (
+            "that never fit and dropped, as in RLTune"
+            if first.switches["compat"] == "rltune"
+            else ("with run time 0 and dropped, as in RLScheduler")
+        )
+        say(f"{why}: {first.metrics['dropped']:,}")
 
 
 @app.command()

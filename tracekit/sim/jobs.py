@@ -12,7 +12,7 @@ from tracekit.clusters import cluster_of
 from tracekit.errors import TracekitError, UsageError
 from tracekit.machine import Unit
 from tracekit.sim.hosts.demand import GPUS, PIECES, Demand, demand_of, unit_of
-from tracekit.sim.hosts.rltune_demand import rltune_demand
+from tracekit.sim.hosts.rltune_demand import pools_by, rltune_demand
 from tracekit.sim.switches import Switches, estimate_of
 from tracekit.trace import Trace
 from tracekit.units import WORDS
@@ -82,7 +82,8 @@ def extract_jobs(trace: Trace, switches: Switches) -> Table:
     """Read a trace's columns as the (resolved) switches want them, and what its jobs ask of a cluster's hosts."""
     cluster = None if switches.cluster is None else cluster_of(switches.cluster)
     resource = switches.resource or (trace.machine.unit if cluster is None else unit_of(trace, cluster))
-    if switches.compat == "rltune":
+    if switches.compat == "rltune" and cluster is not None:
+        pools_by(cluster)  # refuses a cluster without GPUs
         resource = "gpus"
     total = switches.procs or (trace.machine if cluster is None else cluster).size(resource)
     if total is None:

@@ -198,7 +198,7 @@ def fill_as_rltune(sim: Simulation, dynamics: Any) -> int:
                 skip = False
             elif job != state.blocked and _ends_in_time(sim, job) and fits(sim.capacity, job):
                 if not fill(sim, dynamics, job):
-                    return job
+                    return int(job)
                 skip = sim.rules.backfill == RLTUNE_SKIPS
         begin = end
     return NO_JOB

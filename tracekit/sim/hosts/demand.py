@@ -33,6 +33,9 @@ MOST_WAYS = 4
 MILLI_GPU = 1000
 #: Free cores or memory (KB) of a host whose group does not state them.
 UNLIMITED = 2**40
+#: Clusters whose GPU types are RLTune's numbers know the names of Alibaba's traces (PAI, openb) as well; 1 is MISC.
+RLTUNE_TYPES = {"T4": "0", "MISC": "1", "A10": "1", "G2": "1", "G3": "1", "P100": "2"}
+RLTUNE_TYPES |= {"V100": "3", "V100M16": "3", "V100M32": "4"}
 #: Different names that are not in the cluster are told apart up to this number.
 _MOST_NAMES = 20
 
@@ -121,7 +124,9 @@ def _types(trace: Trace, cluster: Machine) -> tuple[Ints, NDArray[np.bool_], Unk
     if not known or not trace.has("gpu_type"):
         return np.full(len(trace), -1), np.zeros((1, max(len(known), 1)), bool), none
     labels = [str(label) for label in trace.jobs["gpu_type"].cat.categories]
-    allowed = np.array([[bool({*kind.split("|")} & {*label.split("|")}) for kind in known] for label in labels])
+    numbers = RLTUNE_TYPES if all(kind.isdecimal() for kind in known) else {}
+    names = [{numbers.get(name, name) for name in label.split("|")} for label in labels]
+    allowed = np.array([[kind in named for kind in known] for named in names])
     codes = trace.column("gpu_type")
     return codes, allowed, _unknown(codes, labels, np.asarray(allowed.any(axis=1)), "GPU type", known)
 
@@ -150,8 +155,7 @@ def _unknown(codes: Ints, labels: list[str], good: NDArray[np.bool_], kind: str,
     words, code_of = [], np.zeros(len(labels) + 1, np.int64)
     for number, code in enumerate(present):
         if number < _MOST_NAMES:
-            names = [name for one in known for name in one.split("|")]
-            close = difflib.get_close_matches(labels[code].split("|")[0], names, n=1, cutoff=0.5)
+            close = difflib.get_close_matches(labels[code].split("|")[0], known, n=1, cutoff=0.5)
             words.append(f"no such {kind}: {labels[code]}" + (f" (did you mean {close[0]}?)" if close else ""))
         elif number == _MOST_NAMES:
             words.append(f"no such {kind}: others")

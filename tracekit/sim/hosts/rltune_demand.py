@@ -86,8 +86,8 @@ def _numbered(trace: Trace, cluster: Machine, kind: str) -> tuple[Ints, Ints]:
         unknown = np.flatnonzero((pool < 0) & (trace.sizes("gpus", "requested") > 0))
         if len(unknown):
             raise UsageError(
-                f"{len(unknown):,} jobs (first: job {trace.jobs['job_id'].iloc[unknown[0]]}) do not name one GPU type of "
-                f"the cluster ({', '.join(gpu_types(cluster))}), which --compat rltune needs; leave it out"
+                f"{len(unknown):,} jobs (first: job {trace.jobs['job_id'].iloc[unknown[0]]}) do not name one GPU type "
+                f"of the cluster ({', '.join(gpu_types(cluster))}), which --compat rltune needs; leave it out"
             )
         return pool, pool
     inside = (numbers >= -len(pools)) & (numbers < len(pools))
