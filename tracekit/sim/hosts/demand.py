@@ -27,6 +27,8 @@ CORES, MEMORY, PIECES, GPUS, MILLI, SPREAD, TYPES, POOL = range(8)
 MILLI_GPU = 1000
 #: Free cores or memory (KB) of a host whose group does not state them.
 UNLIMITED = 2**40
+#: Tasks of one job; more are too large for any pool.
+MOST_TASKS = 2**20
 #: Different names that are not in the cluster are told apart up to this number.
 _MOST_NAMES = 20
 
@@ -65,14 +67,14 @@ def unit_of(trace: Trace, cluster: Machine) -> Unit:
 def demand_of(trace: Trace, cluster: Machine, source: SizeFrom = "requested") -> Demand:
     """Read the demands of a trace's jobs on a cluster's hosts."""
     cores, nodes, tasks = trace.sizes("procs", source), trace.sizes("nodes", source), trace.column("tasks")
-    gpus = np.nan_to_num(trace.sizes("gpus", "requested"), nan=0.0)
+    gpus = _amount(trace.sizes("gpus", "requested"))
     whole = np.isnan(cores) & (nodes > 0) & (gpus == 0)  # sizes in nodes: whole hosts
     smallest = min((group.cores or 1) for group in cluster.groups)
-    cores = np.where(whole, nodes * smallest, np.nan_to_num(cores, nan=0.0))
+    cores = _amount(np.where(whole, nodes * smallest, cores))
     tasks = np.where(whole & np.isnan(tasks), nodes, tasks)
-    memory = np.nan_to_num(trace.column("req_mem"), nan=0.0) * np.maximum(cores, 0)
+    memory = _amount(_amount(trace.column("req_mem")) * cores)
     given = tasks >= 1
-    pieces = np.where(given, tasks, 1.0)
+    pieces = np.where(given, np.minimum(tasks, MOST_TASKS + 1), 1.0)
     parts = np.where(given, pieces, np.maximum(np.ceil(gpus), 1.0))  # a job without tasks may spread by its GPUs
     scale = 1 if np.all(np.mod(cores, parts) == 0) else 1000
     types, allowed, unknown_type = _types(trace, cluster)
@@ -89,6 +91,11 @@ def demand_of(trace: Trace, cluster: Machine, source: SizeFrom = "requested") ->
     least = np.where(nothing, np.nan, np.where(cores > 0, cores, np.where(gpus > 0, 1.0 / scale, np.nan)))
     made = Demand(need, np.zeros(len(trace), np.int64), (), allowed, scale, least, cluster)
     return _judged(made, cluster, given, unknown_type, unknown_pool)
+
+
+def _amount(values: Floats) -> Floats:
+    """Return amounts to count with: missing and negative ones ask for nothing; the largest are too large anywhere."""
+    return np.clip(np.nan_to_num(values, nan=0.0), 0.0, float(UNLIMITED))
 
 
 Unknown = tuple[Ints, list[str]]  # (jobs,) 0 or 1 + the position of a reason
@@ -169,7 +176,7 @@ def _judged(demand: Demand, cluster: Machine, given: NDArray[np.bool_], types: U
             for pool in pool_names(cluster)
         ]
     )
-    fits = (by_pool >= need[:, PIECES]).any(axis=0)
+    fits = (by_pool >= need[:, PIECES]).any(axis=0) & ((need[:, PIECES] <= MOST_TASKS) | spread)
     words = [*types[1], *pools[1], NO_GPUS, TOO_LARGE, TOO_LARGE_POOL]
     first = len(types[1]) + len(pools[1])
     reason = np.where(fits, 0, np.where((slots > 0).any(axis=0), first + 3, first + 2))
