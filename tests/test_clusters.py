@@ -47,6 +47,19 @@ def test_presets_have_the_published_sizes():
         ("cores = 4", SchemaError, "count"),
         ('count = 1\nname = "a:b"', SchemaError, "name"),
         ("count = 1\ncores = 1\nidle_watts = nan", SchemaError, "idle_watts"),
+        ("count = nan", SchemaError, "count"),
+        ("count = 1\ncores = inf", SchemaError, "cores"),
+        ("count = 1\ncores = 1\nmemory = nan", SchemaError, "memory"),
+        ("count = 1\ncores = 1\nmemory = 9e300", SchemaError, "memory"),
+        ("count = 1\ncores = 1\nmemory = 9e15", SchemaError, "memory"),
+        (f"count = {10**400}", SchemaError, "count"),
+        ("count = 1\ncores = 99999999999999999999", SchemaError, "cores"),
+        ("count = true\ncores = 1", SchemaError, "count"),
+        ("count = -3\ncores = 1", SchemaError, "count"),
+        ("count = 1\ngpus = -1", SchemaError, "gpus"),
+        ("count = 1\npool = 3", SchemaError, "pool"),
+        ('count = 1\ngpus = 1\ngpu_type = "a|b"', SchemaError, "gpu_type"),
+        ('count = 1\nname = "a\\nb"', SchemaError, "name"),
     ],
 )
 def test_a_bad_group_is_one_line_that_names_it(tmp_path, text, error, words):
@@ -70,6 +83,56 @@ def test_too_many_hosts_in_all_and_names_that_appear_twice(tmp_path):
         cluster_of(str(tmp_path / "none.toml"))
     with pytest.raises(UnknownName, match="polaris"):
         cluster_of("polarys")
+
+
+GOOD = '[[groups]]\nname = "n"\ncount = 2\ncores = 8\ngpus = 2\ngpu_type = "A100"\npool = "p"\n'
+JOBS = "job_id,submit_time,run_time,req_time,req_procs,req_gpus,gpu_type,pool\n"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "job", "code", "words"),
+    [
+        ("this is not TOML [[[", "1,0,5,5,2,1,A100,p", 1, "TOML"),
+        ("", "1,0,5,5,2,1,A100,p", 1, "groups"),
+        ("\0\1", "1,0,5,5,2,1,A100,p", 1, "TOML"),
+        ('groups = "a"', "1,0,5,5,2,1,A100,p", 1, "groups"),
+        ("groups = [1, 2]", "1,0,5,5,2,1,A100,p", 1, "groups"),
+        ('colour = "red"\n' + GOOD, "1,0,5,5,2,1,A100,p", 2, "colour"),
+        (GOOD.replace("count = 2", "count = 1000000000"), "1,0,5,5,2,1,A100,p", 1, "count"),
+        (GOOD + GOOD, "1,0,5,5,2,1,A100,p", 1, "'n'"),
+        (GOOD, "1,0,5,5,2,1,A10O,p", 1, "did you mean A100"),
+        (GOOD, "1,0,5,5,2,1,A100,pp", 1, "did you mean p"),
+        (GOOD, "1,0,5,5,2,99999999999999999999,A100,p", 1, "too large"),
+        (GOOD, "1,0,5,5,9e18,1,A100,p", 1, "too large"),
+    ],
+)
+def test_bad_clusters_and_jobs_are_one_line_on_the_command_line(tmp_path, capsys, cluster, job, code, words):
+    toml, jobs = tmp_path / "c.toml", tmp_path / "jobs.csv"
+    toml.write_text(cluster)
+    jobs.write_text(JOBS + job + "\n")
+    assert main(["simulate", str(jobs), "--cluster", str(toml), "--json"]) == code
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert words in error
+    assert "Traceback" not in error
+    assert len(error.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("value", [-5.0, -np.inf, np.nan])
+def test_negative_and_missing_demands_ask_for_nothing(value):
+    """Above all, negative memory does not make room for other jobs."""
+    trace = jobs_of(req_procs=[2.0, value], req_mem=[value, 1.0], req_gpus=[value, 1.0])
+    need = demand_of(trace, cluster_of(CLUSTER)).need
+    assert need[:, [CORES, MEMORY, GPUS, MILLI]].tolist() == [[2, 0, 0, 0], [0, 0, 1, 0]]
+
+
+@pytest.mark.parametrize("column", ["req_procs", "req_mem", "req_gpus", "tasks"])
+@pytest.mark.parametrize("value", [2.0**62, 1e300, np.inf])
+def test_huge_demands_are_too_large(column, value):
+    if column == "tasks":
+        value = 2**62
+    job = {"req_procs": [2.0], "req_mem": [1.0], "req_gpus": [1.0], "tasks": [1]} | {column: [value]}
+    assert any("too large" in reason for reason in demand_of(jobs_of(**job), cluster_of(CLUSTER)).reasons())
 
 
 def test_groups_are_kept_in_parquet_and_shown(tmp_path, capsys):

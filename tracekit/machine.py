@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,8 @@ UNITS: tuple[Unit, ...] = ("procs", "nodes", "gpus")
 
 #: The most hosts that a machine may have; more is taken for a typing error.
 MOST_HOSTS = 1_000_000
+#: KB of memory of one host, at most: 1,024 TB.
+MOST_MEMORY = 2**40
 #: The most GPUs of one host.
 MOST_GPUS = 32
 
@@ -168,7 +169,7 @@ def groups_from(rows: Any, *, origin: str) -> tuple[HostGroup, ...]:
         raise SchemaError(f"{origin}: groups must be a list of tables, [[groups]] in TOML")
     found: list[HostGroup] = []
     for number, row in enumerate(rows, 1):
-        place = f"{origin}: group {row.get('name') or number}"
+        place = f"{origin}: group {' '.join(str(row.get('name') or number).split())}"
         for key in row:
             if key not in known:
                 raise UnknownName(f"key in {place}", str(key), known)
@@ -199,11 +200,13 @@ def _check_group(row: Mapping[str, Any], place: str) -> None:
         if key in _WORDS:
             if not isinstance(value, str) or any(mark in value for mark in ":/+,|\n"):
                 raise SchemaError(f"{place}: {key} must be text without : / + , |, not {value!r}")
-        elif isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise SchemaError(f"{place}: {key} must be a number, not {value!r}")
+        elif isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 2**63:
+            raise SchemaError(f"{place}: {key} must be a number, not {str(value)[:40]}")
         elif key in _WHOLE:
             low, high = _WHOLE[key]
             if value != int(value) or not low <= value <= high:
                 raise SchemaError(f"{place}: {key} must be a whole number from {low} to {high:,}, not {value:g}")
+        elif key == "memory" and value > MOST_MEMORY:
+            raise SchemaError(f"{place}: memory (KB per host) must be at most {MOST_MEMORY:,}, not {value:g}")
         elif value < 0 or (key == "loss_efficiency" and value == 0):
             raise SchemaError(f"{place}: {key} must be {'above 0' if value == 0 else '0 or more'}, not {value:g}")

@@ -17,7 +17,7 @@ DELAY = trace_of((0, 10, 10, 3), (1, 10, 10, 2), (2, 10, 10, 4), (3, 30, 30, 1),
 #: Job 1 runs four times its limit: at 10 it counts as ending now, so nothing may start that is still there "then".
 OVERRUN = trace_of((0, 20, 5, 3), (1, 5, 5, 4), (10, 2, 2, 1), procs=4)
 #: Six processors. At 14 only job 1 is past its limit, so job 3 is to start "now" on all that is left then; at 15 job 2
-#: is, too, which leaves one processor beside job 3: job 4 takes it, although the job that has just arrived cannot start.
+#: is, too, which leaves one processor beside job 3: job 4 takes it, although the job just arrived does not fit.
 OVERDUE = trace_of((0, 17, 14, 3), (0, 18, 15, 1), (13, 10, 10, 5), (13, 3, 30, 1), (15, 5, 50, 3), procs=6)
 #: Job 1 ends early, at 4: conservative backfilling re-plans, so job 2 starts then and job 3 after it.
 EARLY = trace_of((0, 4, 10, 4), (1, 10, 10, 3), (2, 3, 3, 2), (3, 10, 10, 1), procs=4)

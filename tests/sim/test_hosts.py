@@ -218,10 +218,12 @@ def test_results_have_the_metrics_of_hosts():
     assert result.switches["cluster"] == "test"
 
 
-def test_a_conservative_plan_that_would_not_fit_into_memory_is_refused():
+def test_a_plan_that_would_not_fit_into_memory_is_refused():
     machine = Machine(groups=(HostGroup(name="n", count=5000, cores=64, memory=1e8, gpus=8, gpu_type="A"),))
     jobs = pd.DataFrame(
         {"job_id": np.arange(1, 3001), "submit_time": 0.0, "run_time": 1.0, "req_procs": 3, "req_gpus": 1}
     )
-    with pytest.raises(UsageError, match="--backfill easy"):
-        tracekit.simulate(Trace(jobs, machine), "fcfs", "conservative", cluster=completed(machine, "toy"))
+    for backfill, outages, words in (("conservative", (), "--backfill easy"), ("easy", ((0, 9, "n-1"),), "--outage")):
+        with pytest.raises(UsageError, match=words) as caught:
+            tracekit.simulate(Trace(jobs, machine), "fcfs", backfill, cluster=completed(machine, "t"), outages=outages)
+        assert "--window" in str(caught.value)

@@ -30,6 +30,7 @@ from tracekit.trace import Trace
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _NEAR = 1e-6
+_MOST_STEPS = 2_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +121,10 @@ def check_hosts(schedule: pd.DataFrame, trace: Trace, cluster: str | Machine) ->
     )
     note("wrong-gpu-type", _wrong_type(demand, machine, need, row, host, fixed), lambda i: "runs on another GPU type")
     note("split-gang", _split(need, scale, row, cores, gpus, count), lambda i: "has a task divided between hosts")
-    return found + _over(schedule, machine, need, row, host, cores, gpus)
+    found += _over(schedule, machine, need, row, host, cores, gpus)
+    if not any(violation.kind == "over-committed-gpus" for violation in found):
+        found += _over_devices(schedule, machine, need, row, host, gpus)
+    return found
 
 
 def _fixed(machine: Machine) -> Ints:
@@ -203,3 +207,74 @@ def _first_over(
         return None
     at = np.flatnonzero(over)[np.argmin(times[over])]
     return int(over.sum()), float(times[at]), int(hosts[at]), float(used[at])
+
+
+# ---- shared GPUs -----------------------------------------------------------------------------------------------------
+
+
+def _over_devices(
+    schedule: pd.DataFrame, machine: Machine, need: Ints, row: Ints, host: Ints, gpus: Floats
+) -> list[Violation]:
+    """Return the first moment at which the shares that a host holds cannot be on its GPUs, one GPU each.
+
+    The file does not say which GPU a share is on: only what no division between the GPUs allows is found.
+    """
+    start, end = (schedule[name].to_numpy(dtype=np.float64)[row] for name in ("start_time", "end_time"))
+    devices = np.repeat([g.gpus or 0 for g in machine.groups], [g.count for g in machine.groups])
+    share = need[row, MILLI]
+    number = np.where(share > 0, np.round(gpus * MILLI_GPU / np.maximum(share, 1)), np.ceil(gpus - _NEAR)).astype(int)
+    size = np.where(share > 0, share, MILLI_GPU)
+    times, first = 0, (np.inf, -1)
+    there = np.flatnonzero((end > start) & (number > 0))
+    there = there[np.argsort(host[there], kind="stable")]
+    edges = np.flatnonzero(np.diff(host[there])) + 1
+    for rows in np.split(there, edges):
+        if not len(rows) or not (share[rows] > 0).any():
+            continue
+        h, held = int(host[rows[0]]), dict.fromkeys(size[rows].tolist(), 0)
+        for at, change, milli in _changes(start[rows], end[rows], number[rows], size[rows]):
+            held[milli] += change
+            if change > 0 and not fits_devices(held, int(devices[h])):
+                times += 1
+                first = min(first, (at, h))
+    if not times:
+        return []
+    at, h = first
+    words = f"at time {at:.15g}, the shares on {host_names(machine)[h]} do not fit on {devices[h]} GPUs, each on one"
+    return [Violation("over-committed-devices", times, words)]
+
+
+def _changes(start: Floats, end: Floats, number: Ints, size: Ints) -> list[tuple[float, int, int]]:
+    """Return (time, tasks more or fewer, thousandths of a GPU of each) on a host; of one moment, ends come first."""
+    begun = zip(start.tolist(), number.tolist(), size.tolist(), strict=True)
+    ended = zip(end.tolist(), (-number).tolist(), size.tolist(), strict=True)
+    return sorted([*begun, *ended])
+
+
+def fits_devices(held: dict[int, int], devices: int) -> bool:
+    """Return whether shares (thousandths → how many) can be placed on so many GPUs, each on one GPU.
+
+    True where a search of `_MOST_STEPS` steps finds neither a way nor that there is none.
+    """
+    items = sorted((milli for milli, count in held.items() for _ in range(count)), reverse=True)
+    if sum(items) > devices * MILLI_GPU or sum(2 * milli > MILLI_GPU for milli in items) > devices:
+        return False
+    failed: set[tuple[int, ...]] = set()  # free thousandths of the GPUs, after which the rest does not fit
+    steps = [_MOST_STEPS]
+
+    def place(number: int, free: tuple[int, ...]) -> bool:
+        if number == len(items) or steps[0] <= 0:
+            return True
+        if (number, *free) in failed:
+            return False
+        steps[0] -= 1
+        for d, room in enumerate(free):  # the fullest first; of equals one
+            if room < items[number] or (d > 0 and free[d - 1] == room):
+                continue
+            left = tuple(sorted((*free[:d], room - items[number], *free[d + 1 :])))
+            if place(number + 1, left):
+                return True
+        failed.add((number, *free))
+        return False
+
+    return place(0, (MILLI_GPU,) * devices)

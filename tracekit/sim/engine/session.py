@@ -175,9 +175,12 @@ class Session:
             return empty_profile(1)
         cells = capacity.cells_of(room)
         if cells > 1 and steps * cells > MAX_PLAN:
+            planner, instead = "conservative backfilling", "--backfill easy"
+            if rules.backfill != CONSERVATIVE:
+                planner, instead = "backfilling around outages (--outage)", "no outages"
             raise UsageError(
-                f"conservative backfilling would plan {steps:,} steps on {cells:,} cells (resources of hosts), "
-                f"at most {MAX_PLAN:,} in all; use --backfill easy, or --window for fewer jobs"
+                f"{planner} would plan {steps:,} steps on {cells:,} cells (resources of hosts), "
+                f"at most {MAX_PLAN:,} in all; use {instead}, or --window for fewer jobs"
             )
         return empty_profile(steps, cells)
 

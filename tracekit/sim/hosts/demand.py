@@ -36,6 +36,8 @@ UNLIMITED = 2**40
 #: Clusters whose GPU types are RLTune's numbers know the names of Alibaba's traces (PAI, openb) as well; 1 is MISC.
 RLTUNE_TYPES = {"T4": "0", "MISC": "1", "A10": "1", "G2": "1", "G3": "1", "P100": "2"}
 RLTUNE_TYPES |= {"V100": "3", "V100M16": "3", "V100M32": "4"}
+#: Tasks of one job; more are too large for any pool.
+MOST_TASKS = 2**20
 #: Different names that are not in the cluster are told apart up to this number.
 _MOST_NAMES = 20
 
@@ -88,14 +90,14 @@ def unit_of(trace: Trace, cluster: Machine) -> Unit:
 def demand_of(trace: Trace, cluster: Machine, source: SizeFrom = "requested") -> Demand:
     """Read the demands of a trace's jobs on a cluster's hosts."""
     cores, nodes, tasks = trace.sizes("procs", source), trace.sizes("nodes", source), trace.column("tasks")
-    gpus = np.nan_to_num(trace.sizes("gpus", "requested"), nan=0.0)
+    gpus = _amount(trace.sizes("gpus", "requested"))
     whole = np.isnan(cores) & (nodes > 0) & (gpus == 0)  # sizes in nodes: whole hosts
     smallest = min((group.cores or 1) for group in cluster.groups)
-    cores = np.where(whole, nodes * smallest, np.nan_to_num(cores, nan=0.0))
+    cores = _amount(np.where(whole, nodes * smallest, cores))
     tasks = np.where(whole & np.isnan(tasks), nodes, tasks)
-    memory = np.nan_to_num(trace.column("req_mem"), nan=0.0) * np.maximum(cores, 0)
+    memory = _amount(_amount(trace.column("req_mem")) * cores)
     given = tasks >= 1
-    pieces = np.where(given, tasks, 1.0)
+    pieces = np.where(given, np.minimum(tasks, MOST_TASKS + 1), 1.0)
     parts = np.where(given, pieces, np.maximum(np.ceil(gpus), 1.0))  # a job without tasks may spread by its GPUs
     scale = 1 if np.all(np.mod(cores, parts) == 0) else 1000
     types, allowed, unknown_type = _types(trace, cluster)
@@ -112,6 +114,11 @@ def demand_of(trace: Trace, cluster: Machine, source: SizeFrom = "requested") ->
     least = np.where(nothing, np.nan, np.where(cores > 0, cores, np.where(gpus > 0, 1.0 / scale, np.nan)))
     made = Demand(need, np.zeros(len(trace), np.int64), (), allowed, scale, least, cluster)
     return _judged(made, cluster, given, unknown_type, unknown_pool)
+
+
+def _amount(values: Floats) -> Floats:
+    """Return amounts to count with: missing and negative ones ask for nothing; the largest are too large anywhere."""
+    return np.clip(np.nan_to_num(values, nan=0.0), 0.0, float(UNLIMITED))
 
 
 Unknown = tuple[Ints, list[str]]  # (jobs,) 0 or 1 + the position of a reason
@@ -194,7 +201,7 @@ def _judged(demand: Demand, cluster: Machine, given: NDArray[np.bool_], types: U
             for pool in pool_names(cluster)
         ]
     )
-    fits = (by_pool >= need[:, PIECES]).any(axis=0)
+    fits = (by_pool >= need[:, PIECES]).any(axis=0) & ((need[:, PIECES] <= MOST_TASKS) | spread)
     words = [*types[1], *pools[1], NO_GPUS, TOO_LARGE, TOO_LARGE_POOL]
     first = len(types[1]) + len(pools[1])
     reason = np.where(fits, 0, np.where((slots > 0).any(axis=0), first + 3, first + 2))
