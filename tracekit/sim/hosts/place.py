@@ -117,8 +117,11 @@ def run(study: Study, order: Ints, stops: Ints, allocated: Floats, stuck: Floats
         if len(kinds) * len(model.names) <= MOST_KEPT:
             kept = np.full((len(kinds), len(model.names)), np.nan)
         shape = np.where((model.demand.need[:, PIECES] == 1) & (len(kept) > 0), shape.ravel(), -1)
-    arrays = (order, study.asked, reason, shape.astype(np.int64), kept, stops, allocated, stuck)
-    return int(place_all(hosts.data, hosts.real, *arrays))
+    jobs = np.stack((study.asked, reason, shape), axis=1).astype(np.int64)
+    found = np.zeros((2, len(stops)))
+    lost = int(place_all(hosts.data, hosts.real, order, jobs, kept, stops, found))
+    allocated[:], stuck[:] = found
+    return lost
 
 
 def _place_each(study: Study, order: Ints, stops: Ints, allocated: Floats, stuck: Floats) -> int:
@@ -178,36 +181,25 @@ def _choose_kept(m: Ints, f: Floats, job: int, known: Floats) -> bool:
 
 
 @jit
-def place_all(
-    m: Ints,
-    f: Floats,
-    order: Ints,
-    asked: Ints,
-    reason: Ints,
-    shape: Ints,
-    kept: Floats,
-    stops: Ints,
-    allocated: Floats,
-    stuck: Floats,
-) -> int:
-    """Place jobs in order; as `run`. Scores of jobs with a ``shape`` (from 0) are kept in (shapes, hosts)."""
+def place_all(m: Ints, f: Floats, order: Ints, jobs: Ints, kept: Floats, stops: Ints, found: Floats) -> int:
+    """Place jobs in order; as `run`. ``jobs`` has GPU-thousandths, reason, and shape (−1: scores are not kept)."""
     lost, held, stop, seed = 0, 0, 0, m[SEED]
     look(m, m[FREE], NOW, 0)
     for i in range(len(order)):
         job = order[i]
         m[SEED] = seed + i * 1000003
         placed = False
-        if reason[job] == 0:
-            placed = choose(m, f, m, job) if shape[job] < 0 else _choose_kept(m, f, job, kept[shape[job]])
+        if jobs[job, 1] == 0:
+            placed = choose(m, f, m, job) if jobs[job, 2] < 0 else _choose_kept(m, f, job, kept[jobs[job, 2]])
         if placed:
             commit(m, f, job, False)
-            held += asked[job]
+            held += jobs[job, 0]
             for k in range(m[PICKS] if len(kept) else 0):
                 for h in range(m[m[PICK] + 4 * k], m[m[PICK] + 4 * k + 1] + 1):
                     kept[:, h] = np.nan
         else:
             lost += 1
         while stop < len(stops) and stops[stop] == i:
-            allocated[stop], stuck[stop] = held, _fragmented(m, f)
+            found[0, stop], found[1, stop] = held, _fragmented(m, f)
             stop += 1
     return lost
