@@ -16,7 +16,8 @@ from tracekit.clusters import cluster_of
 from tracekit.errors import UsageError
 from tracekit.machine import HostGroup, Machine
 from tracekit.sim.hosts.demand import CORES, GPUS, MEMORY, MILLI, TYPES, Demand, demand_of
-from tracekit.sim.hosts.place import MARKS, place, place_all, prepare
+from tracekit.sim.hosts.place import MARKS, place, prepare
+from tracekit.sim.hosts.place import run as run_study
 from tracekit.sim.hosts.state import SPAN
 
 from .slow_place import Nodes, Pod
@@ -77,7 +78,7 @@ def compared(path: Path, cluster: Machine, rule: str, seed: int, inflate: float)
     nodes = Nodes(model.total[:, 0] * factor, model.total[:, 1], model.fixed[:, 2], names, pods)
     stops, values = np.array([len(order) - 1]), np.zeros((2, 1))
     study.hosts.data[int(study.hosts.data[SPAN]) : int(study.hosts.data[SPAN]) + 2 * len(pods)] = 0
-    lost = place_all(study.hosts.data, study.hosts.real, order, study.asked, demand.reason, stops, *values)
+    lost = run_study(study, order, stops, *values)
     made = model.hosts(study.hosts)
     ours = [made.parts(int(job))[0][0] if made.span[job, 1] else -1 for job in order]
     theirs = []

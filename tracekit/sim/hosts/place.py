@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError, UsageError
-from tracekit.sim.compile import jit, log_first_compilation
+from tracekit.sim.compile import jit, jit_internal, log_first_compilation
 from tracekit.sim.hosts.allocators import Compiled, allocator_name
-from tracekit.sim.hosts.choose import choose, has_room
-from tracekit.sim.hosts.demand import GPUS, MILLI, MILLI_GPU, PIECES, Demand
+from tracekit.sim.hosts.choose import candidate, choose, has_room, note_pick
+from tracekit.sim.hosts.demand import CORES, GPUS, MILLI, MILLI_GPU, PIECES, TYPES, Demand
 from tracekit.sim.hosts.model import HostModel
 from tracekit.sim.hosts.operations import commit
-from tracekit.sim.hosts.scores import fragmentation
-from tracekit.sim.hosts.state import FREE, HOSTS, NOW, SEED, Ints, look
+from tracekit.sim.hosts.scores import FGD, devices, fragmentation, score
+from tracekit.sim.hosts.state import FREE, HOSTS, NOW, PICK, PICKS, SEED, Ints, look
 
 Floats = NDArray[np.float64]
 
@@ -28,6 +28,9 @@ Floats = NDArray[np.float64]
 MARKS = (10, 50, 80, 90, 95, 100, 110, 120, 130)
 #: More arrivals are taken for a typing error in --inflate.
 MOST_ARRIVALS = 50_000_000
+#: Scores that are kept for fgd, different requests × hosts; with more they are worked out for every job.
+MOST_KEPT = 20_000_000
+_SHAPE = [CORES, PIECES, GPUS, MILLI, TYPES]
 
 
 def arrivals(asked: Ints, capacity: int, inflate: float, rng: np.random.Generator) -> Ints:
@@ -80,17 +83,13 @@ def prepare(demand: Demand, allocate: Any, seed: int, *, inflate: float = 1.3) -
 def place(demand: Demand, allocate: Any, seed: int, *, inflate: float = 1.3) -> dict[str, Any]:
     """Place arriving jobs on idle hosts; return allocated and fragmented shares of the GPUs, and their curves."""
     study = prepare(demand, allocate, seed, inflate=inflate)
-    hosts, order, capacity = study.hosts, study.order, study.capacity
+    order, capacity = study.order, study.capacity
     reached = np.cumsum(study.asked[order]) * 100.0 / capacity
     marks = np.searchsorted(reached, np.array(MARKS) - 1e-9)
     known = marks < len(order)
     stops = np.append(marks[known], len(order) - 1).astype(np.int64)
     allocated, stuck = np.zeros(len(stops)), np.zeros(len(stops))
-    if isinstance(study.model.allocator, Compiled):
-        log_first_compilation("place_all")
-        lost = place_all(hosts.data, hosts.real, order, study.asked, demand.reason, stops, allocated, stuck)
-    else:
-        lost = _place_each(study, demand.reason, stops, allocated, stuck)
+    lost = run(study, order, stops, allocated, stuck)
     curve: dict[str, Any] = {str(mark): None for mark in MARKS}
     shares = 100.0 * allocated / capacity, 100.0 * stuck / capacity
     for number, mark in enumerate(np.array(MARKS)[known].tolist()):
@@ -106,10 +105,29 @@ def place(demand: Demand, allocate: Any, seed: int, *, inflate: float = 1.3) -> 
     }
 
 
-def _place_each(study: Study, reason: Ints, stops: Ints, allocated: Floats, stuck: Floats) -> int:
-    """Place jobs in order by an allocator written in Python; as `place_all`."""
-    hosts, lost, held, stop = study.hosts, 0, 0, 0
-    for i, job in enumerate(study.order.tolist()):
+def run(study: Study, order: Ints, stops: Ints, allocated: Floats, stuck: Floats) -> int:
+    """Place jobs in order; write what is allocated, and F of all hosts, after each of the ``stops``. Returns losses."""
+    model, hosts, reason = study.model, study.hosts, study.model.demand.reason
+    if not isinstance(model.allocator, Compiled):
+        return _place_each(study, order, stops, allocated, stuck)
+    log_first_compilation("place_all")
+    shape, kept = np.full(len(reason), -1), np.zeros((0, 0))
+    if model.code == FGD:  # what F gains depends on the request and the host only, and few hosts change
+        kinds, shape = np.unique(model.demand.need[:, _SHAPE], axis=0, return_inverse=True)
+        if len(kinds) * len(model.names) <= MOST_KEPT:
+            kept = np.full((len(kinds), len(model.names)), np.nan)
+        shape = np.where((model.demand.need[:, PIECES] == 1) & (len(kept) > 0), shape.ravel(), -1)
+    jobs = np.stack((study.asked, reason, shape), axis=1).astype(np.int64)
+    found = np.zeros((2, len(stops)))
+    lost = int(place_all(hosts.data, hosts.real, order, jobs, kept, stops, found))
+    allocated[:], stuck[:] = found
+    return lost
+
+
+def _place_each(study: Study, order: Ints, stops: Ints, allocated: Floats, stuck: Floats) -> int:
+    """Place jobs in order by an allocator written in Python; as `run`."""
+    hosts, lost, held, stop, reason = study.hosts, 0, 0, 0, study.model.demand.reason
+    for i, job in enumerate(order.tolist()):
         if reason[job] == 0 and _fits(hosts.data, hosts.real, job):
             study.model.place(hosts, None, job)
             _commit_now(hosts.data, hosts.real, job)
@@ -145,22 +163,43 @@ def _fragmented(m: Ints, f: Floats) -> float:
     return found
 
 
+@jit_internal
+def _choose_kept(m: Ints, f: Floats, job: int, known: Floats) -> bool:
+    """Choose the host of a single task as `choose` does; ``known`` holds the scores of hosts since they changed."""
+    best, most = -1, -np.inf
+    h = candidate(m, f, m, job, 0, -1, True)
+    while h >= 0:
+        if np.isnan(known[h]):
+            known[h] = score(m, f, m, job, h)
+        if known[h] > most:
+            best, most = h, known[h]
+        h = candidate(m, f, m, job, h + 1, -1, True)
+    m[PICKS] = 0
+    if best >= 0:
+        note_pick(m, f, best, 1, devices(m, f, m, job, best))
+    return best >= 0
+
+
 @jit
-def place_all(
-    m: Ints, f: Floats, order: Ints, asked: Ints, reason: Ints, stops: Ints, allocated: Floats, stuck: Floats
-) -> int:
-    """Place jobs in order; write what is allocated, and F of all hosts, after each of the ``stops``. Returns losses."""
+def place_all(m: Ints, f: Floats, order: Ints, jobs: Ints, kept: Floats, stops: Ints, found: Floats) -> int:
+    """Place jobs in order; as `run`. ``jobs`` has GPU-thousandths, reason, and shape (−1: scores are not kept)."""
     lost, held, stop, seed = 0, 0, 0, m[SEED]
     look(m, m[FREE], NOW, 0)
     for i in range(len(order)):
         job = order[i]
         m[SEED] = seed + i * 1000003
-        if reason[job] == 0 and choose(m, f, m, job):
+        placed = False
+        if jobs[job, 1] == 0:
+            placed = choose(m, f, m, job) if jobs[job, 2] < 0 else _choose_kept(m, f, job, kept[jobs[job, 2]])
+        if placed:
             commit(m, f, job, False)
-            held += asked[job]
+            held += jobs[job, 0]
+            for k in range(m[PICKS] if len(kept) else 0):
+                for h in range(m[m[PICK] + 4 * k], m[m[PICK] + 4 * k + 1] + 1):
+                    kept[:, h] = np.nan
         else:
             lost += 1
         while stop < len(stops) and stops[stop] == i:
-            allocated[stop], stuck[stop] = held, _fragmented(m, f)
+            found[0, stop], found[1, stop] = held, _fragmented(m, f)
             stop += 1
     return lost
