@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,9 +16,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shared_data import ROOT
 from test_decide import agent_of
 
 import tracekit
+from generators.eda import draw
 from tracekit.cli import main
 from tracekit.errors import TracekitError, UsageError
 from tracekit.service import caller
@@ -257,3 +262,31 @@ def test_a_reservation_is_refused_where_it_makes_no_sense(trace: tracekit.Trace)
     for wrong in (2, 4, 9, True, [1]):
         with pytest.raises(Refused):
             decider.answer(parse(body(jobs=jobs, reserved=wrong)))
+
+
+def test_a_cluster_of_hosts(trace: tracekit.Trace) -> None:
+    machine, jobs = draw(3, jobs=150, hosts=4, load=1.2)
+    given: dict[str, Any] = {"cluster": machine, "allocate": "best-fit"}
+    with scheduler(SJF) as url:
+        outside = tracekit.simulate(jobs, url, **given)
+    inside = tracekit.simulate(jobs, "sjf", **given)
+    np.testing.assert_array_equal(outside.start, inside.start)
+    assert list(outside.hosts or ()) == list(inside.hosts or ())
+
+
+def test_the_example_scheduler_of_the_docs(trace: tracekit.Trace) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, str(ROOT / "docs" / "examples" / "scheduler.py"), str(port)]
+    with subprocess.Popen(command) as process:
+        try:
+            for _ in range(200):
+                try:
+                    socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                    break
+                except OSError:
+                    time.sleep(0.05)
+            outside = tracekit.simulate(trace.head(200), f"http://127.0.0.1:{port}")
+        finally:
+            process.terminate()
+    np.testing.assert_array_equal(outside.start, tracekit.simulate(trace.head(200), "sjf").start)

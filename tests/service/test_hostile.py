@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from shared_data import ROOT
 
 from tracekit.service.host_choice import Baseline
 from tracekit.service.host_decide import HostDecider
@@ -189,3 +192,9 @@ def _get(service: Service, path: str) -> tuple[int, Any]:
     found = answer.status, json.loads(answer.read())
     connection.close()
     return found
+
+
+def test_the_example_client_of_the_docs(hosts: Service) -> None:
+    command = [sys.executable, str(ROOT / "docs" / "examples" / "ask_hosts.py"), f"127.0.0.1:{hosts.server_address[1]}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["a", "h1", "b", "h2"]

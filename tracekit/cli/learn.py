@@ -355,6 +355,9 @@ def evaluate(
     machine: MachineFile = None,
     from_: From = None,
     seed: Seed = 0,
+    update_card: Annotated[
+        bool, typer.Option("--update-card", help="Add the result to the agent's card (README.md in its folder).")
+    ] = False,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -369,6 +372,7 @@ def evaluate(
     from tracekit.files import check_writable
     from tracekit.sim.agents import Agent
     from tracekit.sim.agents import evaluate as judge
+    from tracekit.sim.agents.card import judgement
     from tracekit.sim.agents.evaluate import agent_task, chosen_windows, heuristics_of
     from tracekit.sim.tasks.episodes import EpisodeSource
     from tracekit.sim.windows import parse_window
@@ -379,6 +383,8 @@ def evaluate(
     if plot is not None:
         check_writable(plot, force=force)
     found = Agent.load(agent)
+    if update_card and not Path(agent.removeprefix("agent:")).is_dir():
+        raise UsageError(f"--update-card: {agent} comes with the package; it is only for agents in a folder of yours")
     trained = agent_task(found)
     policies = heuristics_of(trained) if policy is None else tuple(policies_of(policy))
     for name in policies:
@@ -401,6 +407,8 @@ def evaluate(
 
         values = {found.name: result.score, **result.baselines}
         save(scores(values, label=result.objective, agent=found.name), plot, force=force)
+    if update_card:
+        _update_card(found, agent, judgement(trace, seed, result.to_dict()))
     if json:
         summary = result.to_dict()
         print_json({"agent": agent, "trace": trace, **summary, "notes": [*warnings, *summary.get("notes", [])]})
@@ -409,6 +417,17 @@ def evaluate(
     for note in (remark, *result.notes):
         if note:
             say(note)
+
+
+def _update_card(found: Any, folder: str, entry: dict[str, Any]) -> None:
+    """Write an evaluation into agent.json and README.md of an agent's folder."""
+    import dataclasses
+
+    from tracekit.sim.agents.card import CARD, with_judgement
+
+    place = Path(folder.removeprefix("agent:"))
+    dataclasses.replace(found, facts=with_judgement(found.facts, entry)).save(place)
+    say(f"{place / CARD}: updated")
 
 
 def _hosts(agent: Any, trained: Any, cluster: str | None, allocate: str | None) -> dict[str, Any]:

@@ -43,10 +43,13 @@ class ForeignPolicy:
     def schedule(self, setup: Setup, /) -> Placed:
         """Return the start of every job, and its hosts."""
         count = len(setup.ready.table)
-        unused = dict.fromkeys(CONSTANTS, 1.0)  # scales of features, which are not sent
-        task = PickJob(slots=min(max(count, 1), MOST_SLOTS), observer="request", constants=unused).adapted(
-            without_cuts(setup)
-        )
+        setup = without_cuts(setup)
+        task = PickJob(
+            slots=min(max(count, 1), MOST_SLOTS),
+            observer="request",
+            constants=dict.fromkeys(CONSTANTS, 1.0),  # scales of features, which are not sent
+            cluster=setup.switches.cluster,
+        ).adapted(setup)
         batch = task.batch(Whole(task, setup), lanes=1, threads=1)
         with Caller(self.name) as caller:
             question = _Question(setup, caller)

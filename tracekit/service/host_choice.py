@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,6 +50,21 @@ class HostTable:
     def __len__(self) -> int:
         return len(self.names)
 
+    @cached_property
+    def largest(self) -> tuple[float, float, float, float, float]:
+        """The most cores, memory and GPUs of one host, and all cores and memory; at least 1 each, limited ones only."""
+        total = self.total
+        memory = total[:, MEMORY][np.isfinite(total[:, MEMORY])]
+        found = (
+            total[:, CORES].max(),
+            memory.max(initial=0.0),
+            total[:, GPUS].max(),
+            total[:, CORES].sum(),
+            memory.sum(),
+        )
+        cores, most_memory, gpus, all_cores, all_memory = (max(float(value), 1.0) for value in found)
+        return cores, most_memory, gpus, all_cores, all_memory
+
     def about(self) -> Floats:
         """Return what runs on each host, (H, 4): jobs, first and last end, sum of cores × end."""
         if self._about is None:
@@ -83,6 +99,11 @@ class HostJobs:
 
     def __len__(self) -> int:
         return len(self.id)
+
+    @cached_property
+    def sums(self) -> tuple[float, float]:
+        """The cores and the memory that all jobs of the cycle ask for."""
+        return float(self.need[:, CORES].sum()), float(self.need[:, MEMORY].sum())
 
 
 @dataclass(eq=False)
@@ -144,10 +165,11 @@ class Baseline:
             if rule == "least-loaded":
                 return unused
             return np.floor(unused * 1e6) + np.minimum(free[:, MEMORY], 2.0**40) / 2.0**41
-        most_cores, most_gpus = float(total[:, CORES].max()), max(float(total[:, GPUS].max()), 1e-3)
+        most_cores, most_gpus = table.largest[0], max(float(total[:, GPUS].max()), 1e-3)
         if rule == "dot-product":
-            product = need[CORES] * free[:, CORES] / most_cores**2 + need[GPUS] * free[:, GPUS] / most_gpus**2
-            return -np.floor(product * 1e12 + 0.5)
+            product: Floats = need[CORES] * free[:, CORES] / most_cores**2 + need[GPUS] * free[:, GPUS] / most_gpus**2
+            rounded: Floats = -np.floor(product * 1e12 + 0.5)
+            return rounded
         rest: Floats = (free[:, CORES] - need[CORES]) * most_gpus + (free[:, GPUS] - need[GPUS]) * most_cores
         return -rest if rule == "best-fit" else rest
 

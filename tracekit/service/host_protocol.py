@@ -55,7 +55,7 @@ def read_hosts(value: Any) -> HostTable:
     rows = _objects(value, "hosts", MOST_HOSTS)
     if not rows:
         raise Refused(422, "hosts: there must be at least one")
-    names = [row.get("name") for row in rows]
+    names: list[Any] = [row.get("name") for row in rows]
     if set(map(type, names)) != {str}:
         wrong = next(i for i, name in enumerate(names) if type(name) is not str)
         raise Refused(422, f"hosts[{wrong}].name: must be a string")
@@ -63,13 +63,9 @@ def read_hosts(value: Any) -> HostTable:
         raise Refused(422, "hosts: two hosts have the same name")
     table = _numbers(rows, "hosts", _HOST_KEYS, _all_of_host, _host_defaults)
     total, free = table[:, ::2].copy(), table[:, 1::2].copy()
-    over = (free > total).any(axis=1)
-    if over.any():
-        raise Refused(422, f"hosts[{int(over.argmax())}]: more is free than there is")
-    running = [row.get("running", ()) for row in rows]
-    if any(running):
-        _check_running(running)
-    return HostTable(names, free, total, running if any(running) else ())
+    if (over := free > total).any():
+        raise Refused(422, f"hosts[{int(over.any(axis=1).argmax())}]: more is free than there is")
+    return HostTable(names, free, total, _running(rows))
 
 
 def _host_defaults(row: dict[str, Any]) -> dict[str, Any]:
@@ -83,7 +79,11 @@ def _host_defaults(row: dict[str, Any]) -> dict[str, Any]:
     return totals | known | {key: value for key, value in row.items() if value is not None}
 
 
-def _check_running(running: Sequence[Any]) -> None:
+def _running(rows: Sequence[dict[str, Any]]) -> Sequence[Any]:
+    """Return the running jobs of each host; empty if none are sent."""
+    if not any("running" in row for row in rows):
+        return ()
+    running = [row.get("running", ()) for row in rows]
     for i, jobs in enumerate(running):
         good = isinstance(jobs, list | tuple) and all(isinstance(job, dict) for job in jobs)
         if not good:
@@ -93,6 +93,7 @@ def _check_running(running: Sequence[Any]) -> None:
                 value = job.get(key)
                 if type(value) not in _NUMBERS or not abs(value) <= _LARGEST:
                     raise Refused(422, f"hosts[{i}].running: {key} must be a number")
+    return running
 
 
 def read_jobs(data: dict[str, Any]) -> HostJobs:
@@ -121,8 +122,7 @@ def _numbers(rows: Sequence[dict[str, Any]], place: str, keys: tuple[str, ...], 
     if not rows:
         return np.empty((0, len(keys)))
     try:
-        values = [fast(row) for row in rows]
-        stated = True
+        values, stated = list(map(fast, rows)), True
     except KeyError:
         values, stated = [fast(complete(row)) for row in rows], False
     if not set(map(type, chain.from_iterable(values))) <= _NUMBERS:
@@ -132,7 +132,7 @@ def _numbers(rows: Sequence[dict[str, Any]], place: str, keys: tuple[str, ...], 
                 if type(value) not in _NUMBERS:
                     raise Refused(422, f"{place}[{i}].{key}: must be a number, not {_show(value)}")
     try:
-        table = np.array(values, dtype=np.float64)
+        table = np.fromiter(chain.from_iterable(values), np.float64, len(keys) * len(rows)).reshape(-1, len(keys))
     except OverflowError:
         raise Refused(422, f"{place}: a number is larger than {_LARGEST:g}") from None
     good = (table >= 0) & (table <= _LARGEST)

@@ -1,4 +1,7 @@
-"""An agent is a folder: weights.safetensors, agent.json, log.jsonl. It loads without torch and without running code."""
+"""An agent is a folder: weights.safetensors, agent.json, README.md (its card), log.jsonl.
+
+It loads without torch and without running code.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from tracekit.files import read_json, write_text
 from tracekit.folders import writing_folder
 from tracekit.registry import imported
 from tracekit.sim.agents.actor import Actor
+from tracekit.sim.agents.card import CARD, card_text
 from tracekit.sim.agents.config import NETWORKS
 from tracekit.sim.agents.inference import KINDS, Net, shapes_of
 from tracekit.sim.tasks.base import TASKS, task_from_dict
@@ -84,6 +88,7 @@ class Agent:
         with writing_folder(folder, force=True) as made:
             (made / WEIGHTS).write_bytes(weights)
             write_text(made / FACTS, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+            write_text(made / CARD, card_text(facts))
         return dataclasses.replace(self, folder=folder)
 
     @classmethod
