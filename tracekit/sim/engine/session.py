@@ -229,7 +229,9 @@ class Session:
         state = self.sim.state[0]
         if not self._watched:
             self._watched = True
-            getattr(self.machine, "watch", lambda session: None)(self)
+            watch = getattr(getattr(self.machine, "allocator", None), "watch", None)
+            if watch is not None:  # an allocator that looks at more than the hosts, such as an agent
+                watch(self.machine, self)
         if isinstance(self.machine, capacity.LooksAhead):
             self.machine.upcoming, self.machine.filling = self._upcoming(), state["phase"] == FILLING
         self.machine.place(self.sim.capacity, self.sim.at_shadow if state["beside"] else None, int(state["placing"]))
