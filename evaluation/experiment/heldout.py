@@ -58,7 +58,7 @@ def _fit_hosts(trace: Trace, allocate: str) -> NDArray[np.bool_]:
 
     jobs = extract_jobs(trace, switches_for(trace, allocate))
     assert jobs.demand is not None
-    return (jobs.demand.reason == 0) & (jobs.procs > 0)
+    return np.asarray((jobs.demand.reason == 0) & (jobs.procs > 0))
 
 
 def switches_for(trace: Trace, allocate: str | None) -> Switches:

@@ -93,13 +93,7 @@ def simulate(jobs, policy, backfill, rules):
     They are submit, run, estimate and procs, and, where they matter, user, random, previous and think.
     """
     world = Simulation(jobs, policy, backfill, rules)
-    while (time := world.next_event()) is not None:
-        world.now = time
-        world.happen()
-        if world.queue and (not rules.interval or next(t for t in world.ticks() if t >= time) == time):
-            world.last_pass = time
-            world.scheduling_pass()
-    world.pieces += [(job.number, job.start, job.end) for job in world.running]
+    world.run_all()
     columns = [[getattr(job, name) for job in world.jobs] for name in ("submit", "start", "run", "host")]
     return Schedule(*columns, world.pieces)
 
@@ -199,6 +193,16 @@ class Simulation:
         )
         assert not (rules.outages and backfill == "rlscheduler"), "rlscheduler knows nothing of outages"
         assert not (rules.outages and len(self.hosts) > 1), "outages are of a machine that is one pool"
+
+    def run_all(self):
+        """Simulate until every job has started for good."""
+        while (time := self.next_event()) is not None:
+            self.now = time
+            self.happen()
+            if self.queue and (not self.rules.interval or next(t for t in self.ticks() if t >= time) == time):
+                self.last_pass = time
+                self.scheduling_pass()
+        self.pieces += [(job.number, job.start, job.end) for job in self.running]
 
     def ticks(self):
         """Return the times of scheduling passes at an interval."""

@@ -1,15 +1,20 @@
 """Scheduling on hosts as simple as can be, to check the compiled hosts against: lists, loops, the definitions in words.
 
 A free state is a list with one ``[cores, memory, [thousandths of each GPU]]`` for each host. Whatever is asked about
-the future (a reservation, a plan) is asked of the least that is free of every cell over some time.
+the future (a reservation, a plan) is asked of the least that is free of every cell over some time. Events, policies,
+predictions, dependencies and intervals are those of `reference`.
 """
 
 import copy
+import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
+from statistics import pvariance
 
-NAN = float("nan")
+from . import reference
+
+TIERED = ("lexicographic", "defrag", "load-balance", "tiers")
 
 
 @dataclass
@@ -23,31 +28,24 @@ class Host:
     pool: str = ""
 
 
-@dataclass(eq=False)
-class Job:
-    """One job; its demands are totals."""
+@dataclass
+class Need:
+    """What a job asks for, in total."""
 
-    number: int
-    submit: float
-    run: float
-    estimate: float
     cores: int
     memory: int = 0
     gpus: float = 0
     tasks: int | None = None
     kinds: frozenset | None = None
     pool: str | None = None
-    start: float = NAN
-    parts: list = field(default_factory=list)  # (host, cores, memory, {gpu: thousandths})
-    end = property(lambda self: self.start + self.run)
-    believed_end = property(lambda self: self.start + self.estimate)
 
 
 class Cluster:
     """Hosts, an allocator, and what both need to place a job."""
 
-    def __init__(self, hosts, allocator, typical=(), unit=1):
-        self.hosts, self.allocator, self.typical, self.unit, self.cursor = hosts, allocator, typical, unit, 0
+    def __init__(self, hosts, allocator, typical=(), unit=1, seed=0):
+        self.hosts, self.allocator, self.typical, self.unit, self.seed = hosts, allocator, typical, unit, seed
+        self.cursor, self.running = 0, []  # where round-robin goes on; running jobs, for clustering
         self.most_cores = max(host.cores for host in hosts)
         self.most_gpus = max(host.gpus for host in hosts) * 1000
 
@@ -103,6 +101,8 @@ class Cluster:
             return None
         if not spread:
             return self.one_by_one(job, free, choices[0], count, piece)
+        if piece[2] and self.allocator in TIERED:
+            return self.by_tiers(free, job, choices, rooms, count, piece)
         plans = [self.spread_over(free, job, members, rooms, count, piece, spare) for members in choices]
         return min(plans, key=len)
 
@@ -122,6 +122,47 @@ class Cluster:
                 left -= n
         return parts
 
+    def by_tiers(self, free, job, choices, rooms, count, piece):
+        """Use as few hosts as an idle pool needs, or one more: RLTune's ways, all of them, best first."""
+        idle = {h: min(self.room(self.idle(), h, piece), count) for h in self.usable(job)}
+        found = []
+        for members in choices:
+            now, fewest = (fewest_hosts([r[h] for h in members], count) for r in (rooms, idle))
+            if now <= fewest + 1:
+                found.append((now, members, fewest))
+        if not found:
+            return None
+        _, members, fewest = min(found, key=lambda pool: pool[0])
+        members = [h for h in members if rooms[h] > 0]
+        tiers = [
+            sorted(
+                (self.scored(free, members, way, more) for way in ways_on({h: rooms[h] for h in members}, count, n)),
+                key=lambda scored: scored[:-1],
+            )
+            for more, n in ((False, fewest), (True, fewest + 1))
+        ]
+        best = tiers[0] or tiers[1]
+        if self.allocator == "tiers" and all(tiers) and tiers[1][0][1] < tiers[0][0][1]:
+            best = tiers[1]
+        parts = []
+        for h, n in sorted(best[0][-1].items()):
+            idle = [d for d, milli in enumerate(free[h][2]) if milli >= 1000][:n]
+            parts.append((h, n * job.cores // count, n * job.memory // count, dict.fromkeys(idle, 1000)))
+        return parts
+
+    def scored(self, free, members, way, more):
+        """Return what to sort a way by, and the way."""
+        whole = {h: 1000 * self.hosts[h].gpus for h in members}
+        before = {h: sum(free[h][2]) for h in members}
+        after = {h: before[h] - 1000 * way.get(h, 0) for h in members}
+        partly = [[whole[h] - left[h] for h in members if 0 < left[h] < whole[h]] for left in (before, after)]
+        use = [[1 - Fraction(left[h], whole[h]) for h in members] for left in (before, after)]
+        frag, waste, even = len(partly[1]) - len(partly[0]), sum(partly[1]) - sum(partly[0]), pvariance(use[1])
+        if self.allocator == "lexicographic":
+            return more and frag > 0, sorted(way.items()), way
+        order = (even, frag, waste) if self.allocator == "load-balance" else (frag, waste, even)
+        return more and frag > 0, *order, sorted(way), way
+
     def one_by_one(self, job, free, members, count, piece):
         """Place tasks one after the other, each where the allocator likes it best."""
         free, parts, cursor = copy.deepcopy(free), [], self.cursor
@@ -132,25 +173,24 @@ class Cluster:
             if self.allocator == "round-robin":
                 h = min(fitting, key=lambda h: (h < cursor, h))
             else:
-                h = max(fitting, key=lambda h: (self.like(free, h, piece), -h))
+                h = max(fitting, key=lambda h: (self.like(job, free, h, piece), -h))
             cursor = h + 1
-            part = (h, piece[0][0], piece[1][0], self.devices(free, h, piece))
+            part = (h, piece[0][0], piece[1][0], self.devices(job, free, h, piece))
             parts.append(part)
             self.take(free, [part])
         return parts
 
-    def devices(self, free, h, piece):
+    def devices(self, job, free, h, piece):
         """Return the GPUs of a task: best fit for a share (fgd: the least fragmentation), the lowest for whole ones."""
-        gpus = free[h][2]
-        if piece[2] >= 1:
-            return dict.fromkeys([d for d, left in enumerate(gpus) if left >= 1000][: piece[2]], 1000)
-        if not piece[2]:
-            return {}
-        milli = thousandths(piece[2])
-        fitting = [d for d, left in enumerate(gpus) if left >= milli]
-        if self.allocator == "fgd":
-            return {max(fitting, key=lambda d: (self.gain(free, h, piece, {d: milli}), -d)): milli}
-        return {min(fitting, key=lambda d: (gpus[d], d)): milli}
+        gpus, milli = free[h][2], thousandths(piece[2])
+        fitting = [d for d, left in enumerate(gpus) if left >= min(milli, 1000)]
+        if self.allocator == "random":
+            fitting.sort(key=lambda d: mixed(self.seed, job.number, d))
+        elif 0 < piece[2] < 1 and self.allocator == "fgd":
+            fitting.sort(key=lambda d: (-self.gain(free, h, piece, {d: milli}), d))
+        elif 0 < piece[2] < 1:
+            fitting.sort(key=lambda d: (gpus[d], d))
+        return dict.fromkeys(fitting[: math.ceil(piece[2])], min(milli, 1000))
 
     def gain(self, free, h, piece, held):
         after = copy.deepcopy(free[h])
@@ -170,7 +210,7 @@ class Cluster:
                 found += share * idle
         return found
 
-    def like(self, free, h, piece):
+    def like(self, job, free, h, piece):
         """Return how much the allocator likes a host for one task; the largest wins, of equals the first host."""
         cores, idle = free[h][0], sum(free[h][2])
         asked = thousandths(piece[2])
@@ -181,13 +221,19 @@ class Cluster:
             return -left
         if self.allocator == "worst-fit":
             return left
+        if self.allocator == "random":
+            return float(mixed(self.seed, job.number, h))
         if self.allocator == "dot-product":
             product = cores * taken / self.most_cores**2
             product += idle * asked / self.most_gpus**2 if self.most_gpus else 0
             return round(-product, 12)
+        if self.allocator == "packing":
+            return self.packing(free[h][2], piece[2])
+        if self.allocator == "clustering":
+            return self.clustering(h, idle, piece[2])
         if self.allocator == "fgd":
-            return self.gain(free, h, piece, self.devices(free, h, piece))
-        if self.allocator in ("defrag", "load-balance", "tiers"):
+            return self.gain(free, h, piece, self.devices(job, free, h, piece))
+        if self.allocator in TIERED[1:]:
             whole = self.hosts[h].gpus * 1000 if self.most_gpus else self.hosts[h].cores
             before, after = (idle, idle - asked) if self.most_gpus else (cores, cores - taken)
             partly = (0 < after < whole) - (0 < before < whole)
@@ -196,6 +242,28 @@ class Cluster:
             return (-used, -partly, -waste) if self.allocator == "load-balance" else (-partly, -waste, -used)
         return 0  # first-fit, lexicographic
 
+    def packing(self, gpus, asked):
+        """Return the points of an idle host, of one whose idle GPUs are used, or of one whose shared GPU is used."""
+        if asked == 0:
+            return 0
+        if all(left >= 1000 for left in gpus):
+            return max(33 - len(gpus), len(gpus))
+        shared = [left for left in gpus if thousandths(asked) <= left < 1000] if asked < 1 else []
+        if shared:
+            return max(100 - min(shared) * 100 // 1000 // 10, 50)
+        return max(50 - math.ceil(asked), 33)
+
+    def clustering(self, h, idle, asked):
+        """Return 25 points by how full a host is, and more where it holds tasks of as many GPUs (or shares) only."""
+        if asked == 0:
+            return 0
+        held = set()
+        for job in self.running:
+            if job.gpus and any(part[0] == h for part in job.parts):
+                held.add(math.floor(self.pieces(job)[1][2]))
+        same, others = math.floor(asked) in held, bool(held - {math.floor(asked)})
+        return 25 * (self.most_gpus - idle) // self.most_gpus + 50 * same + 25 * (not others)
+
     @staticmethod
     def take(free, parts, sign=-1):
         for h, cores, memory, gpus in parts:
@@ -203,6 +271,34 @@ class Cluster:
             free[h][1] += sign * memory
             for d, milli in gpus.items():
                 free[h][2][d] += sign * milli
+
+
+def fewest_hosts(rooms, count):
+    """Return how few hosts can take all pieces."""
+    return next((n for n in range(1, len(rooms) + 1) if sum(sorted(rooms)[-n:]) >= count), math.inf)
+
+
+def ways_on(rooms, count, hosts):
+    """Yield RLTune's ways on a number of hosts, as pieces by host; see `tracekit.sim.hosts.ways`."""
+    groups = [[h for h in rooms if rooms[h] == room] for room in sorted(set(rooms.values()), reverse=True)]
+    for numbers in itertools.product(*(range(len(group) + 1) for group in groups)):
+        if sum(numbers) != hosts:
+            continue
+        taken = [group[:n] for group, n in zip(groups, numbers, strict=True) if n]
+        full = {h: rooms[h] for group in taken[:-1] for h in group}
+        most = rooms[taken[-1][0]]
+        for parts in itertools.combinations_with_replacement(range(most, 0, -1), len(taken[-1])):
+            if sum(parts) + sum(full.values()) == count:
+                yield full | dict(zip(taken[-1], parts, strict=True))
+
+
+def mixed(seed, job, number):
+    """Return splitmix64 of a seed, a job and a host or GPU, without its two lowest bits."""
+    x = seed * 0x9E3779B97F4A7C15 + job * 0xBF58476D1CE4E5B9 + (number + 1) * 0x94D049BB133111EB
+    x &= 2**64 - 1
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> shift)) * factor & (2**64 - 1)
+    return (x ^ (x >> 31)) >> 2
 
 
 def thousandths(gpus):
@@ -231,104 +327,187 @@ def least(states):
     ]
 
 
-class Simulation:
-    """Events, passes and backfilling, as the contract words them."""
+class Simulation(reference.Simulation):
+    """Scheduling passes on hosts; outages are (from, to, hosts)."""
 
-    def __init__(self, jobs, cluster, policy, backfill, *, commit=False, outages=()):
-        self.cluster, self.policy, self.backfill, self.commit = cluster, policy, backfill, commit
-        self.to_come = sorted(jobs, key=lambda job: (job.submit, job.number))
-        self.free, self.running, self.queue, self.now, self.committed = cluster.idle(), [], [], -math.inf, None
+    def __init__(self, cluster, needs, jobs, policy, backfill, rules):
+        super().__init__(jobs, policy, backfill, rules)
+        self.cluster, cluster.running = cluster, self.running
+        self.first_reservation = {}  # by job: when it was to start at first
+        for job, need in zip(self.jobs, needs, strict=True):
+            job.__dict__.update(need.__dict__, parts=[])
+        self.alike = not rules.outages and all(self.takes_whole_hosts(job) for job in self.jobs)
+        #: Plans are made on the hosts; on one, of all cores, where hosts are only counted.
+        whole = Host(sum(host.cores for host in cluster.hosts), pool=cluster.hosts[0].pool)
+        self.planned = Cluster([whole], "first-fit", (), cluster.unit) if self.alike else cluster
 
-    def run(self):
-        while self.to_come or self.queue:
-            times = [job.submit for job in self.to_come[:1]] + [job.end for job in self.running]
-            self.now = max(min(times), self.now)
-            for job in [job for job in self.running if job.end <= self.now]:
-                self.running.remove(job)
-                self.cluster.take(self.free, job.parts, 1)
-            while self.to_come and self.to_come[0].submit <= self.now:
-                self.queue.append(self.to_come.pop(0))
-            self.scheduling_pass()
+    def takes_whole_hosts(self, job):
+        host, (count, _, spread) = self.cluster.hosts[0], self.cluster.pieces(job)
+        if host.gpus or any(other != host for other in self.cluster.hosts) or job.cores % host.cores:
+            return False
+        return (spread or job.cores == count * host.cores) and job.memory <= job.cores // host.cores * host.memory
 
-    def value(self, job):
-        r, n = max(job.estimate, 0.1) if job.estimate <= 0 else job.estimate, max(job.cores, 1)
-        return {"fcfs": job.submit, "sjf": r, "ljf": -r, "saf": r * n, "largest": -n}[self.policy]
+    # ---- what is free, when -----------------------------------------------------------------------------------------
 
-    def start(self, job, parts):
+    def away(self, time):
+        """Return the hosts that are out of service, as far as is known now."""
+        known = [o for o in self.rules.outages if self.rules.announced or o[0] <= self.now]
+        return {h for begin, end, hosts in known if begin <= time < end for h in hosts}
+
+    def free(self):
+        """Return what is really free now; on a host that is out of service, less than nothing while its jobs run."""
+        return self.minus(self.cluster, [job.parts for job in self.running], self.away(self.now))
+
+    def minus(self, cluster, held, away):
+        state = cluster.idle()
+        for h in away:
+            host = cluster.hosts[h]
+            held = [*held, [(h, host.cores, host.memory, dict.fromkeys(range(host.gpus), 1000))]]
+        for parts in held:
+            cluster.take(state, parts)
+        return state
+
+    def for_plans(self, job, parts):
+        return [(0, job.cores, 0, {})] if self.alike else parts
+
+    def bookings(self):
+        """Return (from, to, parts) of the running jobs by estimates; one that is past its own holds nothing."""
+        return [(self.now, job.estimated_end, self.for_plans(job, job.parts)) for job in self.running]
+
+    def edges(self, bookings):
+        times = {edge for begin, end, _ in bookings for edge in (begin, end)}
+        known = [o for o in self.rules.outages if self.rules.announced or o[0] <= self.now]
+        return sorted({self.now} | {t for t in times | {t for o in known for t in o[:2]} if t > self.now})
+
+    def planned_at(self, job, time, bookings, *really):
+        """Return where a job goes that begins at a time and holds the same cells over its estimated length, or None."""
+        moments = [time] + [edge for edge in self.edges(bookings) if time < edge < time + job.believed]
+        states = [
+            self.minus(self.planned, [p for begin, end, p in bookings if begin <= moment < end], self.away(moment))
+            for moment in moments
+        ]
+        return self.planned.place(job, least([*states, *really]))
+
+    def earliest(self, job, bookings):
+        plans = ((time, self.planned_at(job, time, bookings)) for time in self.edges(bookings))
+        return next(plan for plan in plans if plan[1] is not None)
+
+    def really(self, job, parts):
+        """Return the parts of a job that is planned for now if what it claims is free, else None."""
+        free = self.free()
+        if self.alike:
+            return self.cluster.place(job, free)
+        self.cluster.take(free, parts)
+        for h, cores, memory, gpus in parts:
+            short = (cores and free[h][0] < 0) or (memory and free[h][1] < 0)
+            if short or any(free[h][2][d] < 0 for d in gpus):
+                return None
+        return parts
+
+    # ---- events and passes ------------------------------------------------------------------------------------------
+
+    def begin(self, job, parts):
         job.start, job.parts = self.now, parts
-        self.cluster.take(self.free, parts)
         self.cluster.cursor = parts[-1][0] + 1
         self.running.append(job)
         self.queue.remove(job)
+        self.hold(job, job.procs)
 
-    def scheduling_pass(self):
-        order = sorted(self.queue, key=lambda job: (job is not self.committed, self.value(job), job.number))
-        if self.backfill == "conservative":
-            self.plan(order)
-            return
-        while order:
-            parts = self.cluster.place(order[0], self.free)
-            if parts is None:
-                break
-            self.start(order.pop(0), parts)
-            self.committed = None
+    def stop_jobs(self):
+        """Kill or requeue jobs on hosts that have gone out of service, the latest start first."""
+        while True:
+            free = self.free()
+            short = {h for h, (c, m, g) in enumerate(free) if min(c, m, *g) < 0}
+            concerned = [job for job in self.running if any(part[0] in short for part in job.parts)]
+            if not concerned:
+                return
+            job = concerned[-1]
+            if self.rules.outage_mode == "kill":
+                job.run = self.now - job.start
+                self.finish(job)
+            else:
+                self.leave(job)
+                self.queue.append(job)
+                job.start, job.believed, job.corrections = math.nan, job.predicted, 0
+
+    def profile(self):
+        return None
+
+    def plan_all(self, order, profile):
+        """Conservative: every job is planned at its earliest fit, in order; those planned for now start."""
+        bookings, left = self.bookings(), []
+        for job in order:
+            time, parts = self.earliest(job, bookings)
+            real = self.really(job, parts) if time == self.now else None
+            bookings.append((time, time + job.believed, parts))
+            if real is None:
+                left.append(job)
+            else:
+                self.begin(job, real)
+        self.committed = left[0] if self.rules.commit and left else None
+
+    def reserve_one(self, order, profile):
+        """EASY and its kin: start jobs until one does not fit; that one gets the reservation, others fill the gaps."""
+        bookings = self.bookings() if self.rules.outages else None
+
+        def fit(job):
+            if bookings is None:
+                return self.cluster.place(job, self.free())
+            if job.believed <= 0:  # holds nothing for longer than an instant
+                return self.cluster.place(job, self.free())
+            parts = self.planned_at(job, self.now, bookings, self.free())
+            if parts is not None:
+                bookings.append((self.now, self.now + job.believed, parts))
+            return parts
+
+        while order and (parts := fit(order[0])) is not None:
+            self.begin(order.pop(0), parts)
+            self.committed = self.shadow = None
         if not order:
             return
         blocked, others = order[0], order[1:]
-        self.committed = blocked if self.commit else None
+        self.committed = blocked if self.rules.commit else None
         if self.backfill == "none":
             return
-        shadow, then = self.reserve(blocked)
         if self.backfill == "easy-sjf":
-            others.sort(key=lambda job: (job.estimate, job.number))
+            others.sort(key=lambda job: (job.believed, job.number))
+        if bookings is None:
+            self.fill(blocked, others)
+            return
+        time, parts = self.earliest(blocked, bookings)
+        bookings.append((time, max(time + blocked.believed, math.nextafter(time, math.inf)), parts))
         for job in others:
-            if self.now + job.estimate <= shadow:
-                parts = self.cluster.place(job, self.free, least([self.free, then]))
+            if (parts := fit(job)) is not None:
+                self.begin(job, parts)
+
+    def fill(self, blocked, others):
+        """Start jobs that end before the reservation's time, or that fit beside it: now and then, on the same cells."""
+        shadow, then = self.reserve(blocked)
+        self.first_reservation.setdefault(blocked.number, shadow)
+        if self.backfill == "rlscheduler":  # by submit time; only jobs that end before the reservation's time
+            if self.shadow is None or not self.rules.commit:
+                self.shadow = shadow
+            others = sorted(others, key=lambda job: job.number)
+        for job in others:
+            free = self.free()
+            if self.backfill == "rlscheduler":
+                until = math.nextafter(self.shadow, -math.inf)
+                parts = self.cluster.place(job, free) if self.now + job.believed <= until else None
+            elif self.now + job.believed <= shadow:
+                parts = self.cluster.place(job, free, least([free, then]))
             else:
-                parts = self.cluster.place(job, least([self.free, then]))
+                parts = self.cluster.place(job, least([free, then]))
                 if parts is not None:
                     self.cluster.take(then, parts)
             if parts is not None:
-                self.start(job, parts)
+                self.begin(job, parts)
 
     def reserve(self, job):
         """Return when a job fits if running jobs end by their estimates, and what is free then beside it."""
-        then = copy.deepcopy(self.free)
-        ends = sorted(self.running, key=lambda other: other.believed_end)
-        shadow = self.now
-        while ends and (ends[0].believed_end <= shadow or self.cluster.place(job, then) is None):
-            shadow = max(shadow, ends[0].believed_end)
+        free = self.free()
+        then, ends, shadow = copy.deepcopy(free), sorted(self.running, key=lambda other: other.estimated_end), self.now
+        while ends and (ends[0].estimated_end <= shadow or self.cluster.place(job, then) is None):
+            shadow = max(shadow, ends[0].estimated_end)
             self.cluster.take(then, ends.pop(0).parts, 1)
-        self.cluster.take(then, self.cluster.place(job, then, self.free))
+        self.cluster.take(then, self.cluster.place(job, then, free))
         return shadow, then
-
-    def plan(self, order):
-        """Conservative: every job is planned at its earliest fit, in order; those planned for now start."""
-        bookings = [(self.now, max(job.believed_end, self.now), job.parts) for job in self.running]
-        left = []
-        for job in order:
-            time, parts = self.earliest(job, bookings)
-            really = copy.deepcopy(self.free)
-            self.cluster.take(really, parts)
-            if time == self.now and all(c >= 0 and m >= 0 and min(g, default=0) >= 0 for c, m, g in really):
-                self.start(job, parts)
-            else:
-                left.append(job)
-            bookings.append((time, time + job.estimate, parts))
-        self.committed = left[0] if self.commit and left else None
-
-    def earliest(self, job, bookings):
-        edges = sorted({self.now} | {edge for b, e, _ in bookings for edge in (b, e) if edge > self.now})
-        for time in edges:
-            moments = [time] + [edge for edge in edges if time < edge < time + job.estimate]
-            states = []
-            for moment in moments:
-                state = self.cluster.idle()
-                for begin, end, parts in bookings:
-                    if begin <= moment < end:
-                        self.cluster.take(state, parts)
-                states.append(state)
-            parts = self.cluster.place(job, least(states))
-            if parts is not None:
-                return time, parts
-        raise AssertionError("a job that can never fit")

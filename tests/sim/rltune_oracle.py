@@ -57,7 +57,7 @@ def divided(total, hosts, most):
         if total == 0:
             yield []
         return
-    for first in range(min(most, total), 0, -1):
+    for first in range(min(most, total - hosts + 1), (total - 1) // hosts, -1):
         for rest in divided(total - first, hosts - 1, first):
             yield [first, *rest]
 
@@ -65,6 +65,8 @@ def divided(total, hosts, most):
 def tier1(free, request, size):
     """Return every way on exactly ⌈request / size⌉ hosts: groups of equal free GPUs, all but the last used up."""
     least = math.ceil(request / size)
+    if sum(sorted(free)[-least:]) < request:
+        return []
     groups = sorted({f for f in free if f}, reverse=True)
     found = []
 
@@ -79,6 +81,9 @@ def tier1(free, request, size):
         hosts = [h for h, f in enumerate(free) if f == groups[at]]
         for count in range(1, min(len(hosts), least - len(used)) + 1):
             taken = min(count * groups[at], rest)
+            left = least - len(used) - count
+            if rest - taken > left * groups[at]:
+                continue
             for parts in divided(taken, count, groups[at]):
                 extend(at + 1, rest - taken, [*used, *zip(hosts, parts, strict=False)])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -57,6 +58,7 @@ def test_an_agent_holds_its_cluster(place: Path) -> None:
     )
     again = task_from_dict(task)
     assert again.cluster.groups == CLUSTER.groups
+    assert dataclasses.replace(again, allocate="first-fit").switches.allocate == "first-fit"
     assert again.to_dict() == task_from_dict(json.loads(json.dumps(again.to_dict()))).to_dict()
 
 

@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from shared_data import DATA, shared
 
 import tracekit
+from tracekit.machine import HostGroup
 from tracekit.sim.jobs import extract_jobs
 from tracekit.sim.simulate import run_table
 from tracekit.sim.tasks.pick_job.batch import Batch
 from tracekit.sim.tasks.pick_job.task import PickJob
 
+from .host_worlds import ALLOCATORS, cluster_of, rows_of, trace_of
 from .playing import imitate
-from .test_hosts import ALLOCATORS, clusters, demands, trace_of
+from .test_hosts import machine_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hosts_toys import CLUSTER, hosts_trace
@@ -57,20 +59,32 @@ def busy(jobs=120, seed=3):
     max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, database=None
 )
 @given(
-    data=st.data(),
+    seed=st.integers(0, 2**40),
     backfill=st.sampled_from(BACKFILLS),
     commit=st.booleans(),
     policy=st.sampled_from(POLICIES),
     allocate=st.sampled_from((*ALLOCATORS, "random", LastFit())),
 )
-def test_a_heuristic_played_by_the_environment_makes_its_schedule(data, backfill, commit, policy, allocate):
-    cluster = data.draw(clusters())
-    trace = trace_of(data.draw(demands(cluster)))
-    task = PickJob(cluster=cluster, allocate=allocate, backfill=backfill, commit=commit)
+def test_a_heuristic_played_by_the_environment_makes_its_schedule(seed, backfill, commit, policy, allocate):
+    rng = np.random.default_rng(seed)
+    cluster = cluster_of(rng)
+    trace = trace_of(rows_of(rng, cluster))
+    task = PickJob(cluster=cluster, allocate=allocate, backfill=backfill, commit=commit, base=policy)
     theirs = tracekit.simulate(trace, policy, backfill, cluster=cluster, allocate=allocate, commit=commit)
     if not len(theirs):
         return
     batch = Batch(trace, task, lanes=1)
+    (ours,) = imitate(batch, [(0, len(trace))], policy)
+    np.testing.assert_array_equal(ours, theirs.start)
+    assert list(batch.hosts(0)) == list(theirs.hosts)
+
+
+@pytest.mark.parametrize("allocate", ["milp", "milp-exact"])
+@pytest.mark.parametrize("policy", ["sjf", "wfp3"])
+def test_the_integer_program_places_as_in_simulate(allocate, policy):
+    trace = busy(60)
+    theirs = tracekit.simulate(trace, policy, cluster=CLUSTER, allocate=allocate)
+    batch = Batch(trace, PickJob(cluster=CLUSTER, allocate=allocate, base=policy), lanes=1)
     (ours,) = imitate(batch, [(0, len(trace))], policy)
     np.testing.assert_array_equal(ours, theirs.start)
     assert list(batch.hosts(0)) == list(theirs.hosts)
@@ -173,3 +187,38 @@ def test_jobs_that_never_fit_are_dropped_as_rltune_does():
         batch.step([0])
     assert np.isinf(batch.starts(0)).sum() == 2
     assert batch.score[0] == pytest.approx(theirs.metrics["mean_wait_s"])
+
+
+def test_gymnasium_takes_a_cluster():
+    gymnasium = pytest.importorskip("gymnasium")
+    env = gymnasium.make(
+        "tracekit:tracekit/PickJob-v0", trace=busy(), cluster=CLUSTER, allocate="fgd", jobs=40, reward="relative"
+    )
+    _, info = env.reset(seed=1)
+    over = False
+    while not over:
+        seen, reward, over, _, info = env.step(info["action_mask"].argmax())
+    assert seen.shape == (128, len(PickJob(cluster=CLUSTER).feature_names))
+    base, score = info["base_score"], info["score"]
+    assert reward == pytest.approx((base - score) / max(base, score, 1.0))
+
+
+def test_features_of_hosts_by_hand():
+    """Two hosts of 4 GPUs: one job holds 3 of the first, a job of 2 fits on the second only, one of 8 must wait."""
+    table = {
+        "job_id": [1, 2, 3, 4],
+        "submit_time": [0.0, 1.0, 1.0, 1.0],
+        "run_time": [1000.0, 10.0, 10.0, 5000.0],
+        "req_gpus": [3.0, 2.0, 8.0, 1.0],
+        "req_procs": [1, 1, 2, 1],
+    }
+    cluster = machine_of(HostGroup(2, cores=8, gpus=4, name="g"))
+    names = "pool-share,pool-free,pool-fragmentation,ways,soon,starts-now,delay"
+    batch = Batch(tracekit.Trace(pd.DataFrame(table), cluster), PickJob(cluster=cluster, observer=names), lanes=1)
+    batch.reset([0], [(0, 4)])
+    batch.step([0])
+    two, eight, one = batch.features[0, :3]
+    shared = [5 / 8, 1 / 5, 1.0]  # free; on a partly used host; free within the hour
+    np.testing.assert_allclose(two, [2 / 8, *shared[:2], 1 / 4, shared[2], 1, 0], rtol=1e-6)
+    np.testing.assert_allclose(eight, [1, *shared[:2], 0, shared[2], 0, 999 / (999 + 3600)], rtol=1e-6)
+    np.testing.assert_allclose(one, [1 / 8, *shared[:2], 2 / 4, shared[2], 1, 0], rtol=1e-6)

@@ -183,7 +183,7 @@ def train(
         reward=reward if kind.needs_hosts else "relative" if reward == "relative" else _known_reward(reward),
         base=base,
         cluster=hosts,
-        allocate=placing,
+        allocate=None if cluster is None or kind.needs_hosts else placing,
         cycle=cycle,
         actions=actions,
         order=order,

@@ -182,7 +182,7 @@ def run_table(
         made = outcome(Setup(ready, rule, switches, machine), found, on_interval=on_interval)
     if switches.compat == "rltune":
         kept, made = _without_dropped(kept, made, backfill)
-    measured = {} if jobs.demand is None or made.hosts is None else _host_metrics(made, switches)
+    measured = {} if jobs.demand is None or made.hosts is None else _host_metrics(made, switches, machine)
     notes = {"jobs_without_limit": ready.without_limit} | ({"dropped": kept.dropped} if switches.compat else {})
     shown = switches.to_dict() | {"resource": kept.resource, "procs": kept.total, "compat": asked.compat}
     return SimResult(
@@ -229,13 +229,16 @@ def hosts_of(jobs: Table, switches: Switches) -> MachineModel:
     return HostModel(jobs.demand, switches.allocate, seed=switches.seed, outages=switches.outages)
 
 
-def _host_metrics(made: Outcome, switches: Switches) -> dict[str, Any]:
+def _host_metrics(made: Outcome, switches: Switches, machine: MachineModel | None) -> dict[str, Any]:
     from tracekit.sim.hosts.metrics import measure
     from tracekit.sim.hosts.placements import Placements
 
-    named = {"allocate": getattr(switches.allocate, "name", switches.allocate)}
+    named: dict[str, Any] = {"allocate": getattr(switches.allocate, "name", switches.allocate)}
     if not isinstance(made.hosts, Placements):
         return named
+    tally = getattr(getattr(machine, "allocator", None), "tally", None)
+    if tally is not None:
+        named["milp"] = dict(tally)
     return named | measure(made.hosts, made.submit, made.start, made.run)
 
 

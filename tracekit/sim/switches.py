@@ -159,7 +159,7 @@ class Switches:
         if self.interval:
             raise UsageError("--compat rltune makes a pass at every event; leave out --interval")
         name = getattr(self.allocate, "name", self.allocate)
-        if name not in (*RLTUNE_GREEDY, "milp"):
+        if str(name).partition(":")[0] not in (*RLTUNE_GREEDY, "milp", "milp-exact"):
             raise UsageError(f"--compat rltune places jobs by lexicographic or milp, not by {name}")
 
     def resolved(self) -> Switches:

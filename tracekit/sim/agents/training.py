@@ -169,9 +169,8 @@ class _Training:
         known = heuristics_of(episodes.task)
         costs = episodes.policy_costs(self.validation, known).mean(0)
         self.heuristic, self.heuristic_score = known[int(costs.argmin())], float(costs.min())
-        self.say(
-            f"best heuristic on {len(self.validation)} validation windows: {self.heuristic} {self.heuristic_score:,.4g}"
-        )
+        best = f"{self.heuristic} {self.heuristic_score:,.4g}"
+        self.say(f"best heuristic on {len(self.validation)} validation windows: {best}")
         sample = windows_from(episodes, self.parts.train, config.validation_windows, config.jobs, [self.seed, _LESSONS])
         kind, _, name = (self.init or "").partition(":")
         relative = getattr(episodes.task, "reward", "") == "relative"

@@ -18,7 +18,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+import numpy as np
 from numba.extending import overload
+from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
 
@@ -118,11 +120,6 @@ def free_units(capacity: Any) -> int:
 
 def total_units(capacity: Any) -> int:
     """Return how many units the machine has."""
-    raise NotImplementedError("only compiled code can call this")
-
-
-def hosts_known(capacity: Any) -> bool:
-    """Return whether `job_fact` is known: the machine is made of hosts."""
     raise NotImplementedError("only compiled code can call this")
 
 
@@ -226,16 +223,11 @@ def _earliest_start(capacity: Any, scratch: Any, now: Any, job: Any, running: An
     return reserve(capacity, scratch, now, job, running)
 
 
-def _hosts_known(capacity: Any) -> Any:
-    return False
-
-
 def _job_fact(capacity: Any, what: Any, until: Any, job: Any, running: Any) -> Any:
     return 0.0
 
 
 _DEFAULTS: dict[str, Function] = {
-    "hosts_known": _hosts_known,
     "job_fact": _job_fact,
     "largest_startable": _largest_startable,
     "asks": _asks,
@@ -297,7 +289,7 @@ _REFUSED: dict[str, Function] = {
 }
 _INTERFACE: tuple[Function, ...] = (
     *BASIC,
-    *(largest_startable, asks, shares_pool, stairs, earliest_start, in_the_way, take_in_time, hosts_known, job_fact),
+    *(largest_startable, asks, shares_pool, stairs, earliest_start, in_the_way, take_in_time, job_fact),
     *ENVIRONMENT,
     *OUTAGES,
 )
@@ -365,6 +357,14 @@ class NamesHosts(Protocol):
     def outage_bits(self, outages: Sequence[Any], /) -> list[tuple[float, float, float]]:
         """Return (from, to, 2ᵏ) for each outage (from, to, names), by begin: what is away is then a set of bits."""
         ...
+
+
+@runtime_checkable
+class LooksAhead(Protocol):
+    """A machine model that is handed the next waiting jobs before it places one."""
+
+    upcoming: NDArray[np.int64]  # in policy order
+    filling: bool  # whether the job is started to fill a gap
 
 
 class MachineModel(Protocol):

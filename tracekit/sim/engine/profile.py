@@ -108,14 +108,17 @@ def earliest(capacity: Any, profile: Profile, job: int, estimate: float) -> int:
 
 @jit_internal
 def fits_from_now(capacity: Any, profile: Profile, job: int, estimate: float) -> bool:
-    """Return whether a job fits from now on until its estimated end; leaves its claim in ``claimed``."""
+    """Return whether a job fits from now on until its estimated end; leaves its claim in ``claimed``.
+
+    It claims only what is really free now: not what a running job holds that is past its estimate.
+    """
     width = cells(capacity)
     free, row = profile.free, profile.row
+    write_free(capacity, row, 0)
     if estimate <= 0:  # holds nothing for longer than an instant: what is free right now is enough
-        write_free(capacity, row, 0)
         return bool(claim(capacity, row, 0, job, profile.claimed))
     for c in range(width):
-        row[c] = free[c]
+        row[c] = min(row[c], free[c])
     until = profile.time[0] + estimate
     step = 1
     while step < profile.length[0] and profile.time[step] < until:

@@ -28,6 +28,7 @@ from tracekit.sim.engine.state import (
     BACKFILL_CODES,
     CONSERVATIVE,
     EASY_SJF,
+    FILLING,
     RLSCHEDULER,
     RLTUNE,
     RLTUNE_SKIPS,
@@ -72,6 +73,10 @@ def rules_for(switches: Switches, backfill: str, scale: int = 1) -> Rules:
 
 #: Steps × cells of a conservative plan on hosts: two tables of 8 bytes each, 4 GB.
 MAX_PLAN = 250_000_000
+
+
+#: Waiting jobs that an allocator written in Python sees beside the one to be placed.
+MOST_UPCOMING = 32
 
 
 class Session:
@@ -224,9 +229,24 @@ class Session:
         state = self.sim.state[0]
         if not self._watched:
             self._watched = True
-            getattr(self.machine, "watch", lambda session: None)(self)
+            watch = getattr(getattr(self.machine, "allocator", None), "watch", None)
+            if watch is not None:  # an allocator that looks at more than the hosts, such as an agent
+                watch(self.machine, self)
+        if isinstance(self.machine, capacity.LooksAhead):
+            self.machine.upcoming, self.machine.filling = self._upcoming(), state["phase"] == FILLING
         self.machine.place(self.sim.capacity, self.sim.at_shadow if state["beside"] else None, int(state["placing"]))
         state["placed"] = state["placing"]
+
+    def _upcoming(self) -> NDArray[np.int64]:
+        """Return the next waiting jobs in policy order, without the one to be placed."""
+        queue, placing = self.sim.queue, self.sim.state["placing"][0]
+        waiting = queue.job[: queue.length[0]]
+        rows = np.flatnonzero(np.isnan(self.jobs.start[waiting]) & (waiting != placing))
+        values = queue.value[rows]
+        if len(rows) > MOST_UPCOMING:
+            rows = rows[values <= np.partition(values, MOST_UPCOMING - 1)[MOST_UPCOMING - 1]]
+            values = queue.value[rows]
+        return waiting[rows[np.argsort(values, kind="stable")]][:MOST_UPCOMING]
 
     # ---- one event at a time, from Python: slow, for policies and hooks written in Python ---------------------------
 

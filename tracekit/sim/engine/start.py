@@ -9,7 +9,7 @@ import numpy as np
 from tracekit.sim.compile import jit_merged
 from tracekit.sim.engine.capacity import asks, fits, largest_startable, take, take_beside, take_claimed, take_in_time
 from tracekit.sim.engine.running import add
-from tracekit.sim.engine.state import Simulation
+from tracekit.sim.engine.state import RLSCHEDULER, Simulation
 from tracekit.sim.jobs import NO_JOB
 from tracekit.sim.policies.usage import hold
 
@@ -26,7 +26,7 @@ def start(sim: Simulation, dynamics: Any, job: int, until: float) -> bool:
     # only a job that runs beyond the shadow time uses up extra processors; one that ends in time leaves them
     if beside:
         take_beside(sim.capacity, sim.at_shadow, job)
-    elif until < np.inf:
+    elif until < np.inf and sim.rules.backfill != RLSCHEDULER:  # whose reservation may be an old one
         take_in_time(sim.capacity, sim.at_shadow, job)
     else:
         take(sim.capacity, job)

@@ -43,9 +43,12 @@ class Snapshot:
     job: int  # its number in the simulation
     pieces: int  # tasks to be placed, or parts of a job that spreads over hosts
     spreads: bool
+    fewest: Ints  # (pools,) of a job that spreads: how few hosts of each pool could take it if all were idle
     cores: float  # of the whole job, as memory (KB) and job_gpus
     memory: float
     job_gpus: float
+    upcoming: NDArray[np.float64]  # (jobs, 3) GPUs, cores and memory (KB) of the next waiting jobs, in policy order
+    filling: bool  # whether the job is started to fill a gap
 
 
 @runtime_checkable
@@ -55,7 +58,11 @@ class Allocator(Protocol):
     name: str
 
     def choose(self, hosts: Snapshot, /) -> Any:
-        """Return the number of a host, or for several tasks one number for each (for a job that spreads, in order)."""
+        """Return the number of a host, or for several tasks one number for each.
+
+        For a job that spreads: hosts in the order in which to fill them, or pairs (host, pieces). A class attribute
+        ``tiered = True`` makes such jobs of whole GPUs wait until a way of RLTune's tiers exists.
+        """
         ...
 
 
@@ -76,10 +83,12 @@ _TITLES = {
     "least-loaded": "the host with the smallest share of its cores in use",
     "lsf-order": "LSF's order[ut:mem]: the smallest share of cores in use, of equals the most free memory",
 }
+#: Written in Python, with options after a colon.
+_PROGRAMS = {"milp": "tracekit.sim.hosts.milp:Milp", "milp-exact": "tracekit.sim.hosts.milp:exact"}
 COMPILED = {name: Compiled(name, code, title) for code, (name, title) in enumerate(_TITLES.items())}
 ALLOCATORS = Registry[Any](
     "allocator",
-    {name: f"tracekit.sim.hosts.allocators:COMPILED.{name}" for name in _TITLES},
+    {name: f"tracekit.sim.hosts.allocators:COMPILED.{name}" for name in _TITLES} | _PROGRAMS,
     group="tracekit.allocators",
 )
 
@@ -93,8 +102,11 @@ def find_allocator(given: str | Allocator | Compiled) -> Compiled | Allocator:
             return COMPILED[given]
         if given.startswith("agent:"):
             return imported("tracekit.sim.agents.allocator:AgentAllocator")(given.removeprefix("agent:"))  # type: ignore[no-any-return]
-        found = own("allocator", given, ("agent",)) if ":" in given else ALLOCATORS.get(given)
-        if isinstance(found, type):
+        if given.partition(":")[0] in _PROGRAMS and ":" in given:
+            found = imported("tracekit.sim.hosts.milp:parsed")(given)
+        else:
+            found = own("allocator", given, ("agent",)) if ":" in given else ALLOCATORS.get(given)
+        if isinstance(found, type) or given in _PROGRAMS:
             found = found()
     else:
         found = given

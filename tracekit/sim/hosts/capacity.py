@@ -6,7 +6,6 @@ from typing import Any
 
 from tracekit.sim.engine.capacity import register_capacity
 from tracekit.sim.hosts.calls import address_of, do_at, when_at
-from tracekit.sim.hosts.demand import TYPES
 from tracekit.sim.hosts.operations import (
     CLAIM,
     FITS,
@@ -35,8 +34,8 @@ from tracekit.sim.hosts.state import (
     FREE_CORES,
     FREE_GPUS,
     HOSTS,
+    LABEL,
     LOG,
-    NEED,
     SPAN,
     TOTAL_CORES,
     TOTAL_GPUS,
@@ -92,9 +91,6 @@ def _register(kind: Any, *, asked: bool) -> None:
     def earliest_start(capacity: Any, scratch: Any, now: Any, job: Any, running: Any, stair: Any) -> Any:
         m, f, ends = address_of(capacity.data), address_of(capacity.real), address_of(running.limits)
         return when_at(capacity.data[WHEN], m, f, 1, now, job, ends, running.tally[0].running)
-
-    def hosts_known(capacity: Any) -> Any:
-        return True
 
     def job_fact(capacity: Any, what: Any, until: Any, job: Any, running: Any) -> Any:
         m, f, ends = address_of(capacity.data), address_of(capacity.real), address_of(running.limits)
@@ -174,7 +170,7 @@ def _register(kind: Any, *, asked: bool) -> None:
 
     def shares_pool(capacity: Any, job: Any, other: Any) -> Any:
         m = capacity.data
-        return m[m[NEED] + job * 8 + TYPES] == m[m[NEED] + other * 8 + TYPES]
+        return m[m[LABEL] + job] == m[m[LABEL] + other]
 
     starting = (take_placed, take_beside_placed, asks) if asked else (take, take_beside, take_in_time)
     take_placed.__name__, take_beside_placed.__name__ = "take", "take_beside"
@@ -182,7 +178,7 @@ def _register(kind: Any, *, asked: bool) -> None:
         kind,
         *(fits, give, fits_beside, reserve, *starting),
         *(largest_startable, earliest_start, in_the_way, shares_pool),
-        *(lane_of, clear, free_units, total_units, hosts_known, job_fact),
+        *(lane_of, clear, free_units, total_units, job_fact),
         *(cells, write_free, add_held, claim, fits_claimed, take_claimed),
         *(withdraw, overdrawn, withdraw_from_row),
     )

@@ -29,6 +29,7 @@ from tracekit.sim.hosts.state import (
     SHADOW,
     SLOTS,
     TASKS,
+    TIERED,
     Floats,
     Ints,
     fixed,
@@ -38,6 +39,7 @@ from tracekit.sim.hosts.state import (
     need,
     next_host,
 )
+from tracekit.sim.hosts.tiers import chosen, is_tiered, tiered_hosts, write_idle_slots
 
 
 @jit_internal
@@ -99,9 +101,10 @@ def _least_cores(m: Ints, f: Floats, row: Ints, job: int, first: int, pool: int)
 def pool_for(m: Ints, f: Floats, row: Ints, job: int) -> int:
     """Return a pool that has room for all pieces of a job, or −1; leaves each host's room in ``slots``.
 
-    Tasks go to the first such pool; a job that spreads goes to the one where it needs the fewest hosts.
+    Tasks go to the first such pool; a job that spreads goes to the one where it needs the fewest hosts. By RLTune's
+    tiers, these are as few as if the pool were idle, or one more.
     """
-    pieces = need(m, job, PIECES)
+    pieces, tiered = need(m, job, PIECES), is_tiered(m, job)
     if m[MODE] <= IN_TIME and need(m, job, CORES) > m[FREE_CORES]:
         return -1
     for p in range(m[POOLS]):
@@ -110,36 +113,40 @@ def pool_for(m: Ints, f: Floats, row: Ints, job: int) -> int:
         found = host_slots(m, row, job, h)
         m[m[SLOTS] + h] = found
         m[m[COUNT] + fixed(m, h, 0)] += found
+    if tiered:
+        write_idle_slots(m, job)
     best, fewest = -1, 2**62
     for p in range(m[POOLS]):
         if m[m[COUNT] + p] >= pieces:
-            needed = hosts_needed(m, f, p, pieces) if need(m, job, SPREAD) else 0
+            needed = hosts_needed(m, f, 0, p, pieces) if need(m, job, SPREAD) else 0
+            if tiered and needed > hosts_needed(m, f, 1, p, pieces) + m[TIERED] - 1:
+                continue
             if needed < fewest:
                 best, fewest = p, needed
     return best
 
 
 @jit_internal
-def fullest_below(m: Ints, f: Floats, pool: int, below: int) -> int:
-    """Return the most pieces that a host of a pool could take, of those that could take fewer than ``below``."""
-    found = 0
+def fullest_below(m: Ints, f: Floats, idle: int, pool: int, below: int) -> int:
+    """Return the most pieces that a host of a pool could take (``idle`` 0: as it is), if fewer than ``below``."""
+    found, slots = 0, m[SLOTS] + idle * m[HOSTS]
     for h in range(m[HOSTS]):
-        if fixed(m, h, 0) == pool and found < m[m[SLOTS] + h] < below:
-            found = m[m[SLOTS] + h]
+        if fixed(m, h, 0) == pool and found < m[slots + h] < below:
+            found = m[slots + h]
     return int(found)
 
 
 @jit_internal
-def hosts_needed(m: Ints, f: Floats, pool: int, pieces: int) -> int:
-    """Return how few hosts of a pool can take all pieces."""
-    needed, most = 0, 2**62
+def hosts_needed(m: Ints, f: Floats, idle: int, pool: int, pieces: int) -> int:
+    """Return how few hosts of a pool can take all pieces, as they are (``idle`` 0) or if they were idle (1)."""
+    needed, most, slots = 0, 2**62, m[SLOTS] + idle * m[HOSTS]
     while pieces > 0:
-        most = fullest_below(m, f, pool, most)
+        most = fullest_below(m, f, idle, pool, most)
         if most == 0:
             return 2**62
         alike = 0
         for h in range(m[HOSTS]):
-            alike += fixed(m, h, 0) == pool and m[m[SLOTS] + h] == most
+            alike += fixed(m, h, 0) == pool and m[slots + h] == most
         used = min(alike, (pieces + most - 1) // most)
         needed += used
         pieces -= used * most
@@ -183,7 +190,7 @@ def _spread(m: Ints, f: Floats, row: Ints, job: int, pool: int) -> None:
     left, most, mode = need(m, job, PIECES), 2**62, m[MODE]
     choosy = mode in (IN_TIME, SHADOW)
     while left > 0:
-        most = fullest_below(m, f, pool, most)
+        most = fullest_below(m, f, 0, pool, most)
         for turn in range(2 if choosy else 1):
             for h in range(m[HOSTS]):
                 if left == 0 or fixed(m, h, 0) != pool or m[m[SLOTS] + h] != most:
@@ -198,6 +205,15 @@ def _spread(m: Ints, f: Floats, row: Ints, job: int, pool: int) -> None:
                 held = lowest_devices(m, f, row, h, used) if need(m, job, GPUS) > 0 else 0
                 note_pick(m, f, h, used, held)
                 left -= used
+
+
+@jit_internal
+def _spread_by_tiers(m: Ints, f: Floats, row: Ints, job: int, pool: int) -> None:
+    """Put a job on the hosts of a pool that RLTune's rule chooses."""
+    fewest = hosts_needed(m, f, 1, pool, need(m, job, PIECES))
+    count, way = tiered_hosts(m, f, row, job, pool, fewest), chosen(m)
+    for i in range(way, way + 2 * count, 2):
+        note_pick(m, f, m[i], m[i + 1], lowest_devices(m, f, row, m[i], m[i + 1]))
 
 
 @jit_internal
@@ -265,6 +281,9 @@ def choose(m: Ints, f: Floats, row: Ints, job: int) -> bool:
     pool = pool_for(m, f, row, job)
     if pool < 0:
         return False
+    if is_tiered(m, job):
+        _spread_by_tiers(m, f, row, job, pool)
+        return True
     if need(m, job, SPREAD):
         _spread(m, f, row, job, pool)
         return True

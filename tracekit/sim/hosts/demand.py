@@ -48,11 +48,18 @@ class Demand:
     scale: int  # units in one core
     least_size: Floats  # (jobs,) size in cores or GPUs where the trace has none; NaN: it asks for nothing
     cluster: Machine
-    as_coded: bool = False  # as RLTune's code reads them: jobs that never fit are kept, and dropped by the engine
+    label: Ints | None = None  # (jobs,) as RLTune's code reads them: jobs of one label share a part of the cluster
 
     def take(self, rows: Any) -> Demand:
         """Return the demands of some jobs."""
-        return replace(self, need=self.need[rows], reason=self.reason[rows], least_size=self.least_size[rows])
+        label = None if self.label is None else self.label[rows]
+        kept = {"need": self.need[rows], "reason": self.reason[rows], "least_size": self.least_size[rows]}
+        return replace(self, **kept, label=label)
+
+    @property
+    def as_coded(self) -> bool:
+        """Whether these are demands as RLTune's code reads them: jobs that never fit are kept, and dropped later."""
+        return self.label is not None
 
     @property
     def gpus(self) -> Floats:

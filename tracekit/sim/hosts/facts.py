@@ -56,7 +56,7 @@ def host_total(m: Ints, job: int, h: int) -> int:
     if wants_gpus(m, job):
         return fixed(m, h, 2) * MILLI_GPU
     total = m[m[TOTAL] + h * m[CELLS]]
-    return 0 if total >= UNLIMITED else total  # type: ignore[no-any-return]
+    return 0 if total >= UNLIMITED else total
 
 
 @jit_internal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from tracekit.sim.hosts import capacity as _capacity  # noqa: F401  # registers 
 from tracekit.sim.hosts import rltune
 from tracekit.sim.hosts import state as of
 from tracekit.sim.hosts.allocators import Allocator, Compiled, Snapshot, find_allocator
-from tracekit.sim.hosts.asking import place_from_python, slots_from_python
+from tracekit.sim.hosts.asked import hosts_and_parts, place_from_python, slots_from_python
 from tracekit.sim.hosts.demand import (
     CORES,
     GPUS,
@@ -27,8 +28,10 @@ from tracekit.sim.hosts.demand import (
     Demand,
 )
 from tracekit.sim.hosts.facts import fact
+from tracekit.sim.hosts.milp import Milp
 from tracekit.sim.hosts.operations import do, when
 from tracekit.sim.hosts.placements import Placements
+from tracekit.sim.hosts.rltune_demand import ANY_POOL, pools_by
 from tracekit.sim.hosts.scores import ASKED, FGD
 from tracekit.sim.hosts.state import (
     BESIDE,
@@ -36,14 +39,14 @@ from tracekit.sim.hosts.state import (
     NOW,
     SLOTS,
     AskedHosts,
-    Floats,
     Hosts,
     Ints,
     build_tree,
+    moved,
     parts_of,
     tree_levels,
 )
-from tracekit.sim.hosts.tiers import walk_words
+from tracekit.sim.hosts.tiers import TIERED_RULES, scratch_words
 from tracekit.sim.hosts.typical import shapes_of, typical_tasks
 from tracekit.sim.jobs import Prepared
 
@@ -65,13 +68,21 @@ class HostModel:
         *,
         seed: int = 0,
         outages: Sequence[Any] = (),
+        tier1_only: bool = False,
     ) -> None:
         self.cluster = cluster = demand.cluster
-        self.demand, self.seed = demand, seed
+        self.demand, self.seed, self.tier1_only = demand, seed, tier1_only
         self.allocator = find_allocator(allocate)
-        self.kind: Any = Hosts if isinstance(self.allocator, Compiled) else AskedHosts
+        self.asks = not isinstance(self.allocator, Compiled)  # Python places the jobs
+        self.kind: Any = AskedHosts if self.asks else Hosts
         self.names = host_names(cluster)
         self.rounded = self.fragments = False
+        self.upcoming: Ints = np.zeros(0, np.int64)  # the next waiting jobs, in policy order
+        self.filling = False  # whether the job to be placed fills a gap
+        if isinstance(self.allocator, Milp):
+            self.allocator.as_coded = demand.as_coded
+            self.allocator.combined = demand.as_coded and pools_by(cluster) == ANY_POOL
+            self.allocator.check(cluster.gpus or 0, bool((demand.need[:, [GPUS, MILLI]] > 0).any()))
         ordered = sorted(outages, key=lambda outage: outage[0])
         if len(ordered) > MOST_OUTAGES:
             raise UsageError(f"{len(ordered)} outages of hosts are more than the limit of {MOST_OUTAGES}")
@@ -148,12 +159,13 @@ class HostModel:
             of.SPAN: (jobs, 2),
             of.LOG: (entries, 4),
             of.PICK: (self._most_pieces + 1, 4),
-            of.SLOTS: (hosts,),
+            of.SLOTS: (2, hosts),
             of.COUNT: (len(pool_names(self.cluster)),),
             of.HELD: (hosts, cells - 1),
             of.TYPICAL: (self._most_typical if self._fragments else 0, 4),
             of.DOWNS: self.down.shape,
-            of.WALK: (hosts + cells - 1 + walk_words(cells - 2),),
+            of.WAYS: (scratch_words(hosts) if self._tiered or self.demand.as_coded else 0,),
+            of.LABEL: (jobs,),
             of.FILLED: (jobs,),
         }
 
@@ -165,14 +177,15 @@ class HostModel:
         return (most if some < len(self._entries) else most * 3 // 2) + 2 * self._most_pieces + jobs
 
     @property
-    def asks(self) -> bool:
-        """Whether an allocator written in Python places the jobs."""
-        return not isinstance(self.allocator, Compiled)
-
-    @property
     def code(self) -> int:
         """The allocator's code."""
         return self.allocator.code if isinstance(self.allocator, Compiled) else ASKED
+
+    @property
+    def _tiered(self) -> int:
+        """How jobs that spread by GPUs follow RLTune's tiers: 0 not, 1 tier 1 only, 2 both tiers."""
+        ruled = self.code in TIERED_RULES or bool(getattr(self.allocator, "tiered", False))
+        return (1 if self.tier1_only else 2) if ruled and self.fixed[:, 2].any() else 0
 
     @property
     def _fragments(self) -> bool:
@@ -201,6 +214,8 @@ class HostModel:
             of.ENTRIES: shapes[of.LOG][0],
             of.TASKS: shapes[of.TYPICAL][0],
             of.ROUNDED: int(self.rounded),
+            of.TIERED: self._tiered,
+            of.COMMON: common_multiple(self.fixed[:, 2]),
             of.DO: (rltune.do if self.demand.as_coded else do).address,
             of.WHEN: (rltune.when if self.demand.as_coded else when).address,
             of.FACT: fact.address,
@@ -211,7 +226,11 @@ class HostModel:
         }
         for place, value in values.items():
             head[place] = value
-        data = np.zeros((lanes, words), np.int64)
+        try:
+            data = np.zeros((lanes, words), np.int64)
+        except MemoryError:
+            need = f"{lanes} machines of {hosts:,} hosts need {lanes * words * 8 / 2**30:,.0f} GB"
+            raise TracekitError(f"{need}; use fewer windows at once (windows in --config) or shorter ones") from None
         data[:, : of.HEAD] = head
         real = np.full((lanes, shapes[of.TYPICAL][0] + hosts), np.nan)
         return self.kind(data, real)
@@ -251,22 +270,18 @@ class HostModel:
         """Return hosts with room for more jobs, in the state of those before; for lanes in the middle of an episode."""
         jobs = (before.data[0, of.TYPESETS] - before.data[0, of.NEED]) // 8
         lengths = {part: int(np.prod(shape)) for part, shape in self._shapes(int(jobs)).items()}
-        entries = made.data[0, of.ENTRIES]
-        made.data[:, : of.PARTS.start] = before.data[:, : of.PARTS.start]
-        made.data[:, of.ENTRIES] = entries
-        for part, length in lengths.items():
-            old, new = int(before.data[0, part]), int(made.data[0, part])
-            made.data[:, new : new + length] = before.data[:, old : old + length]
+        moved(before.data, made.data, lengths | {of.LOG: 4 * int(before.data[:, of.TAIL].max())})
         made.real[:] = before.real
         return made
 
-    def _fill(self, one: Any, demand: Demand, jobs: int, typical: tuple[Ints, Floats] | None) -> None:
+    def _fill(self, one: Any, demand: Demand, jobs: int, typical: tuple[Ints, Any] | None) -> None:
         """Write demands and idle hosts into one lane's arrays."""
         head, parts = one.data, parts_of(one.data, self._shapes(jobs))
         parts.total[:] = self.total.ravel()
         parts.free[:] = parts.total
         parts.fixed[:], parts.typesets[:], parts.downs[:] = self.fixed, self.demand.types, self.down
         parts.need[: len(demand.need)] = demand.need
+        parts.label[: len(demand.need)] = 0 if demand.label is None else demand.label
         parts.stamp[:] = -1
         head[of.TASKS] = 0 if typical is None else len(typical[0])
         if typical is not None:
@@ -279,11 +294,11 @@ class HostModel:
         build_tree(head, parts)
 
     def _countable(self, demand: Demand) -> bool:
-        """Return whether hosts are alike, without GPUs, in one pool, and every job takes whole hosts."""
+        """Return whether hosts are alike, without GPUs, in one pool, never away, and every job takes whole hosts."""
         need, host = demand.need, self.total[0]
         if self.kind is AskedHosts or self.fixed[:, 2].any() or (self.total != host).any() or host[0] >= UNLIMITED:
             return False
-        if (self.fixed[:, 0] != self.fixed[0, 0]).any():
+        if (self.fixed[:, 0] != self.fixed[0, 0]).any() or len(self.down):
             return False
         whole = (need[:, CORES] % host[0] == 0) & (
             (need[:, SPREAD] > 0) | (need[:, CORES] == need[:, PIECES] * host[0])
@@ -308,24 +323,21 @@ class HostModel:
 
     # ---- Python is asked ---------------------------------------------------------------------------------------------
 
-    def watch(self, session: Any) -> None:
-        """Let an allocator that looks at more than the hosts, such as an agent, see the whole simulation."""
-        if hasattr(self.allocator, "watch"):
-            self.allocator.watch(self, session)
-
     def place(self, capacity: Any, at_shadow: Any | None, job: int) -> None:
         """Ask an allocator written in Python, and write its choice down."""
         allocator, mode = self.allocator, NOW if at_shadow is None else BESIDE
         if isinstance(allocator, Compiled):
             return
-        slots_from_python(capacity.data, mode, job)
+        if self.demand.as_coded:
+            capacity.data[capacity.data[of.FILLED] + job] = self.filling
+        slots_from_python(capacity.data, capacity.real, mode, job)
         answer = allocator.choose(self.snapshot(capacity, job))
         try:
-            chosen = np.atleast_1d(np.asarray(answer)).astype(np.int64)
+            chosen = hosts_and_parts(answer)
         except (TypeError, ValueError):
             raise TracekitError(f"allocator {allocator.name}: choose() returned {answer!r}, not host numbers") from None
-        if len(chosen) and not ((chosen >= 0) & (chosen < len(self.names))).all():
-            raise TracekitError(f"allocator {allocator.name}: there is no host {int(chosen.max())}")
+        if len(chosen) and not ((chosen[:, 0] >= 0) & (chosen[:, 0] < len(self.names))).all():
+            raise TracekitError(f"allocator {allocator.name}: there is no host {int(chosen[:, 0].max())}")
         placed = place_from_python(capacity.data, capacity.real, mode, job, chosen)
         pieces = capacity.data[capacity.data[of.NEED] + job * 8 + PIECES]
         if placed < pieces:
@@ -355,10 +367,19 @@ class HostModel:
             job=job,
             pieces=int(asked[PIECES]),
             spreads=bool(asked[SPREAD]),
+            fewest=data[data[of.COUNT] : data[of.COUNT] + data[of.POOLS]].copy(),
             cores=asked[CORES] / scale,
             memory=float(asked[MEMORY]),
             job_gpus=float(each * asked[PIECES]),
+            upcoming=self._asks_of(data),
+            filling=self.filling,
         )
+
+    def _asks_of(self, data: Ints) -> NDArray[np.float64]:
+        """Return GPUs, cores and memory of the next waiting jobs, (jobs, 3)."""
+        rows = data[data[of.NEED] : data[of.TYPESETS]].reshape(-1, 8)[self.upcoming].astype(np.float64)
+        gpus = (rows[:, GPUS] + rows[:, MILLI] / MILLI_GPU) * rows[:, PIECES]
+        return np.stack([gpus, rows[:, CORES] / self.demand.scale, rows[:, MEMORY]], axis=1)
 
     def hosts(self, capacity: Any) -> Placements:
         """Return where each job of one lane's capacity ran."""
@@ -372,3 +393,9 @@ class HostModel:
         return Placements(
             self.names, self.demand, self.fixed, self.total, parts.need, parts.span, parts.log, parts.filled
         )
+
+
+def common_multiple(gpus: Ints) -> int:
+    """Return the least common multiple of the hosts' numbers of GPUs, or 840 where that is larger."""
+    found = math.lcm(*(int(count) for count in np.unique(gpus) if count > 0))
+    return min(found, 840)

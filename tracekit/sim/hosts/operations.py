@@ -13,7 +13,7 @@ import numpy as np
 
 from tracekit.sim.compile import jit_internal
 from tracekit.sim.hosts.calls import c_function, floats_at, ints_at
-from tracekit.sim.hosts.choose import choose, has_room, hold
+from tracekit.sim.hosts.choose import choose, has_room, hold, pool_for
 from tracekit.sim.hosts.demand import CORES, GPUS, MILLI, MILLI_GPU, PIECES
 from tracekit.sim.hosts.state import (
     ARGUMENT,
@@ -63,6 +63,7 @@ from tracekit.sim.hosts.state import (
     need,
     refresh,
 )
+from tracekit.sim.hosts.tiers import is_tiered
 
 
 @jit_internal
@@ -131,7 +132,7 @@ def _end_by_estimate(m: Ints, f: Floats, k: int, job: int, ended: int) -> bool:
             else:
                 m[m[COUNT] + fixed(m, h, 0)] += host_slots(m, m, job, h) - before
                 fits = fits or m[m[COUNT] + fixed(m, h, 0)] >= need(m, job, PIECES)
-    return fits
+    return pool_for(m, f, m, job) >= 0 if fits and is_tiered(m, job) else fits
 
 
 @jit_internal

@@ -12,7 +12,7 @@ from typing import Any
 from tracekit.sim.compile import jit_internal
 from tracekit.sim.hosts.calls import c_function, floats_at, ints_at
 from tracekit.sim.hosts.choose import hold, lowest_devices, note_pick
-from tracekit.sim.hosts.demand import GPUS, MILLI_GPU, PIECES, POOL, TYPES
+from tracekit.sim.hosts.demand import GPUS, MILLI_GPU, PIECES, POOL
 from tracekit.sim.hosts.operations import (
     FITS,
     FITS_BESIDE,
@@ -28,20 +28,22 @@ from tracekit.sim.hosts.operations import (
     release,
     touch,
 )
+from tracekit.sim.hosts.scores import LEXICOGRAPHIC
 from tracekit.sim.hosts.state import (
-    CELLS,
     EPOCH,
     FILLED,
     FREE,
     HOSTS,
+    LABEL,
     LOG,
     NOW,
     OVER,
     PICKS,
     POOLS,
     SHADOW,
+    SLOTS,
     SPAN,
-    WALK,
+    WAYS,
     Floats,
     Ints,
     fixed,
@@ -49,27 +51,26 @@ from tracekit.sim.hosts.state import (
     look,
     need,
 )
-from tracekit.sim.hosts.tiers import BEST, first_way, part_of
+from tracekit.sim.hosts.tiers import ROOMS, best_way, chosen
 
 
 @jit_internal
 def _count(m: Ints, pool: int) -> int:
-    """Write the free GPUs of a pool's hosts, and the hosts by free GPUs, into the scratch space; return the most GPUs.
+    """Write the idle GPUs of a pool's hosts into ``SLOTS``, and the hosts by idle GPUs into ``WAYS``.
 
-    Hosts of other pools count as full.
+    Returns the GPUs of the pool's largest host. Hosts of other pools count as full.
     """
-    most, row = 0, m[CELLS] - 1
-    counts = m[WALK] + m[HOSTS]
-    for c in range(row):
-        m[counts + c] = 0
+    most = 0
+    for v in range(ROOMS):
+        m[m[WAYS] + v] = 0
     for h in range(m[HOSTS]):
         idle = 0
         if fixed(m, h, 0) == pool:
             most = max(most, fixed(m, h, 2))
             for d in range(fixed(m, h, 2)):
                 idle += level(m, m, h, 2 + d) >= MILLI_GPU
-        m[m[WALK] + h] = idle
-        m[counts + idle] += 1
+        m[m[SLOTS] + h] = idle
+        m[m[WAYS] + idle] += 1
     return most
 
 
@@ -79,9 +80,9 @@ def _fits_in(m: Ints, job: int, pool: int) -> bool:
     request, most = need(m, job, PIECES), _count(m, pool)
     if most == 0 or need(m, job, GPUS) == 0:
         return False
-    hosts, counts = (request + most - 1) // most, m[WALK] + m[HOSTS]
+    hosts = (request + most - 1) // most
     for free in range(most, 0, -1):
-        used = min(hosts, m[counts + free])
+        used = min(hosts, m[m[WAYS] + free])
         hosts -= used
         request -= used * free
         if request <= 0:
@@ -106,19 +107,12 @@ def place_first(m: Ints, f: Floats, job: int) -> None:
     pool = pool_for(m, job)
     if pool < 0:
         return
-    most, width = _count(m, pool), m[HOSTS]
-    free, walk = m[m[WALK] : m[WALK] + width], m[m[WALK] + width + m[CELLS] - 1 :]
-    last = first_way(walk, m[m[WALK] + width :], free, most, need(m, job, PIECES))
-    best, seen = BEST * (most + 1), 0
-    for h in range(width):
-        group = free[h]
-        if group >= last and group > 0:
-            seen = 0
-            for before in range(h):
-                seen += free[before] == group
-            part = part_of(group, seen, last, walk[best + group], walk[best])
-            if part > 0:
-                note_pick(m, f, h, part, lowest_devices(m, f, m, h, part))
+    most = _count(m, pool)
+    hosts = (need(m, job, PIECES) + most - 1) // most
+    best_way(m, f, m, job, pool, hosts, LEXICOGRAPHIC, 1)
+    way = chosen(m)
+    for i in range(way, way + 2 * hosts, 2):
+        note_pick(m, f, m[i], m[i + 1], lowest_devices(m, f, m, m[i], m[i + 1]))
 
 
 @jit_internal
@@ -129,7 +123,7 @@ def _earliest(m: Ints, f: Floats, now: float, job: int, limits: Any, running: in
     found = now
     for i in range(running - 1, -1, -1):
         other = limits[1][2 * i + 1]
-        if need(m, other, TYPES) != need(m, job, TYPES):
+        if m[m[LABEL] + other] != m[m[LABEL] + job]:
             continue
         begin = m[m[SPAN] + 2 * other]
         for e in range(begin, begin + m[m[SPAN] + 2 * other + 1]):

@@ -46,7 +46,7 @@ def pools_by(cluster: Machine) -> str:
 
 
 def rltune_demand(trace: Trace, cluster: Machine) -> Demand:
-    """Read the demands of a trace's jobs as RLTune's code does; ``need[TYPES]`` is a number for each label."""
+    """Read the demands of a trace's jobs as RLTune's code does."""
     kind = pools_by(cluster)
     gpus = np.ceil(np.nan_to_num(trace.sizes("gpus", "requested"), nan=0.0))
     gpus = np.maximum(gpus, 0).astype(np.int64)
@@ -55,15 +55,14 @@ def rltune_demand(trace: Trace, cluster: Machine) -> Demand:
         pool = np.where(gpus > SMALL_JOB, _largest(cluster), -1)
     else:
         label, pool = _numbered(trace, cluster, kind)
-    labels, codes = np.unique(label, return_inverse=True)
     need = np.zeros((len(trace), 8), np.int64)
     need[:, PIECES] = np.maximum(gpus, 1)
     need[:, GPUS] = gpus > 0
     need[:, SPREAD] = gpus > 1
-    need[:, TYPES], need[:, POOL] = codes.reshape(-1), pool
-    allowed = np.ones((max(len(labels), 1), max(len(gpu_types(cluster)), 1)), bool)
+    need[:, TYPES], need[:, POOL] = -1, pool
+    allowed = np.ones((1, max(len(gpu_types(cluster)), 1)), bool)
     nothing = np.zeros(len(trace), np.int64)
-    return Demand(need, nothing, (), allowed, 1, np.full(len(trace), np.nan), cluster, as_coded=True)
+    return Demand(need, nothing, (), allowed, 1, np.full(len(trace), np.nan), cluster, label=label)
 
 
 def _largest(cluster: Machine) -> int:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.compile import jit, jit_internal
-from tracekit.sim.hosts.tiers import count_ways, walk_words
+from tracekit.sim.hosts.tier_counts import count_ways, walk_words
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

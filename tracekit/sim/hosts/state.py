@@ -57,8 +57,10 @@ Floats = NDArray[np.float64]
     DO,  # address of the compiled code …
     WHEN,  # … and of that for reservations
     FACT,  # … and of that for what agents see
+    TIERED,  # jobs that spread by GPUs follow RLTune's tiers: 0 no, 1 tier 1 only, 2 both tiers
+    COMMON,  # a common multiple of the hosts' numbers of GPUs, to compare their use in whole numbers
     LEVELS,  # levels of the tree; their beginnings follow
-) = range(36)
+) = range(38)
 _PARTS = LEVELS + 10
 #: Where the parts begin, by their place in the head.
 (
@@ -73,15 +75,16 @@ _PARTS = LEVELS + 10
     SPAN,  # (jobs, 2) where in the log a job's last placement begins, and how many entries it has
     LOG,  # (entries, 4) first host, last host, pieces on each, GPUs held (bits): every placement ever made
     PICK,  # (most, 4) the same of the placement that is being made
-    SLOTS,  # (hosts) scratch: pieces that a host could take
+    SLOTS,  # (2, hosts) scratch: pieces that a host could take; that it could take if it were idle
     COUNT,  # (pools) scratch
     HELD,  # (hosts, most GPUs + 1) running tasks by number of GPUs, 0 = a share; for clustering
     TYPICAL,  # (tasks, 4) cores, whole GPUs, thousandths, types of typical tasks; for fgd
     DOWNS,  # (outages, hosts) the hosts of each outage
-    WALK,  # scratch of RLTune's ways: free GPUs of the hosts, hosts by free GPUs, the walk through the ways
+    WAYS,  # scratch of `tracekit.sim.hosts.tiers`
+    LABEL,  # (jobs) as RLTune's code has it: jobs of one label share a virtual cluster or GPU type; else 0
     FILLED,  # (jobs) whether a job was started to fill a gap; kept by `tracekit.sim.hosts.rltune`
-) = range(_PARTS, _PARTS + 18)
-HEAD = _PARTS + 18
+) = range(_PARTS, _PARTS + 19)
+HEAD = _PARTS + 19
 PARTS = range(_PARTS, HEAD)
 
 #: Where a free level is looked at: now; now, by a job that ends in time for the reservation; in another row of cells;
@@ -109,6 +112,7 @@ def parts_of(data: Ints, shapes: dict[int, tuple[int, ...]]) -> SimpleNamespace:
     """Return views of the parts of one lane's array, by their names in lower case."""
     names = {FREE: "free", TOTAL: "total", FIXED: "fixed", TREE: "tree", NEED: "need", TYPESETS: "typesets"}
     names |= {
+        LABEL: "label",
         FILLED: "filled",
         SPAN: "span",
         LOG: "log",
@@ -297,3 +301,13 @@ def build_tree(data: Ints, parts: Any) -> None:
     for depth in range(1, levels):
         below = tree[begin[depth - 1] : begin[depth]].reshape(-1, FAN, 2).max(axis=1)
         tree[begin[depth] : begin[depth] + len(below)] = below
+
+
+def moved(before: Ints, made: Ints, lengths: dict[int, int]) -> None:
+    """Copy the arrays of all lanes, (lanes, …), into longer ones; ``lengths`` are those of the parts before."""
+    entries = made[0, ENTRIES]
+    made[:, : PARTS.start] = before[:, : PARTS.start]
+    made[:, ENTRIES] = entries
+    for part, length in lengths.items():
+        old, new = int(before[0, part]), int(made[0, part])
+        made[:, new : new + length] = before[:, old : old + length]

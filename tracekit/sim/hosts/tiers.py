@@ -1,139 +1,263 @@
-"""RLTune's ways of placing a job, compiled: how many there are, and the lexicographically smallest one of tier 1.
+"""RLTune's choice for a job that spreads over hosts by its GPUs, compiled; `tracekit.sim.hosts.ways` is its definition.
 
-`tracekit.sim.hosts.ways` defines the ways in Python. Here the hosts of one pool are counted by their free GPUs, and the
-ways are walked through as numbers of hosts taken from each group of equally free hosts. All groups of a way but the
-last one are used up.
+A way takes some of the hosts with equally much room (the first ones) and uses them up, the last such group excepted,
+which gets every division of what is left. Tier 1 has as few hosts as an idle pool needs, tier 2 one more.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tracekit.sim.compile import jit_internal
+from tracekit.sim.hosts.demand import GPUS, MILLI_GPU, PIECES, SPREAD
+from tracekit.sim.hosts.scores import DEFRAG, LEXICOGRAPHIC, LOAD_BALANCE, TIERS, idle_gpus
+from tracekit.sim.hosts.state import (
+    AT,
+    COMMON,
+    HOSTS,
+    LAYER,
+    MODE,
+    ROW,
+    RULE,
+    SLOTS,
+    TIERED,
+    TOTAL,
+    WAYS,
+    Floats,
+    Ints,
+    fixed,
+    host_slots,
+    look,
+    need,
+)
 
-Ints = NDArray[np.int64]
+#: Most GPUs of a host, and one: values of the room on it.
+ROOMS = 33
+#: Ways that are looked at for one job at most; hosts of 8 GPUs have a few hundred at most.
+MOST_WAYS = 200_000
+#: Rules whose spreading jobs follow the tiers.
+TIERED_RULES = (LEXICOGRAPHIC, DEFRAG, LOAD_BALANCE, TIERS)
+#: Scratch of ``WAYS``: hosts by room, where they begin in the order, how many are taken; then scores of the best way …
+_NUMBER, _FIRST, _TAKE, _BEST = 0, ROOMS, 2 * ROOMS, 3 * ROOMS
+FRAGMENTS, WASTE, EVENNESS, HIGH, LOOKED = range(_BEST, _BEST + 5)
+_USED, _SHARES = _BEST + 5, _BEST + 6
+Scores = tuple[int, int, int, int]
+_LISTS = _BEST + 7  # … and lists: hosts in order, parts of the last group, the way, the best way
 
-#: Rows of the scratch space, by free GPUs: hosts taken from each group; GPUs that are left to place and hosts in use
-#: before it; the best numbers so far; hosts seen.
-TAKEN, LEFT, USED, BEST, SEEN = range(5)
 
-
-def walk_words(most: int) -> int:
-    """Return how many whole numbers of scratch space a walk needs on hosts of ``most`` GPUs."""
-    return 5 * (most + 1)
+def scratch_words(hosts: int) -> int:
+    """Return the length of the scratch for so many hosts."""
+    return _LISTS + hosts + (hosts + 1) + 4 * (hosts + 1)
 
 
 @jit_internal
-def begin_walk(walk: Ints, request: int, most: int) -> int:
-    """Prepare the walk through the ways of a request; return the level at which it begins.
+def is_tiered(m: Ints, job: int) -> bool:
+    """Return whether a job is placed by RLTune's tiers: one that spreads by its GPUs."""
+    return bool(m[TIERED] > 0 and need(m, job, SPREAD) > 0 and need(m, job, GPUS) > 0)
 
-    ``walk`` is scratch space of `walk_words`; ``most`` is the number of GPUs of a host.
+
+@jit_internal
+def write_idle_slots(m: Ints, job: int) -> None:
+    """Write how many pieces of a job each host has room for when it is idle into the second row of ``SLOTS``."""
+    at, mode = m[AT], m[MODE]
+    look(m, m[TOTAL], ROW, m[LAYER])
+    for h in range(m[HOSTS]):
+        m[m[SLOTS] + m[HOSTS] + h] = host_slots(m, m, job, h)
+    look(m, at, mode, m[LAYER])
+
+
+# ---- one pool's hosts by their room ----------------------------------------------------------------------------------
+
+
+@jit_internal
+def _sort_hosts(m: Ints, f: Floats, row: Ints, pool: int) -> None:
+    """Order the hosts of a pool by their room (``SLOTS``), most first, of equals by number; sum up their use."""
+    w = m[WAYS]
+    for v in range(ROOMS):
+        m[w + _NUMBER + v] = 0
+    m[w + _USED] = m[w + _SHARES] = 0
+    for h in range(m[HOSTS]):
+        room = m[m[SLOTS] + h]
+        if fixed(m, h, 0) == pool and room > 0:
+            m[w + _NUMBER + room] += 1
+            m[w + _USED] += 1
+            m[w + _SHARES] += (fixed(m, h, 2) * MILLI_GPU - idle_gpus(m, f, row, h)) * m[COMMON] // fixed(m, h, 2)
+    begin = 0
+    for v in range(ROOMS - 1, 0, -1):
+        m[w + _FIRST + v] = begin
+        begin += m[w + _NUMBER + v]
+    for h in range(m[HOSTS]):
+        room = m[m[SLOTS] + h]
+        if fixed(m, h, 0) == pool and room > 0:
+            m[w + _LISTS + m[w + _FIRST + room]] = h
+            m[w + _FIRST + room] += 1
+    for v in range(1, ROOMS):
+        m[w + _FIRST + v] -= m[w + _NUMBER + v]
+
+
+@jit_internal
+def _possible(m: Ints, v: int, rest: int, hosts: int) -> bool:
+    """Return whether so many hosts with room ``v`` or less can take the rest, each at least one GPU of it."""
+    if rest < hosts:
+        return False
+    room = 0
+    for u in range(v, 0, -1):
+        used = min(m[m[WAYS] + _NUMBER + u], hosts)
+        room += used * u
+        hosts -= used
+    return hosts == 0 and room >= rest
+
+
+# ---- all ways on a number of hosts -----------------------------------------------------------------------------------
+
+
+@jit_internal
+def best_way(m: Ints, f: Floats, row: Ints, job: int, pool: int, hosts: int, rule: int, tier: int) -> bool:
+    """Find the best way of a job on exactly so many hosts of a pool; return whether there is one.
+
+    Leaves the pairs (host, GPUs) in `chosen`, by host, and the scores in ``WAYS``.
     """
-    row = most + 1
-    walk[TAKEN * row + most], walk[LEFT * row + most], walk[USED * row + most] = -1, request, 0
-    return most
+    w = m[WAYS]
+    _sort_hosts(m, f, row, pool)
+    m[w + LOOKED] = 0
+    rest, left, v = need(m, job, PIECES), hosts, ROOMS - 1
+    if not _possible(m, v, rest, left):
+        return False
+    m[w + _TAKE + v] = min(m[w + _NUMBER + v], left) + 1
+    while True:
+        m[w + _TAKE + v] -= 1
+        taken = m[w + _TAKE + v]
+        if taken < 0:  # all tried: one group back
+            v += 1
+            if v == ROOMS:
+                break
+            rest += m[w + _TAKE + v] * v
+            left += m[w + _TAKE + v]
+        elif taken * v >= rest:
+            if taken == left and rest >= taken:
+                _divide(m, f, row, v, rest, hosts, rule, tier)
+        elif _possible(m, v - 1, rest - taken * v, left - taken):
+            rest -= taken * v
+            left -= taken
+            v -= 1
+            m[w + _TAKE + v] = min(m[w + _NUMBER + v], left) + 1
+        if m[w + LOOKED] >= MOST_WAYS:
+            break
+    return bool(m[w + LOOKED] > 0)
 
 
 @jit_internal
-def next_way(walk: Ints, counts: Ints, most: int, hosts: int, level: int) -> int:
-    """Go on to the next way on exactly ``hosts`` hosts; return its last group (free GPUs of a host), or 0 at the end.
-
-    ``counts`` (most + 1,) are the hosts by free GPUs. Row ``TAKEN`` of ``walk``, from the last group on, is the number
-    of hosts taken from each group; row ``LEFT`` of the last group is what its hosts share.
-    """
-    row = most + 1
-    while level <= most:
-        walk[TAKEN * row + level] += 1
-        taken, left, used = walk[TAKEN * row + level], walk[LEFT * row + level], walk[USED * row + level]
-        if taken > min(counts[level], hosts - used) or taken > left:
-            level += 1
-            continue
-        left -= min(taken * level, left)
-        used += taken
-        if left == 0:
-            if used == hosts:
-                return level
-        elif level > 1 and (hosts - used) * (level - 1) >= left:
-            level -= 1
-            walk[TAKEN * row + level], walk[LEFT * row + level], walk[USED * row + level] = -1, left, used
-    return 0
+def _divide(m: Ints, f: Floats, row: Ints, v: int, rest: int, hosts: int, rule: int, tier: int) -> None:
+    """Look at every division of the rest between the hosts taken of the last group: descending, largest first."""
+    w, count = m[WAYS], m[m[WAYS] + _TAKE + v]
+    parts = w + _LISTS + m[HOSTS]
+    _fill(m, parts, 0, count, rest, v)
+    while m[w + LOOKED] < MOST_WAYS:
+        _look_at(m, f, row, v, hosts, rule, tier)
+        behind, i = 0, count - 1
+        while i >= 0:  # the last part that can be one less, with the rest behind it no larger than it
+            behind += m[parts + i]
+            less = m[parts + i] - 1
+            if less >= 1 and behind - less <= (count - i - 1) * less:
+                break
+            i -= 1
+        if i < 0:
+            return
+        _fill(m, parts, i, count, behind, m[parts + i] - 1)
 
 
 @jit_internal
-def count_ways(walk: Ints, counts: Ints, most: int, request: int, tier2: bool) -> int:
-    """Return how many ways of a tier there are: 0, 1, or 2 for more; tier 2 must not leave more hosts partly used."""
-    if request <= 0:
-        return 0
-    row = most + 1
-    hosts = (request + most - 1) // most + tier2
-    found, level = 0, next_way(walk, counts, most, hosts, begin_walk(walk, request, most))
-    while level > 0 and found < 2:
-        taken, shared = walk[TAKEN * row + level], walk[LEFT * row + level]
-        if not tier2:
-            short, spare = taken * level - shared, shared - taken
-            found += 2 if level > 2 and short >= 2 and spare >= 2 and taken >= 2 else 1
-        elif _fragments(walk, most, level) <= 0:
-            found += 1
-        level = next_way(walk, counts, most, hosts, level)
-    return min(found, 2)
+def _fill(m: Ints, parts: int, first: int, count: int, rest: int, most: int) -> None:
+    """Divide the rest between the parts from ``first`` on, 1 to ``most`` each, the first ones largest."""
+    for i in range(first, count):
+        m[parts + i] = min(most, rest - (count - i - 1))
+        rest -= m[parts + i]
 
 
 @jit_internal
-def _fragments(walk: Ints, most: int, last: int) -> int:
-    """Return by how many partly used hosts the best form of a way adds to those there are."""
-    row = most + 1
-    taken, shared = walk[TAKEN * row + last], walk[LEFT * row + last]
-    partly = 0
-    if shared < taken * last:
-        partly = taken - (shared - taken) // (last - 1)
-    for level in range(last, most):
-        partly -= walk[TAKEN * row + level]
-    return partly
+def _look_at(m: Ints, f: Floats, row: Ints, last: int, hosts: int, rule: int, tier: int) -> None:
+    """Score a way, and keep it if it is the best so far."""
+    w = m[WAYS]
+    parts = w + _LISTS + m[HOSTS]
+    way = parts + m[HOSTS] + 1
+    best = way + 2 * (m[HOSTS] + 1)
+    fragments, waste, squares, shares, length = 0, 0, 0, 0, 0
+    for v in range(ROOMS - 1, last - 1, -1):
+        for i in range(m[w + _TAKE + v]):
+            h = m[w + _LISTS + m[w + _FIRST + v] + i]
+            taken = v if v > last else m[parts + i]
+            _insert(m, way, length, h, taken)
+            length += 1
+            gpus = fixed(m, h, 2)
+            whole, idle = gpus * MILLI_GPU, idle_gpus(m, f, row, h)
+            after = idle - taken * MILLI_GPU
+            fragments += (1 if 0 < after < whole else 0) - (1 if 0 < idle < whole else 0)
+            waste += (whole - after if 0 < after < whole else 0) - (whole - idle if 0 < idle < whole else 0)
+            share, more = (whole - idle) * m[COMMON] // gpus, taken * MILLI_GPU * m[COMMON] // gpus
+            squares += more * (2 * share + more)
+            shares += more
+    high = 1 if tier == 2 and fragments > 0 else 0
+    evenness = m[w + _USED] * squares - shares * (2 * m[w + _SHARES] + shares)  # the variance times the hosts squared
+    if m[w + LOOKED] == 0 or _is_better(m, rule, hosts, way, best, (high, fragments, waste, evenness)):
+        m[w + HIGH], m[w + FRAGMENTS], m[w + WASTE], m[w + EVENNESS] = high, fragments, waste, evenness
+        for i in range(2 * hosts):
+            m[best + i] = m[way + i]
+    m[w + LOOKED] += 1
 
 
 @jit_internal
-def first_way(walk: Ints, counts: Ints, free: Ints, most: int, request: int) -> int:
-    """Find the lexicographically smallest way of tier 1; return its last group, or 0 where there is none.
-
-    ``free`` are the free GPUs of the pool's hosts in their order. Row ``BEST`` of ``walk`` is then the hosts taken from
-    each group, and its first entry what the last group shares, divided as evenly as can be (`part_of`).
-    """
-    row, hosts, best = most + 1, (request + most - 1) // most, 0
-    level = next_way(walk, counts, most, hosts, begin_walk(walk, request, most))
-    while level > 0:
-        if best == 0 or _comes_before(walk, free, most, level, best):
-            for group in range(row):
-                walk[BEST * row + group] = walk[TAKEN * row + group] if group >= level else 0
-            best, walk[BEST * row] = level, walk[LEFT * row + level]
-        level = next_way(walk, counts, most, hosts, level)
-    return best
+def _insert(m: Ints, way: int, length: int, h: int, taken: int) -> None:
+    """Insert a host into a way, which is sorted by host."""
+    i = way + 2 * length
+    while i > way and m[i - 2] > h:
+        m[i], m[i + 1] = m[i - 2], m[i - 1]
+        i -= 2
+    m[i], m[i + 1] = h, taken
 
 
 @jit_internal
-def part_of(group: int, rank: int, last: int, taken: int, shared: int) -> int:
-    """Return how many GPUs of a host are taken: the ``rank``-th of its group, of which ``taken`` hosts are used."""
-    if rank >= taken:
-        return 0
-    if group > last:
-        return group
-    return shared // taken + (rank < shared % taken)
-
-
-@jit_internal
-def _comes_before(walk: Ints, free: Ints, most: int, level: int, best: int) -> bool:
-    """Return whether the way that the walk has come to is smaller than the best one so far."""
-    row = most + 1
-    for group in range(row):
-        walk[SEEN * row + group] = 0
-    for i in range(len(free)):
-        group = free[i]
-        if group < 1:
-            continue
-        rank = walk[SEEN * row + group]
-        walk[SEEN * row + group] += 1
-        ours = part_of(group, rank, level, walk[TAKEN * row + group], walk[LEFT * row + level]) if group >= level else 0
-        theirs = part_of(group, rank, best, walk[BEST * row + group], walk[BEST * row]) if group >= best else 0
-        if ours != theirs:
-            return ours > 0 and (theirs == 0 or ours < theirs)
+def _is_better(m: Ints, rule: int, hosts: int, way: int, best: int, scores: Scores) -> bool:
+    """Return whether a way comes before the best one so far in the order of a rule."""
+    w, (high, fragments, waste, evenness) = m[WAYS], scores
+    if high != m[w + HIGH]:
+        return bool(high < m[w + HIGH])
+    if rule == LOAD_BALANCE and evenness != m[w + EVENNESS]:
+        return bool(evenness < m[w + EVENNESS])
+    if rule in (DEFRAG, TIERS, LOAD_BALANCE):
+        if fragments != m[w + FRAGMENTS]:
+            return bool(fragments < m[w + FRAGMENTS])
+        if waste != m[w + WASTE]:
+            return bool(waste < m[w + WASTE])
+        if evenness != m[w + EVENNESS]:
+            return bool(evenness < m[w + EVENNESS])
+    step = 2 if rule in (DEFRAG, TIERS, LOAD_BALANCE) else 1  # of equals the first hosts; lexicographic: and GPUs
+    for i in range(0, 2 * hosts, step):
+        if m[way + i] != m[best + i]:
+            return bool(m[way + i] < m[best + i])
     return False
+
+
+# ---- both tiers ------------------------------------------------------------------------------------------------------
+
+
+@jit_internal
+def chosen(m: Ints) -> int:
+    """Return where in the array the best way begins: hosts and GPUs in turn."""
+    return m[WAYS] + _LISTS + m[HOSTS] + 3 * (m[HOSTS] + 1)  # type: ignore[no-any-return]
+
+
+@jit_internal
+def tiered_hosts(m: Ints, f: Floats, row: Ints, job: int, pool: int, fewest: int) -> int:
+    """Find the way that the allocator chooses in a pool where it exists; return how many hosts it has, or 0.
+
+    Tier 1 comes first. ``tiers`` prefers a way of tier 2 that leaves fewer hosts partly used.
+    """
+    rule, w = m[RULE], m[WAYS]
+    found = best_way(m, f, row, job, pool, fewest, rule, 1)
+    if found and (rule != TIERS or m[TIERED] == 1):
+        return fewest
+    before = m[w + FRAGMENTS]
+    more = m[TIERED] > 1 and best_way(m, f, row, job, pool, fewest + 1, rule, 2)
+    if more and (not found or m[w + FRAGMENTS] < before):
+        return fewest + 1
+    if found and m[TIERED] > 1:
+        best_way(m, f, row, job, pool, fewest, rule, 1)  # once more: its way was overwritten
+    return fewest if found else 0

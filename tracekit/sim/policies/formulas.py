@@ -123,6 +123,17 @@ def values_for(name: str, ready: Prepared, switches: Switches) -> tuple[int, Flo
     return GIVEN, values
 
 
+def values_at(
+    code: int, given: Floats | None, ready: Prepared, jobs: NDArray[np.int64], now: float
+) -> NDArray[np.float64]:
+    """Return the values of some jobs at a time, from what `values_for` returned; multifactor counts as by submit."""
+    if code in (GIVEN, MULTIFACTOR):
+        return jobs.astype(np.float64) if given is None else given[jobs]
+    submit, values = ready.table.submit[jobs], np.empty(len(jobs))
+    values_at_submit(code, submit, now - submit, ready.estimate[jobs], ready.table.procs[jobs], values)
+    return values
+
+
 def _rltune(name: str, ready: Prepared) -> Floats:
     """Return the places of jobs in RLTune's order."""
     table = ready.table

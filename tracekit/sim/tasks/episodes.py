@@ -66,6 +66,7 @@ class EpisodeSource:
         self._switches, self._keep = switches, keep
         self._episodes: dict[Window, Episode] = {}
         self._costs: dict[tuple[Window, str], float] = {}
+        self._starts: dict[tuple[Window, Any, bool], Floats] = {}
         self.rejected = whole.rejected  # reason -> jobs of the whole trace that no window can hold
 
     def __len__(self) -> int:
@@ -125,11 +126,23 @@ class EpisodeSource:
     def schedule(self, window: Window, policy: str | Policy, *, greedy: bool = False) -> Floats:
         """Return the starts, (jobs,), that a heuristic gives the window's jobs, by the engine or the task itself.
 
-        ``greedy``: on a cluster, jobs go to the first hosts with room, whatever the task's allocator is.
+        ``greedy``: on a cluster, jobs go to the first hosts with room, whatever the task's allocator is. Cached for
+        policies given by name: do not write into it.
         """
         own: Floats | None = self.task.schedule(self, window, policy)
         if own is not None:
             return own
+        key = ((int(window[0]), int(window[1])), policy, greedy)
+        if not isinstance(policy, str):
+            return self._schedule(window, policy, greedy)
+        found = self._starts.get(key)
+        if found is None:
+            if len(self._starts) >= self._keep:
+                self._starts.clear()
+            found = self._starts[key] = self._schedule(window, policy, greedy)
+        return found
+
+    def _schedule(self, window: Window, policy: str | Policy, greedy: bool) -> Floats:
         episode = self.episode(window)
         found = find(policy)
         if isinstance(found, BuiltIn) and found.name == "replay":

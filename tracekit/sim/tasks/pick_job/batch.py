@@ -30,9 +30,12 @@ from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
 from tracekit.sim.compile import log_first_compilation
-from tracekit.sim.engine.capacity import ENVIRONMENT, MachineModel, is_asked, require
+from tracekit.sim.engine.capacity import ENVIRONMENT, LooksAhead, MachineModel, is_asked, require
 from tracekit.sim.engine.processors import ProcessorPool
+from tracekit.sim.engine.session import MOST_UPCOMING
+from tracekit.sim.engine.state import FILLING
 from tracekit.sim.jobs import FRACTIONS, NO_JOB
+from tracekit.sim.policies.formulas import values_at, values_for
 from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, allocate, load_episode, rules_of
 from tracekit.sim.tasks.pick_job.lanes import begin_lanes, go_on, step_lanes
@@ -85,6 +88,7 @@ class Batch:
         self.windows: list[Window] = [(0, 0)] * lanes
         self.decisions = np.zeros(lanes, np.int64)  # (lanes,) steps made in the episode so far
         self._pool: ThreadPoolExecutor | None = None
+        self._order: dict[int, Any] = {}  # lane -> window, and the base policy's values there
         self.rules = rules_of(self.task)
         self.score, self.base_score = np.full(lanes, np.nan), np.full(lanes, np.nan)
         self.arrays = self._allocate(1)
@@ -175,9 +179,24 @@ class Batch:
         for lane in lanes:
             capacity, shadow = (kind(*(a[lane] for a in b)) for b in (self.arrays.capacity, self.arrays.at_shadow))
             while (job := int(state["placing"][lane])) != NO_JOB:
+                if isinstance(self.machine, LooksAhead):
+                    self.machine.upcoming, self.machine.filling = self._upcoming(lane), state["phase"][lane] == FILLING
                 self.machine.place(capacity, shadow if state["beside"][lane] else None, job)
                 state["placed"][lane] = job
                 go_on(self.arrays, self.rules, lane)
+
+    def _upcoming(self, lane: int) -> NDArray[np.int64]:
+        """Return the next waiting jobs in the order of the base policy, without the one to be placed."""
+        queue, arrays = self.arrays.queue, self.arrays
+        waiting = queue.job[lane, : queue.length[lane, 0]]
+        waits = np.isnan(arrays.jobs.start[lane, waiting]) & (waiting != arrays.state["placing"][lane])
+        waiting = waiting[waits]
+        window = self.windows[lane]
+        ready = self.source.episode(window).ready
+        if self._order.get(lane, (None,))[0] != window:
+            self._order[lane] = (window, *values_for(self.task.base, ready, self.task.switches.resolved()))
+        values = values_at(*self._order[lane][1:], ready, waiting, self.now(lane))
+        return waiting[np.argsort(values, kind="stable")][:MOST_UPCOMING]
 
     # ---- looking -----------------------------------------------------------------------------------------------------
 

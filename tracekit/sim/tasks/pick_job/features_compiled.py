@@ -9,7 +9,6 @@ from tracekit.sim.engine.capacity import (
     earliest_start,
     fits,
     free_units,
-    hosts_known,
     job_fact,
     lane_of,
     stairs,
@@ -18,7 +17,7 @@ from tracekit.sim.engine.capacity import (
 from tracekit.sim.engine.state import FILLING, Simulation
 from tracekit.sim.hosts.demand import ABLE, FACTS, FRAGMENTATION, FREE_SHARE, MOST_WAYS, SOON, STARTS, WAYS
 from tracekit.sim.tasks.pick_job.features import ALMOST_ONE, ALMOST_ZERO, CODES, RLTUNE
-from tracekit.sim.tasks.pick_job.features_rltune import observe_rltune
+from tracekit.sim.tasks.pick_job.features_rltune import observe_rltune, write_rltune
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, PickRules, simulation_of
 
 _WAIT = CODES["wait"]
@@ -51,7 +50,7 @@ def observe_lane(lanes: LaneArrays, rules: PickRules, lane: int) -> None:
     count, question, sim = lanes.count[lane], lanes.question[lane], simulation_of(lanes, rules, lane)
     out, mask, visible, fixed = lanes.features[lane], lanes.mask[lane], lanes.visible[lane], lanes.fixed[lane]
     waits, able, submit, now = lanes.waits[lane], lanes.able[lane], sim.jobs.submit, sim.state[0].now
-    width, known = out.shape[1], hosts_known(sim.capacity)
+    width, known = out.shape[1], rules.hosts
     if known:
         _look_at_hosts(lanes, lane, sim)
     for i in range(count):
@@ -68,9 +67,8 @@ def observe_lane(lanes: LaneArrays, rules: PickRules, lane: int) -> None:
     if rules.skip:
         mask[rules.slots] = question.may_skip
     question.filled = count
-    if count > 0 and len(lanes.rltune) > 0:
-        observe_rltune(lanes, lane, sim)
     if count > 0:
+        observe_rltune(lanes.rltune, lanes, lane, sim)
         _write_changing(lanes, rules, lane, sim)
 
 
@@ -140,13 +138,13 @@ def _write_changing(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulat
                 out[i, f] = size[visible[i]] / free if able[i] else 1.0
         elif code == _DELAY:
             scratch, stair = lane_of(lanes.scratch, lane), lanes.stair[lane]
-            if not hosts_known(capacity):
+            if not rules.hosts:
                 stairs(capacity, sim.running, stair)
             for i in range(count):
                 if able[i]:
                     out[i, f] = 0.0
                     continue
-                if hosts_known(capacity):
+                if rules.hosts:
                     time = lanes.facts[lane, lanes.alike[lane, visible[i]], STARTS]
                 else:
                     time = earliest_start(capacity, scratch, now, visible[i], sim.running, stair)
@@ -164,9 +162,7 @@ def _write_changing(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulat
         elif code == _SOON:
             _write_fact(lanes, lane, f, SOON, 1.0)
         elif code >= _FIRST_OF_RLTUNE:
-            if len(lanes.rltune) > 0:
-                for i in range(count):
-                    out[i, f] = lanes.rltune.out[lane, i, code - _FIRST_OF_RLTUNE]
+            write_rltune(lanes.rltune, lanes, lane, f, code - _FIRST_OF_RLTUNE)
         elif code == _USER_AVERAGE:
             _write_user_averages(lanes, lane, f)
         else:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tracekit.sim.compile import jit_merged
 from tracekit.sim.engine.state import Simulation
-from tracekit.sim.hosts.demand import GPUS, MILLI, MILLI_GPU, PIECES, POOL, TYPES
+from tracekit.sim.hosts.demand import GPUS, MILLI, MILLI_GPU, PIECES, POOL
 from tracekit.sim.hosts.rltune_demand import ANY_POOL, pools_by
 from tracekit.sim.hosts.rltune_features import (
     ALL_POOLS,
@@ -22,7 +22,7 @@ from tracekit.sim.hosts.rltune_features import (
     observe,
     scratch_for,
 )
-from tracekit.sim.hosts.state import CELLS, FREE, HOSTS, fixed, need
+from tracekit.sim.hosts.state import CELLS, FREE, HOSTS, LABEL, fixed, need
 
 if TYPE_CHECKING:
     from tracekit.sim.tasks.pick_job.task import PickJob
@@ -75,10 +75,27 @@ def rltune_arrays(task: PickJob, machine: Any, lanes: int) -> RLTuneArrays | tup
     )
 
 
+# Numba leaves out what is behind ``len(seen) > 0`` for an empty tuple only where ``seen`` is an argument.
+
+
 @jit_merged
-def observe_rltune(lanes: Any, lane: int, sim: Simulation) -> None:
-    """Write the seven features of the jobs on offer into ``out``."""
-    seen, m, visible, count = lanes.rltune, sim.capacity.data, lanes.visible[lane], lanes.count[lane]
+def observe_rltune(seen: Any, lanes: Any, lane: int, sim: Simulation) -> None:
+    """Write the seven features of the jobs on offer into ``seen.out``, if any feature is RLTune's."""
+    if len(seen) > 0:
+        _observe(seen, lanes, lane, sim)
+
+
+@jit_merged
+def write_rltune(seen: Any, lanes: Any, lane: int, f: int, which: int) -> None:
+    """Write one of the seven as feature ``f``."""
+    if len(seen) > 0:
+        for i in range(lanes.count[lane]):
+            lanes.features[lane, i, f] = seen.out[lane, i, which]
+
+
+@jit_merged
+def _observe(seen: Any, lanes: Any, lane: int, sim: Simulation) -> None:
+    m, visible, count = sim.capacity.data, lanes.visible[lane], lanes.count[lane]
     for h in range(m[HOSTS]):
         idle = 0
         for d in range(fixed(m, h, 2)):
@@ -89,7 +106,7 @@ def observe_rltune(lanes: Any, lane: int, sim: Simulation) -> None:
         asked = need(m, job, GPUS) * need(m, job, PIECES)
         seen.wait[lane, i] = lanes.waits[lane, i]
         seen.gpus[lane, i] = max(asked, 1) if need(m, job, MILLI) > 0 else asked
-        seen.home[lane, i], seen.label[lane, i] = need(m, job, POOL), need(m, job, TYPES)
+        seen.home[lane, i], seen.label[lane, i] = need(m, job, POOL), m[m[LABEL] + job]
     hosts = Cluster(seen.free[lane], seen.pool, seen.size)
     waiting = Waiting(
         seen.wait[lane][:count], seen.gpus[lane][:count], seen.home[lane][:count], seen.label[lane][:count]

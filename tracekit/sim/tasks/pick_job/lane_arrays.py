@@ -48,6 +48,7 @@ class PickRules(NamedTuple):
     ask_forced: bool  # ask also where there is only one choice
     orders: int  # orders that the visible jobs are drawn from in turn, 1 or 2; 0 = one job of every class
     sorted: bool  # slots are by the rule of visibility; else by submit time where not more wait than slots
+    hosts: bool  # whether the machine is a cluster of hosts
     bound: float  # seconds, of the bounded slowdown
 
 
@@ -128,7 +129,8 @@ def rules_of(task: PickJob) -> PickRules:
     switches = task.switches.resolved()
     engine = rules_for(switches, task.backfill)._replace(commit=task.commit)
     orders, bound = len(task.orders), float(switches.bound)
-    return PickRules(engine, task.slots, task.skip, task.ask_forced, orders, task.sorted, bound)
+    hosts = task.cluster is not None
+    return PickRules(engine, task.slots, task.skip, task.ask_forced, orders, task.sorted, hosts, bound)
 
 
 def allocate(
@@ -201,7 +203,8 @@ def _all_grown(machine: MachineModel, before: LaneArrays, made: LaneArrays) -> L
         return _grown(before, made)  # type: ignore[no-any-return]
     capacity = move(before.capacity, made.capacity)
     theirs = {"capacity": capacity, "at_shadow": machine.twin(capacity), "scratch": machine.twin(capacity)}
-    plain: LaneArrays = _grown(before._replace(**dict.fromkeys(theirs)), made._replace(**dict.fromkeys(theirs)))
+    blank: dict[str, Any] = dict.fromkeys(theirs)
+    plain: LaneArrays = _grown(before._replace(**blank), made._replace(**blank))
     return plain._replace(**theirs)
 
 

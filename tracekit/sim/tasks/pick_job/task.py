@@ -83,7 +83,7 @@ class PickJob(TaskDefaults):
     base: str = "sjf"  # policy that relative rewards are measured against, and that warms the machine up
     warm: int = 0  # jobs before the window that the machine is warmed up with; 0 = it begins empty
     cluster: Any = None  # hosts: a preset, a TOML file, a machine or its plain values; None = a counter of processors
-    allocate: Any = "first-fit"  # with a cluster: which hosts a job gets
+    allocate: Any = None  # with a cluster: which hosts a job gets; None = as in the switches, that is first-fit
     switches: Switches = field(default_factory=Switches)  # of the simulation
     constants: Mapping[str, float] = field(default_factory=dict)  # that features are divided by; else from the trace
 
@@ -131,11 +131,11 @@ class PickJob(TaskDefaults):
         """Make the cluster a machine, here and in the switches; what is given here comes first."""
         given = self.switches.cluster if self.cluster is None else self.cluster
         if given is None:
-            if self.allocate != "first-fit":
+            if self.allocate not in (None, "first-fit"):
                 raise UsageError(f"allocate '{self.allocate}' chooses among hosts: give a cluster, too")
             return
         cluster = cluster_of(Machine.from_dict(given, origin="cluster") if isinstance(given, Mapping) else given)
-        allocate = self.switches.allocate if self.allocate == "first-fit" else self.allocate
+        allocate = self.switches.allocate if self.allocate is None else self.allocate
         object.__setattr__(self, "cluster", cluster)
         object.__setattr__(self, "allocate", allocate)
         object.__setattr__(self, "switches", dataclasses.replace(self.switches, cluster=cluster, allocate=allocate))
