@@ -92,6 +92,7 @@ def test_our_own_service_makes_the_schedule_of_the_agent_in_process(
     agent_of(task).save(tmp_path / "agent")
     inside = tracekit.simulate(trace, f"agent:{tmp_path / 'agent'}", backfill)
     decider = Decider.load(str(tmp_path / "agent"))
+    decider.prepare()  # compiles, which may take longer than a caller waits
     with running(Service(decider)) as url:
         outside = tracekit.simulate(trace, url, backfill)
     np.testing.assert_array_equal(outside.start, inside.start)

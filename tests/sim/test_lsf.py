@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from shared_data import DATA
-from typer.testing import CliRunner
 
-from tracekit.cli import app
-from tracekit.errors import FormatError, UnknownName, UsageError
+from tracekit.cli import main
+from tracekit.errors import FormatError, UnknownName
 from tracekit.sim.tasks.pick_host.lsf import POLICIES, LsfEpisode, read_fixture, reproduce
 
 from .lsf_oracle import LsfOracle, random_fixture
@@ -131,14 +130,11 @@ def test_unknown_names_are_errors(tmp_path: Path) -> None:
         reproduce(file, 1, "head", "random")
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "fixture.json"
     file.write_text(json.dumps({"1": GOOD}))
-    run = CliRunner().invoke(
-        app, ["reproduce", "lsf", "--fixture", str(file), "--seed", "1", "--version", "4h2", "--json"]
-    )
-    assert run.exit_code == 0
-    found = json.loads(run.stdout)
+    assert main(["reproduce", "lsf", "--fixture", str(file), "--seed", "1", "--version", "4h2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
     assert (found["version"], found["policy"], found["completed"], found["steps"]) == ("4h2", "first-available", 1, 3)
-    for wrong in (["lsf", "--seed", "1"], ["rlscheduler", "--seed", "1"]):
-        assert isinstance(CliRunner().invoke(app, ["reproduce", *wrong]).exception, UsageError)
+    assert main(["reproduce", "lsf", "--seed", "1"]) == 2
+    assert main(["reproduce", "rlscheduler", "--seed", "1"]) == 2

@@ -59,7 +59,7 @@ def oracle(source: EpisodeSource, window: tuple[int, int], task: PickHost) -> Pi
     demand = ready.table.demand
     assert demand is not None
     rows = zip(ready.table.submit, ready.run, demand.need[:, 0], demand.need[:, 1], strict=True)
-    jobs = [Job(*map(float, row)) for row in rows]
+    jobs = [Job(float(submit), float(run), float(cores), float(memory)) for submit, run, cores, memory in rows]
     hosts = [Host(g.cores or 0, g.memory or 0) for g in CLUSTER.groups for _ in range(g.count)]
     return PickHostOracle(hosts, jobs, task.cycle, task.backfill == "none", task.horizon or np.inf)
 
@@ -176,6 +176,7 @@ def test_what_is_shown_of_a_host() -> None:
     first = dict(zip(names, batch.features[0, 0], strict=True))
     assert (first["free-cores"], first["jobs-there"], first["last-end"]) == (1, 0, 0)
     ready = batch.source.episode((0, 50)).ready
+    assert ready.table.demand is not None
     need = ready.table.demand.need[0]
     assert first["left-cores"] == pytest.approx(1 - need[0] / 8)
     assert first["left-memory"] == pytest.approx(1 - need[1] / 4000)

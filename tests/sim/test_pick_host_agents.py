@@ -19,8 +19,9 @@ from .test_pick_host import CLUSTER, mixed_trace, task_on
 torch = pytest.importorskip("torch")
 
 from tracekit.sim.agents import Agent, Config, evaluate, train  # noqa: E402
+from tracekit.sim.agents.config import NETWORKS  # noqa: E402
 from tracekit.sim.agents.inference import room, score  # noqa: E402
-from tracekit.sim.agents.networks import NETWORKS, Decisions  # noqa: E402
+from tracekit.sim.agents.networks import Decisions  # noqa: E402
 from tracekit.sim.agents.rollout import play  # noqa: E402
 
 SETTINGS = Config(
@@ -87,6 +88,7 @@ def test_an_agent_as_an_allocator_makes_the_environments_schedule(trained: Agent
     play(batch, [(0, 400)], trained.actor(), keep=False)
     found = simulate(trace, "sjf", "none", cluster=CLUSTER, allocate=f"agent:{trained.folder}")
     assert found.start.tolist() == batch.starts(0).tolist()
+    assert found.hosts is not None
     assert [text.partition(":")[0] for text in found.hosts] == [batch.model.names[h] for h in batch.hosts_of_jobs(0)]
     backfilled = simulate(trace, "fcfs", "easy", cluster=CLUSTER, allocate=f"agent:{trained.folder}")
     assert np.isfinite(backfilled.start).all()

@@ -85,7 +85,7 @@ class AgentAllocator:
         need = self._session.ready.table.demand.need[cycle]
         state, left = lanes.state[0], int(np.isnan(jobs.start[cycle]).sum())
         state["now"], state["running"], state["surveyed"] = now, len(running), False
-        state["batch"], state["batch_cores"], state["batch_memory"] = len(cycle), *need[:, :2].sum(axis=0)
+        state["batch"], state["batch_cores"], state["batch_memory"] = len(cycle), need[:, 0].sum(), need[:, 1].sum()
         state["place"], state["kept"] = 0, left - len(cycle)
         lanes.rows[0, : len(rows)] = rows
         lanes.count[0] = len(rows)
@@ -107,7 +107,7 @@ def first_hosts(hosts: Snapshot) -> list[int]:
         if hosts.fits[inside].sum() < hosts.pieces:
             continue
         if not hosts.spreads:  # the tasks fill the first hosts
-            return np.repeat(inside, hosts.fits[inside])[: hosts.pieces].tolist()
+            return [int(h) for h in np.repeat(inside, hosts.fits[inside])[: hosts.pieces]]
         order = inside[np.argsort(-hosts.fits[inside], kind="stable")]
         needed = int(np.searchsorted(np.cumsum(hosts.fits[order]), hosts.pieces)) + 1
         if not best or needed < len(best):

@@ -230,12 +230,14 @@ class Session:
     def _place(self) -> None:
         """Let the machine model place the job that the pass has stopped at."""
         state = self.sim.state[0]
+        if not self._watched:
+            self._watched = True
+            watch = getattr(getattr(self.machine, "allocator", None), "watch", None)
+            if watch is not None:  # an allocator that looks at more than the hosts, such as an agent
+                watch(self.machine, self)
         if isinstance(self.machine, capacity.LooksAhead):
             self.machine.upcoming, self.machine.ahead = self._upcoming()
             self.machine.filling = bool(state["phase"] == FILLING)
-        if not self._watched:
-            self._watched = True
-            getattr(self.machine, "watch", lambda session: None)(self)
         self.machine.place(self.sim.capacity, self.sim.at_shadow if state["beside"] else None, int(state["placing"]))
         state["placed"] = state["placing"]
 

@@ -324,11 +324,6 @@ class HostModel:
 
     # ---- Python is asked ---------------------------------------------------------------------------------------------
 
-    def watch(self, session: Any) -> None:
-        """Let an allocator that looks at more than the hosts, such as an agent, see the whole simulation."""
-        if hasattr(self.allocator, "watch"):
-            self.allocator.watch(self, session)
-
     def place(self, capacity: Any, at_shadow: Any | None, job: int) -> None:
         """Ask an allocator written in Python, and write its choice down."""
         allocator, mode = self.allocator, NOW if at_shadow is None else BESIDE

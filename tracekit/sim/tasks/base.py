@@ -97,12 +97,16 @@ class Task(Protocol):
     """What training, playing, evaluating, serving and experiments use of a task."""
 
     name: ClassVar[str]  # such as "pick-job"; goes into agent.json and into requests of the service as ``kind``
-    actions_are: ClassVar[str]  # "choice": a row; "priorities": one number per row
     critic_inputs: ClassVar[int]  # how many numbers the critic sees beside the rows
     needs_hosts: ClassVar[bool]  # whether it only makes sense on a cluster of hosts
     network: ClassVar[str]  # the network that suits it
     heuristics: ClassVar[tuple[str, ...]]  # what agents are compared with; () = the policies of the simulator
     server: ClassVar[str]  # the class that answers requests of the service, "module:Class"
+
+    @property
+    def actions_are(self) -> str:
+        """What an action is: "choice", a row, or "priorities", one number per row."""
+        ...
 
     @property
     def constants(self) -> Mapping[str, float]:

@@ -201,7 +201,8 @@ class Batch:
             return np.ascontiguousarray(actions, dtype=np.int64)
         if np.isnan(actions[~self.done]).any():
             raise UsageError("a priority is NaN")
-        return np.where(self.mask, actions, -np.inf).argmax(axis=1)
+        best: NDArray[np.int64] = np.where(self.mask, actions, -np.inf).argmax(axis=1)
+        return best
 
     def _in_parts(self, rows: NDArray[np.int64]) -> None:
         """Step all lanes, in as many threads as pay off."""

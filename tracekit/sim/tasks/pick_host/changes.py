@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tracekit.sim.compile import jit_internal, jit_merged
+from tracekit.sim.compile import jit_merged
 from tracekit.sim.engine.heap import pop, sift_up
 from tracekit.sim.hosts.calls import address_of, do_at
 from tracekit.sim.hosts.demand import CORES, MEMORY, PIECES
@@ -21,14 +21,14 @@ def call(lanes: HostLanes, lane: int, code: int, job: int) -> int:
     return do_at(m[DO], address, address_of(lanes.real[lane]), code, job, address, address)  # type: ignore[no-any-return]
 
 
-@jit_internal
+@jit_merged
 def host_of(lanes: HostLanes, lane: int, job: int) -> int:
     """Return the host of a job of one piece, or −1."""
     m = lanes.data[lane]
     return int(m[m[LOG] + 4 * m[m[SPAN] + 2 * job]]) if need(m, job, PIECES) == 1 else -1
 
 
-@jit_internal
+@jit_merged
 def _note_use(lanes: HostLanes, lane: int, host: int, before: float) -> None:
     """Update the sums of shares in use after a host's share of cores in use, ``before``, has changed."""
     state = lanes.state[lane]
@@ -40,7 +40,7 @@ def _note_use(lanes: HostLanes, lane: int, host: int, before: float) -> None:
     state.use_squares += share * share - before * before
 
 
-@jit_internal
+@jit_merged
 def job_started(lanes: HostLanes, rules: Rules, lane: int, job: int) -> None:
     """Record a job that has just been given its hosts."""
     m, state, host = lanes.data[lane], lanes.state[lane], host_of(lanes, lane, job)
@@ -68,7 +68,7 @@ def job_started(lanes: HostLanes, rules: Rules, lane: int, job: int) -> None:
         survey_start(lanes, lane, job)
 
 
-@jit_internal
+@jit_merged
 def _forget(lanes: HostLanes, lane: int, job: int, host: int) -> None:
     """Take a job off the list of its host, and work out again what runs there."""
     state, after, first = lanes.state[lane], lanes.after[lane], lanes.first[lane]
@@ -88,7 +88,7 @@ def _forget(lanes: HostLanes, lane: int, job: int, host: int) -> None:
         survey_host(lanes, lane, host)
 
 
-@jit_internal
+@jit_merged
 def _touch(lanes: HostLanes, lane: int, job: int) -> None:
     """Note the hosts of a job that has ended: only there can jobs fit that fitted nowhere before."""
     m, state = lanes.data[lane], lanes.state[lane]
@@ -101,7 +101,7 @@ def _touch(lanes: HostLanes, lane: int, job: int) -> None:
                 state.freed += 1
 
 
-@jit_internal
+@jit_merged
 def end_jobs(lanes: HostLanes, lane: int) -> None:
     """Release the hosts of all jobs that have ended by now."""
     m, state, heap = lanes.data[lane], lanes.state[lane], lanes.heap[lane]
@@ -120,7 +120,7 @@ def end_jobs(lanes: HostLanes, lane: int) -> None:
         _touch(lanes, lane, job)
 
 
-@jit_internal
+@jit_merged
 def arrive(lanes: HostLanes, lane: int) -> None:
     """Put all jobs that have been submitted by now into the queue, by the queue's order."""
     m, state, queue, value = lanes.data[lane], lanes.state[lane], lanes.queue[lane], lanes.value[lane]
@@ -137,7 +137,7 @@ def arrive(lanes: HostLanes, lane: int) -> None:
         state.arrived += 1
 
 
-@jit_internal
+@jit_merged
 def advance(lanes: HostLanes, rules: Rules, lane: int, time: float) -> None:
     """Move the clock, and add up what is in use meanwhile."""
     m, state = lanes.data[lane], lanes.state[lane]

@@ -138,7 +138,8 @@ class PickHostEnv(gymnasium.Env):  # type: ignore[misc]  # gymnasium is not ther
         return 0 <= host < self.task.slots and bool(self.batch.mask[0, host])
 
     def _observation(self) -> NDArray[np.float32]:
-        rows, observer = self.batch.features[0], self.task.observer
+        rows: NDArray[np.float32] = self.batch.features[0]
+        observer = self.task.observer
         if not observer.startswith("lsf-"):
             return rows.copy()
         mine = OF_HOST[observer]

@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.sim.compile import jit, jit_internal
+from tracekit.sim.compile import jit, jit_internal, jit_merged
 from tracekit.sim.hosts.choose import note_pick
 from tracekit.sim.hosts.demand import CORES, MEMORY, PIECES
 from tracekit.sim.hosts.operations import FITS, IDLE, START, TAKE
@@ -43,7 +43,7 @@ from tracekit.sim.tasks.pick_host.rows import observe, survey_host
 from tracekit.sim.tasks.pick_host.use import imbalance, mean_use, sample
 
 
-@jit_internal
+@jit_merged
 def _begin_cycle(lanes: HostLanes, lane: int) -> None:
     """Begin to walk down the queue."""
     state = lanes.state[lane]
@@ -52,7 +52,7 @@ def _begin_cycle(lanes: HostLanes, lane: int) -> None:
     state.batch, state.batch_cores, state.batch_memory = state.waiting, state.wait_cores, state.wait_memory
 
 
-@jit_internal
+@jit_merged
 def _end_cycle(lanes: HostLanes, rules: Rules, lane: int) -> None:
     """Keep the jobs that still wait, and give the rewards of a cycle."""
     state, queue = lanes.state[lane], lanes.queue[lane]
@@ -79,7 +79,7 @@ def _step_second(lanes: HostLanes, lane: int) -> None:
     end_jobs(lanes, lane)
 
 
-@jit_internal
+@jit_merged
 def _tick(lanes: HostLanes, rules: Rules, lane: int) -> bool:
     """Go on to the next cycle; return False where there is none."""
     state = lanes.state[lane]
@@ -124,7 +124,7 @@ def _tick(lanes: HostLanes, rules: Rules, lane: int) -> bool:
     return True
 
 
-@jit_internal
+@jit_merged
 def _defer(lanes: HostLanes, rules: Rules, lane: int, job: int) -> None:
     """Keep a job that fits nowhere in the queue, and count it."""
     state = lanes.state[lane]
@@ -141,7 +141,7 @@ def _defer(lanes: HostLanes, rules: Rules, lane: int, job: int) -> None:
         state.reward -= rules.weights[DEFER] / lanes.length[lane]
 
 
-@jit_internal
+@jit_merged
 def _put(lanes: HostLanes, lane: int, job: int, host: int) -> None:
     """Start a job of one piece on a host that has room for it."""
     m, f = lanes.data[lane], lanes.real[lane]
@@ -151,7 +151,7 @@ def _put(lanes: HostLanes, lane: int, job: int, host: int) -> None:
     call(lanes, lane, START, job)
 
 
-@jit_internal
+@jit_merged
 def _decided(lanes: HostLanes, rules: Rules, lane: int, job: int, started: bool) -> None:
     """Finish the decision on the job at ``place``: record it, and go on to the next job."""
     state = lanes.state[lane]
@@ -179,7 +179,7 @@ def _sort(rows: Ints, count: int) -> None:
         rows[place] = value
 
 
-@jit_internal
+@jit_merged
 def _may_fit(lanes: HostLanes, lane: int, job: int) -> bool:
     """Return False where a job that fitted nowhere cannot fit now either: no host that it may use has been freed."""
     m, state = lanes.data[lane], lanes.state[lane]
@@ -194,7 +194,7 @@ def _may_fit(lanes: HostLanes, lane: int, job: int) -> bool:
     return False
 
 
-@jit_internal
+@jit_merged
 def _find_rows(lanes: HostLanes, rules: Rules, lane: int, job: int) -> int:
     """Write the hosts that can be chosen, and the mask where all are shown; return how many have room."""
     m, state, found = lanes.data[lane], lanes.state[lane], 0
@@ -259,7 +259,7 @@ def run_on(lanes: HostLanes, rules: Rules, lane: int) -> None:
             return
 
 
-@jit_internal
+@jit_merged
 def _only(lanes: HostLanes, rules: Rules, lane: int) -> int:
     """Return the only host with room."""
     r = 0
@@ -268,7 +268,7 @@ def _only(lanes: HostLanes, rules: Rules, lane: int) -> int:
     return int(lanes.rows[lane, r])
 
 
-@jit_internal
+@jit_merged
 def _stop_cycle(lanes: HostLanes, rules: Rules, lane: int) -> None:
     """End a cycle at a job that fits nowhere; it and all behind it are deferred."""
     state = lanes.state[lane]
@@ -316,7 +316,7 @@ def begin_lane(lanes: HostLanes, rules: Rules, lane: int, rule: int) -> None:
     run_on(lanes, rules, lane)
 
 
-@jit_internal
+@jit_merged
 def answer_lane(lanes: HostLanes, rules: Rules, lane: int, row: int) -> None:
     """Start the job of a question on the host of a row (−1: on none, where none has room); run to the next question."""
     state = lanes.state[lane]

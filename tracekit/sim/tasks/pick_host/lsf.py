@@ -223,8 +223,8 @@ def _possible(hosts: Ints, cores: Ints, memory: Ints) -> NDArray[np.bool_]:
     """Return which jobs fit on some idle host; many jobs ask for the same."""
     pairs, place = np.unique(np.stack([cores, memory], axis=1), axis=0, return_inverse=True)
     shapes = np.unique(hosts, axis=0)
-    fits = ((shapes[None, :, 0] >= pairs[:, None, 0]) & (shapes[None, :, 1] >= pairs[:, None, 1])).any(axis=1)
-    found: NDArray[np.bool_] = fits[place.ravel()] if len(pairs) else np.zeros(0, np.bool_)
+    enough: Any = (shapes[None, :, 0] >= pairs[:, None, 0]) & (shapes[None, :, 1] >= pairs[:, None, 1])
+    found: NDArray[np.bool_] = enough.any(axis=1)[place.ravel()] if len(pairs) else np.zeros(0, np.bool_)
     return found
 
 

@@ -56,7 +56,7 @@ def survey_host(lanes: HostLanes, lane: int, host: int) -> None:
     about[host, 0], about[host, 1], about[host, 2], about[host, 3] = count, soonest, latest, work
 
 
-@jit_internal
+@jit_merged
 def survey_start(lanes: HostLanes, lane: int, job: int) -> None:
     """Add a running job to what is known of its hosts."""
     m, about = lanes.data[lane], lanes.about[lane]
@@ -104,7 +104,7 @@ def observe(lanes: HostLanes, rules: Rules, lane: int) -> None:
             out[r, f] = spare[lanes.codes[f]]
 
 
-@jit_internal
+@jit_merged
 def _write_job(lanes: HostLanes, lane: int, job: int) -> None:
     """Write what is the same for every host."""
     m, state, out, scale = lanes.data[lane], lanes.state[lane], lanes.spare[lane], lanes.scales
@@ -133,7 +133,7 @@ def _write_job(lanes: HostLanes, lane: int, job: int) -> None:
     out[at + 7] = state.batch_memory / scale[_MEMORY]
 
 
-@jit_internal
+@jit_merged
 def _write_host(lanes: HostLanes, lane: int, job: int, h: int, ours: bool) -> None:
     """Write what is known of one host."""
     m, out, scale = lanes.data[lane], lanes.spare[lane], lanes.scales

@@ -104,11 +104,11 @@ class PickHost(TaskDefaults):
                 raise UsageError(f"{name} must be 0 or more seconds, not {getattr(self, name)}")
         if self.switches.dynamic or self.switches.compat or estimate_of(self.switches.estimates)[0] == "last-two":
             raise UsageError("pick-host does not support dependencies, outages, predictions and compat")
-        for name, value in self.constants.items():
+        for name, scale in self.constants.items():
             if name not in features.CONSTANTS:
                 raise UnknownName("constant", name, features.CONSTANTS)
-            if not (value > 0 and math.isfinite(value)):
-                raise UsageError(f"constant {name}: must be above 0, not {value}")
+            if not (scale > 0 and math.isfinite(scale)):
+                raise UsageError(f"constant {name}: must be above 0, not {scale}")
         reward_weights(self.reward)
         self.objectives  # noqa: B018  # fails now if the name is unknown
 

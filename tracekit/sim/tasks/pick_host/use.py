@@ -32,7 +32,7 @@ def count_use(lanes: HostLanes, lane: int) -> None:
         state.use_squares += share * share
 
 
-@jit_internal
+@jit_merged
 def imbalance(lanes: HostLanes, lane: int) -> float:
     """Return the standard deviation of the hosts' shares of cores in use."""
     state, hosts = lanes.state[lane], lanes.data[lane][HOSTS]

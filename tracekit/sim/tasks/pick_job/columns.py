@@ -68,7 +68,7 @@ def visible_orders(ready: Prepared, task: Any) -> NDArray[np.int64]:
     """
     jobs = len(ready.table)
     if task.visible == "classes":
-        alike = ready.table.procs if ready.table.demand is None else _alike(ready)
+        alike: Any = ready.table.procs if ready.table.demand is None else _alike(ready)
         return np.unique(alike, return_inverse=True)[1].reshape(1, jobs).astype(np.int64)
     found = np.zeros((len(task.orders), jobs), np.int64)
     if jobs > task.slots or task.sorted:
