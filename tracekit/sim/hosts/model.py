@@ -247,8 +247,7 @@ class HostModel:
 
     def fill(self, capacity: Any, demand: Demand) -> None:
         """Write demands, and idle hosts, into the only lane."""
-        one = type(capacity)(*(array[0] for array in capacity))
-        self._fill(one, demand, max(len(demand.need), 1), None)
+        self._fill(type(capacity)(*(array[0] for array in capacity)), demand, max(len(demand.need), 1), None)
 
     def twin(self, capacity: Any) -> Any:
         """Return the same hosts: a reservation is kept as differences to what is free now."""
