@@ -127,7 +127,7 @@ class PPO:
 def _newborn(trace: Trace, settings: Config, task: Any, seed: int) -> Agent:
     """Return the agent that a training with this seed would begin with from scratch."""
     from tracekit.sim.agents.ppo import PPO as Learning
-    from tracekit.sim.agents.training import agent_of
+    from tracekit.sim.agents.saving import agent_of
     from tracekit.sim.tasks.episodes import EpisodeSource
 
     task = EpisodeSource(trace, task).task  # which takes its constants from the trace

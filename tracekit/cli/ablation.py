@@ -125,8 +125,8 @@ def page(plain: dict[str, Any]) -> str:
         "",
         f"{plain['trace']}, {len(plain['windows'])} held-out windows of {plan['jobs']:,} jobs, backfilling "
         f"{plan['backfill']}, estimates {plan['switches']['estimates']}. `base` and `agent` place by {plan['greedy']}. "
-        f"Agents minimise {plan['objective']} ({plan['steps']:,} decisions, start: {plan['init']}). In brackets: difference "
-        "to the base policy in pairs, and its 95 % interval.",
+        f"Agents minimise {plan['objective']} ({plan['steps']:,} decisions, start: {plan['init']}). In brackets: the "
+        "difference to the base policy in pairs, and its 95 % interval.",
         "",
         *(f"Note: {note}." for note in plain["notes"]),
         "",

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError
-from tracekit.sim.agents.inference import NOT_NUMBERS, Net, Scratch, drawn, largest, score, uniform
+from tracekit.sim.agents.inference import NOT_NUMBERS, Net, Scratch, drawn, largest, score
 from tracekit.sim.agents.play import BROKEN, FULL, GREEDY, IMITATE, OVER, SAMPLE, Tape, note, space
 from tracekit.sim.compile import jit
+from tracekit.sim.engine.chance import uniform
 from tracekit.sim.tasks.pick_host.arrays import HostLanes, Rules
 from tracekit.sim.tasks.pick_host.lanes import step_lane
 

@@ -1,8 +1,8 @@
 """What does learning add to a base policy on a cluster, and what does the allocator? Four arms on the same windows.
 
 Each base policy is simulated alone with a greedy allocator, with another allocator, with an agent that was trained
-against it (with the greedy allocator), and with both. All arms see the same held-out windows, so they are compared in pairs. The question is RLTune's
-(SoCC 2025): its agent picks the next job, its integer program places it.
+against it (with the greedy allocator), and with both. All arms see the same held-out windows, so they are compared in
+pairs. The question is RLTune's (SoCC 2025): its agent picks the next job, its integer program places it.
 """
 
 from __future__ import annotations

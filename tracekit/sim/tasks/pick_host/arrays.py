@@ -120,14 +120,16 @@ def allocate(
 ) -> HostLanes:
     """Return arrays with room for ``jobs`` jobs; with ``before``, its lanes' contents are kept."""
     lanes, every = len(data), len(codes)
+    times: dict[str, Any] = {n: np.zeros((lanes, jobs)) for n in ("submit", "run", "estimate", "value", "start")}
+    lists: dict[str, Any] = {n: np.zeros((lanes, jobs), np.int64) for n in ("queue", "active", "active_place")}
     made = HostLanes(
         data=data,
         real=real,
         state=np.zeros(lanes, STATE),
         length=np.zeros(lanes, np.int64),
-        **{name: np.zeros((lanes, jobs)) for name in ("submit", "run", "estimate", "value", "start")},
+        **times,
         possible=np.zeros((lanes, jobs), np.bool_),
-        **{name: np.zeros((lanes, jobs), np.int64) for name in ("queue", "active", "active_place")},
+        **lists,
         heap=np.zeros((lanes, jobs), ENTRY),
         tried=np.zeros((lanes, jobs), np.bool_),
         freed=np.zeros((lanes, hosts), np.bool_),
@@ -148,8 +150,8 @@ def allocate(
     )
     if before is None:
         return made
-    hosts_of = (data, real)
-    return HostLanes(*hosts_of, *(_grown(old, new) for old, new in zip(before[2:], made[2:], strict=True)))
+    pairs: Any = zip(before[2:], made[2:], strict=True)
+    return HostLanes(data, real, *(_grown(old, new) for old, new in pairs))
 
 
 def _grown(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
