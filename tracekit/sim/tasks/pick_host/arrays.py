@@ -120,16 +120,20 @@ def allocate(
 ) -> HostLanes:
     """Return arrays with room for ``jobs`` jobs; with ``before``, its lanes' contents are kept."""
     lanes, every = len(data), len(codes)
-    times: dict[str, Any] = {n: np.zeros((lanes, jobs)) for n in ("submit", "run", "estimate", "value", "start")}
-    lists: dict[str, Any] = {n: np.zeros((lanes, jobs), np.int64) for n in ("queue", "active", "active_place")}
     made = HostLanes(
         data=data,
         real=real,
         state=np.zeros(lanes, STATE),
         length=np.zeros(lanes, np.int64),
-        **times,
+        submit=np.zeros((lanes, jobs)),
+        run=np.zeros((lanes, jobs)),
+        estimate=np.zeros((lanes, jobs)),
+        value=np.zeros((lanes, jobs)),
+        start=np.zeros((lanes, jobs)),
         possible=np.zeros((lanes, jobs), np.bool_),
-        **lists,
+        queue=np.zeros((lanes, jobs), np.int64),
+        active=np.zeros((lanes, jobs), np.int64),
+        active_place=np.zeros((lanes, jobs), np.int64),
         heap=np.zeros((lanes, jobs), ENTRY),
         tried=np.zeros((lanes, jobs), np.bool_),
         freed=np.zeros((lanes, hosts), np.bool_),
@@ -150,8 +154,8 @@ def allocate(
     )
     if before is None:
         return made
-    pairs: Any = zip(before[2:], made[2:], strict=True)
-    return HostLanes(data, real, *(_grown(old, new) for old, new in pairs))
+    hosts_of = (data, real)
+    return HostLanes(*hosts_of, *(_grown(old, new) for old, new in zip(before[2:], made[2:], strict=True)))
 
 
 def _grown(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
