@@ -1,9 +1,8 @@
 """What a machine has room for, behind one small compiled interface; only the scheduling passes use it.
 
 A capacity is a named tuple of arrays together with functions of this interface, handed over with `register_capacity`.
-The engine is compiled separately for every type of capacity. Every question is about a *job* (its
-number), so that memory, GPU types, pools and places can answer. Ours is `tracekit.sim.engine.processors`, a counter.
-``tests/sim/test_capacity.py`` brings a machine of two hosts.
+The engine is compiled separately for every type of capacity. Every question is about a *job* (its number), so that
+memory, GPU types, pools and places can answer. The counter is `tracekit.sim.engine.processors`.
 
 ``at_shadow`` is a second capacity of the same type: what is left at the time of a reservation, once the reserved job
 has started then. Both share what says where a job was placed.

@@ -16,17 +16,7 @@ from tracekit.sim.hosts import rltune
 from tracekit.sim.hosts import state as of
 from tracekit.sim.hosts.allocators import Allocator, Compiled, Snapshot, find_allocator
 from tracekit.sim.hosts.asked import hosts_and_parts, place_from_python, slots_from_python
-from tracekit.sim.hosts.demand import (
-    CORES,
-    GPUS,
-    MEMORY,
-    MILLI,
-    MILLI_GPU,
-    PIECES,
-    SPREAD,
-    UNLIMITED,
-    Demand,
-)
+from tracekit.sim.hosts.demand import CORES, GPUS, MEMORY, MILLI, MILLI_GPU, PIECES, SPREAD, UNLIMITED, Demand
 from tracekit.sim.hosts.facts import fact
 from tracekit.sim.hosts.milp import Milp
 from tracekit.sim.hosts.operations import do, when
