@@ -108,7 +108,7 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("info jobs.swf —json", 2, "did you mean --json"),
     ("simulate jobs.swf sample.swf", 2, "extra argument(s) (sample.swf)"),
     ("fetch", 2, "usage: tracekit fetch NAME"),
-    ("serve", 2, "missing argument 'AGENT'"),
+    ("serve", 2, "--policy"),
     ("simulate jobs.swf --seed -1", 2, "at least 0"),
     ("scale jobs.swf new.swf --load high", 2, "--load"),
     # the file to read

@@ -25,7 +25,7 @@ from .helpers import trace_of
 from .playing import imitate, play
 from .test_env_engine import crowd
 
-EVERY = ",".join((*observe.FIXED, *observe.CHANGING))
+EVERY = ",".join(name for name in (*observe.FIXED, *observe.CHANGING) if name not in observe.OF_HOSTS)
 
 
 def plain(batch, lane=0):
@@ -198,7 +198,7 @@ def test_objectives_by_hand(name, cost):
 def test_objectives_are_numbers_where_metrics_are_not():
     lengthless = {name: np.zeros(3) for name in ("submit", "start", "run")}
     no_users = np.full(3, -1)
-    for name in OBJECTIVES:
+    for name in OBJECTIVES.keys() - {"gpu-utilization"}:  # which needs a cluster
         assert np.isfinite(objective(name).cost(schedule(run=np.zeros(3))))
         assert np.isfinite(objective(name).cost(schedule(**lengthless, user=no_users)))
     assert objective("fair-max").cost(schedule(user=no_users)) == pytest.approx(12.5 / 3)

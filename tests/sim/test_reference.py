@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tracekit.sim.policies.builtin import POLICIES
+from tracekit.sim.policies.protocol import BuiltIn
 from tracekit.sim.switches import BACKFILLS, Switches
 
 from . import reference
@@ -15,7 +16,7 @@ from .helpers import both, table_of
 
 #: For each policy × backfilling; a long search is made with, say, TRACEKIT_EXAMPLES=2000.
 EXAMPLES = int(os.environ.get("TRACEKIT_EXAMPLES", "22"))
-DECIDING = [name for name in POLICIES if name != "replay"]
+DECIDING = [name for name in POLICIES if name != "replay" and isinstance(POLICIES.get(name), BuiltIn)]
 #: Everything that changes how events and passes go together.
 MANNERS = [
     {},
