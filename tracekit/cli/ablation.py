@@ -40,7 +40,10 @@ def ablation(
     jobs: Annotated[int, typer.Option("--jobs", help="Jobs per window.")] = 256,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Decisions that each agent learns from.")] = 60_000,
     init: Annotated[
-        str, typer.Option("--init", help="Start of a training: search, base (imitate the base policy), imitate:POLICY or agent:DIR.")
+        str,
+        typer.Option(
+            "--init", help="Start of a training: search, base (as the base policy), imitate:POLICY or agent:DIR."
+        ),
     ] = "search",
     seed: Seed = 0,
     machine: MachineFile = None,
