@@ -67,6 +67,15 @@ def test_when_all_jobs_have_ended_every_host_is_as_it_was(backfill, seed):
         assert room[number] == before[number]
 
 
+@pytest.mark.parametrize(
+    ("seed", "policy", "backfill", "allocate"),
+    [(3006221, "lcfs", "easy-sjf", "load-balance"), (3008747, "wfp3", "easy-sjf", "random")],
+)
+def test_reservations_are_made_again_where_hosts_are_chosen_by_what_is_free(seed, policy, backfill, allocate):
+    """Worlds in which the fast loop kept the hosts of an older reservation."""
+    compare(world_of(seed, backfill, allocate, policy))
+
+
 def plain(rows, procs):
     submit, run, limit, size = (np.array(column, float) for column in zip(*rows, strict=True))
     table = {"job_id": np.arange(1, len(rows) + 1), "submit_time": submit, "run_time": run, "req_time": limit}

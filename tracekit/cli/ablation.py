@@ -40,7 +40,10 @@ def ablation(
     jobs: Annotated[int, typer.Option("--jobs", help="Jobs per window.")] = 256,
     steps: Annotated[int, typer.Option("--steps", min=1, help="Decisions that each agent learns from.")] = 60_000,
     init: Annotated[
-        str, typer.Option("--init", help="Start of a training: search, base (imitate the base policy), imitate:POLICY.")
+        str,
+        typer.Option(
+            "--init", help="Start of a training: search, base (as the base policy), imitate:POLICY or agent:DIR."
+        ),
     ] = "search",
     seed: Seed = 0,
     machine: MachineFile = None,
@@ -51,7 +54,7 @@ def ablation(
     """Compare base policies alone, with an allocator, with an agent, and with both, on the same held-out windows.
 
     Agents are trained on the first 70 % of the trace, on top of each base policy. Differences to the base policy are in
-    pairs, with 95 % intervals. An interrupted run continues: agents that are there are used.
+    pairs, with 95 % intervals. An interrupted run continues: agents in the folder are used if their settings are equal.
 
     Example: `tracekit ablation jobs.csv --cluster rltune-helios --base fcfs,sjf -o run`
     """

@@ -41,7 +41,7 @@ def effects(plain: Mapping[str, Any]) -> Figure:
         axis.axhline(0, color=GREY, linewidth=0.8)
         axis.set(title=_SHOWN[name], xticks=range(len(bases)), xticklabels=bases, ylabel="change [%]")
         light_grid(axis)
-    axes[0].legend(frameon=False, fontsize=9)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     plan = plain["plan"]
     words = f"change against the base policy on {plan['cluster']}: allocator {plan['allocate']}, an agent, both"
     jobs = sum(count for _, count in plain["windows"])

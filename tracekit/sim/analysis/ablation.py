@@ -31,8 +31,10 @@ from tracekit.trace import Trace
 Floats = NDArray[np.float64]
 Say = Callable[[str], None]
 
+_SHARE = 0.7  # of the trace for training; half of the rest validates, the last part is the test
+_TEST = 30  # stream of random numbers that draws the test windows
 ARMS = ("base", "allocator", "agent", "both")
-#: Means over the jobs of a window; smaller is better but for the last two.
+#: Of one window; smaller is better but for the last two.
 MEASURES = ("wait", "jct", "bsld", "makespan", "fragmentation", "gpu_utilization", "utilization")
 
 
@@ -105,51 +107,36 @@ class Ablation:
 
 
 def ablation(trace: Trace, plan: Plan, folder: Path, *, say: Say | None = None) -> Ablation:
-    """Train the agents into ``folder`` (those that are there already are used) and simulate all arms."""
+    """Simulate all arms; agents are trained into ``folder``, trainings that are there already are continued."""
     report = say or (lambda text: None)
-    source = EpisodeSource(trace, plan.task(plan.bases[0]))
-    parts = split(source, 0.7)
-    test = windows_from(source, parts.test, plan.windows, plan.jobs, [plan.seed, 30])
+    tasks = {base: plan.task(base) for base in plan.bases}  # refuses unknown policies before any work
+    source = EpisodeSource(trace, tasks[plan.bases[0]])
+    test = windows_from(source, split(source, _SHARE).test, plan.windows, plan.jobs, [plan.seed, _TEST])
     values: dict[str, dict[str, dict[str, Floats]]] = {}
     pools: dict[str, dict[str, dict[str, float]]] = {}
     notes: dict[str, None] = {}
-    for base in plan.bases:
-        agent = _agent(trace, plan, base, folder / base, report)
-        arms = {
-            "base": (base, plan.greedy),
-            "allocator": (base, plan.allocate),
-            "agent": (agent, plan.greedy),
-            "both": (agent, plan.allocate),
-        }
+    for base, task in tasks.items():
         values[base], pools[base] = {}, {}
-        for arm, (policy, allocate) in arms.items():
+        policy = base
+        for arm in ARMS:
+            if arm == "agent":
+                policy = _agent(trace, plan, task, folder / base, report)
             report(f"{base}: {len(test)} windows, {arm}")
+            allocate = plan.allocate if arm in ("allocator", "both") else plan.greedy
             results = [_run(trace, plan, window, policy, allocate) for window in test]
-            values[base][arm] = {
-                name: np.array([_measures(result)[name] for result in results]) for name in _measures(results[0])
-            }
+            values[base][arm] = _table(results)
             pools[base][arm] = _pools(results)
             for result in results:
                 notes |= dict.fromkeys(_caveats(result))
     return Ablation(plan, tuple(test), values, pools, tuple(notes))
 
 
-def _agent(trace: Trace, plan: Plan, base: str, place: Path, say: Say) -> str:
-    """Train an agent with the greedy allocator, or find it; return the policy."""
-    if not (place / "agent.json").exists():
-        say(f"{base}: training an agent")
-        config = Config(steps=plan.steps, jobs=plan.jobs, base=base)
-        init = f"imitate:{base}" if plan.init == "base" else plan.init
-        train(
-            trace,
-            plan.task(base),
-            config,
-            out=place,
-            seed=plan.seed,
-            init=init,
-            resume=place.exists(),
-            say=say,
-        )
+def _agent(trace: Trace, plan: Plan, task: PickJob, place: Path, say: Say) -> str:
+    """Train an agent with the greedy allocator, or continue its training; return the policy."""
+    say(f"{task.base}: training an agent" if not place.exists() else f"{task.base}: the agent in {place} is used")
+    config = Config(steps=plan.steps, jobs=plan.jobs, base=task.base)
+    init = f"imitate:{task.base}" if plan.init == "base" else plan.init
+    train(trace, task, config, out=place, seed=plan.seed, init=init, share=_SHARE, resume=place.exists(), say=say)
     return f"agent:{place}"
 
 
@@ -164,6 +151,12 @@ def _run(trace: Trace, plan: Plan, window: Window, policy: str, allocate: str) -
         allocate=allocate,
         **plan.switches,
     )
+
+
+def _table(results: Sequence[SimResult]) -> dict[str, Floats]:
+    """Return the measures of all windows; a measure that a window does not have is left out."""
+    rows = [_measures(result) for result in results]
+    return {name: np.array([row[name] for row in rows]) for name in MEASURES if all(name in row for row in rows)}
 
 
 def _measures(result: SimResult) -> dict[str, float]:

@@ -89,6 +89,11 @@ def shares_pool(capacity: Any, job: Any, other: Any) -> bool:
     raise NotImplementedError("only compiled code can call this")
 
 
+def keeps_reservation(capacity: Any, job: Any) -> bool:
+    """Return whether a job's reservation, made again while nothing has ended, would be the same; by default it is."""
+    raise NotImplementedError("only compiled code can call this")
+
+
 def stairs(capacity: Any, running: Any, stair: Any) -> None:
     """Prepare for `earliest_start` of many jobs at one moment, in scratch of shape (most running + 1,)."""
     raise NotImplementedError("only compiled code can call this")
@@ -210,6 +215,10 @@ def _stairs(capacity: Any, running: Any, stair: Any) -> Any:
     pass
 
 
+def _keeps_reservation(capacity: Any, job: Any) -> Any:
+    return True
+
+
 def _take_in_time(capacity: Any, at_shadow: Any, job: Any) -> Any:
     take(capacity, job)
 
@@ -235,6 +244,7 @@ _DEFAULTS: dict[str, Function] = {
     "earliest_start": _earliest_start,
     "in_the_way": _in_the_way,
     "take_in_time": _take_in_time,
+    "keeps_reservation": _keeps_reservation,
 }
 
 
@@ -289,6 +299,7 @@ _REFUSED: dict[str, Function] = {
 _INTERFACE: tuple[Function, ...] = (
     *BASIC,
     *(largest_startable, asks, shares_pool, stairs, earliest_start, in_the_way, take_in_time, job_fact),
+    keeps_reservation,
     *ENVIRONMENT,
     *OUTAGES,
 )

@@ -13,7 +13,7 @@ import numpy as np
 
 from tracekit.sim.compile import jit, jit_internal, jit_merged
 from tracekit.sim.engine.backfill import make_reservation
-from tracekit.sim.engine.capacity import fits, fits_beside, give, largest_startable
+from tracekit.sim.engine.capacity import fits, fits_beside, give, keeps_reservation, largest_startable
 from tracekit.sim.engine.events import arrival_is_first, next_arrival_or_end
 from tracekit.sim.engine.loop import tick_from
 from tracekit.sim.engine.rank_tree import RankTree, enter, first_rank, leave, next_fit, smallest_size
@@ -117,8 +117,10 @@ def _pass(sim: Simulation, ranks: Ranks, newest: int) -> None:
     if newest >= 0 and blocked >= 0 and (rules.commit or queue.rank[newest] > queue.rank[blocked]):
         if rule == NONE:
             return
-        # beyond the shadow time more running jobs may be past their estimates: reserve again, for all to be looked at
-        if state.reserved and (rule == RLSCHEDULER or now <= state.shadow):
+        # beyond the shadow time more running jobs may be past their estimates: reserve again, for all to be looked at;
+        # so where hosts are chosen by what is free, which has changed with every start
+        valid = rule == RLSCHEDULER or (now <= state.shadow and keeps_reservation(capacity, blocked))
+        if state.reserved and valid:
             in_time = now + jobs.estimate[newest] <= state.fill_until
             beside = rule != RLSCHEDULER and not in_time
             if fits(capacity, newest) and (in_time or (beside and fits_beside(capacity, sim.at_shadow, newest))):

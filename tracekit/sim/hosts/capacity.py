@@ -23,6 +23,7 @@ from tracekit.sim.hosts.operations import (
     free_cores,
     is_overdrawn,
     most_startable,
+    reserves_first,
     units_of,
 )
 from tracekit.sim.hosts.state import (
@@ -95,6 +96,9 @@ def _register(kind: Any, *, asked: bool) -> None:
     def job_fact(capacity: Any, what: Any, until: Any, job: Any, running: Any) -> Any:
         m, f, ends = address_of(capacity.data), address_of(capacity.real), address_of(running.limits)
         return when_at(capacity.data[FACT], m, f, what, until, job, ends, running.tally[0].running)
+
+    def keeps_reservation(capacity: Any, job: Any) -> Any:
+        return reserves_first(capacity.data, job)
 
     def largest_startable(capacity: Any) -> Any:
         return most_startable(capacity.data)
@@ -177,7 +181,7 @@ def _register(kind: Any, *, asked: bool) -> None:
     register_capacity(
         kind,
         *(fits, give, fits_beside, reserve, *starting),
-        *(largest_startable, earliest_start, in_the_way, shares_pool),
+        *(largest_startable, earliest_start, in_the_way, shares_pool, keeps_reservation),
         *(lane_of, clear, free_units, total_units, job_fact),
         *(cells, write_free, add_held, claim, fits_claimed, take_claimed),
         *(withdraw, overdrawn, withdraw_from_row),

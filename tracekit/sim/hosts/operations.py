@@ -14,7 +14,8 @@ import numpy as np
 from tracekit.sim.compile import jit_internal
 from tracekit.sim.hosts.calls import c_function, floats_at, ints_at
 from tracekit.sim.hosts.choose import choose, has_room, hold, pool_for
-from tracekit.sim.hosts.demand import CORES, GPUS, MILLI, MILLI_GPU, PIECES
+from tracekit.sim.hosts.demand import CORES, GPUS, MILLI, MILLI_GPU, PIECES, SPREAD
+from tracekit.sim.hosts.scores import FIRST_FIT, LEXICOGRAPHIC
 from tracekit.sim.hosts.state import (
     ARGUMENT,
     BESIDE,
@@ -42,6 +43,7 @@ from tracekit.sim.hosts.state import (
     PICK,
     PICKS,
     ROW,
+    RULE,
     SCALE,
     SHADOW,
     SPAN,
@@ -194,6 +196,13 @@ def most_startable(m: Ints) -> int:
     for node in range(m[LEVELS + m[LEVELS]], m[LEVELS + 1 + m[LEVELS]]):
         cores, gpus = max(cores, m[m[TREE] + 2 * node]), max(gpus, m[m[TREE] + 2 * node + 1])
     return units_of(m, cores, gpus)
+
+
+@jit_internal
+def reserves_first(m: Ints, job: int) -> bool:
+    """Return whether a job reserves the first hosts, and the lowest GPUs, with room: no start beside changes these."""
+    first = m[RULE] == FIRST_FIT or m[RULE] == LEXICOGRAPHIC
+    return bool(first and need(m, job, SPREAD) == 0 and need(m, job, MILLI) == 0)
 
 
 @jit_internal
