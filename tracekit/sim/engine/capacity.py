@@ -203,7 +203,7 @@ def _largest_startable(capacity: Any) -> Any:
     return _NO_BOUND
 
 
-def _asks(capacity: Any) -> Any:
+def _no(capacity: Any) -> Any:
     return False
 
 
@@ -215,15 +215,11 @@ def _stairs(capacity: Any, running: Any, stair: Any) -> Any:
     pass
 
 
-def _keeps_reservation(capacity: Any, job: Any) -> Any:
-    return True
-
-
 def _take_in_time(capacity: Any, at_shadow: Any, job: Any) -> Any:
     take(capacity, job)
 
 
-def _in_the_way(capacity: Any, job: Any) -> Any:
+def _yes(capacity: Any, job: Any) -> Any:
     return True
 
 
@@ -238,13 +234,13 @@ def _job_fact(capacity: Any, what: Any, until: Any, job: Any, running: Any) -> A
 _DEFAULTS: dict[str, Function] = {
     "job_fact": _job_fact,
     "largest_startable": _largest_startable,
-    "asks": _asks,
+    "asks": _no,
     "shares_pool": _shares_pool,
     "stairs": _stairs,
     "earliest_start": _earliest_start,
-    "in_the_way": _in_the_way,
+    "in_the_way": _yes,
     "take_in_time": _take_in_time,
-    "keeps_reservation": _keeps_reservation,
+    "keeps_reservation": _yes,
 }
 
 
@@ -268,16 +264,8 @@ def _fits_claimed(capacity: Any, job: Any, claimed: Any) -> Any:
     return False
 
 
-def _take_claimed(capacity: Any, job: Any, claimed: Any) -> Any:
-    pass
-
-
 def _withdraw(capacity: Any, units: Any) -> Any:
     pass
-
-
-def _overdrawn(capacity: Any) -> Any:
-    return False
 
 
 def _withdraw_from_row(capacity: Any, row: Any, at: Any, units: Any) -> Any:
@@ -291,15 +279,15 @@ _REFUSED: dict[str, Function] = {
     "add_held": _add_held,
     "claim": _claim,
     "fits_claimed": _fits_claimed,
-    "take_claimed": _take_claimed,
+    "take_claimed": _fits_claimed,
     "withdraw": _withdraw,
-    "overdrawn": _overdrawn,
+    "overdrawn": _no,
     "withdraw_from_row": _withdraw_from_row,
 }
 _INTERFACE: tuple[Function, ...] = (
     *BASIC,
-    *(largest_startable, asks, shares_pool, stairs, earliest_start, in_the_way, take_in_time, job_fact),
-    keeps_reservation,
+    *(largest_startable, asks, shares_pool, stairs, earliest_start, in_the_way),
+    *(take_in_time, job_fact, keeps_reservation),
     *ENVIRONMENT,
     *OUTAGES,
 )
