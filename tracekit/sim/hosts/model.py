@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,7 @@ class HostModel:
         entries = np.where(spread, np.minimum(need[:, PIECES], len(self.names)), need[:, PIECES])
         self._most_pieces = int(entries.max(initial=1))
         self._entries, self._room = entries, dict[int, int]()
+        self._idle: dict[int, list[Ints]] = {}  # parts of a lane with idle hosts, by its room for jobs
         self.typical, self.share = typical_tasks(demand)
         self._most_typical = len(shapes_of(demand)[0])  # of any window
 
@@ -249,9 +251,13 @@ class HostModel:
         if demand is None:
             raise UsageError("a machine of hosts needs jobs that were read for it: simulate(..., cluster=...)")
         one = type(capacity)(*(array[lane] for array in capacity))
-        jobs = int((one.data[of.TYPESETS] - one.data[of.NEED]) // 8)
-        self._fill(one, demand, jobs, typical_tasks(demand) if self._fragments else None)
-        head = one.data
+        head, jobs = one.data, int((one.data[of.TYPESETS] - one.data[of.NEED]) // 8)
+        parts = _fixed_parts(head)
+        if self._fragments or jobs not in self._idle:
+            self._fill(one, demand, jobs, typical_tasks(demand) if self._fragments else None)
+            self._idle[jobs] = [head[part].copy() for part in parts]
+        else:
+            self._fill_again(one, demand, list(zip(parts, self._idle[jobs], strict=True)))
         head[of.UNIT], head[of.SCALE] = ready.table.resource == "gpus", ready.scale
         head[of.BOUND] = self._bound(ready)
         head[of.COUNTABLE] = self._countable(demand)
@@ -283,12 +289,28 @@ class HostModel:
         head[of.FREE_CORES], head[of.FREE_GPUS] = head[of.TOTAL_CORES], head[of.TOTAL_GPUS]
         build_tree(head, parts)
 
+    def _fill_again(self, one: Any, demand: Demand, idle: list[tuple[slice, Ints]]) -> None:
+        """Do what `_fill` does, with parts as it left them in a lane of the same length."""
+        data, need = one.data, demand.need
+        for part, values in idle:
+            data[part] = values
+        at, label = int(data[of.NEED]), int(data[of.LABEL])
+        data[at : at + need.size] = need.ravel()
+        data[label : label + len(need)] = 0 if demand.label is None else demand.label
+        one.real[:] = np.nan
+
+    @cached_property
+    def _alike(self) -> bool:
+        """Whether hosts are alike, without GPUs, in one pool, and never away."""
+        host, pool = self.total[0], self.fixed[0, 0]
+        if self.kind is AskedHosts or self.fixed[:, 2].any() or (self.total != host).any() or host[0] >= UNLIMITED:
+            return False
+        return not ((self.fixed[:, 0] != pool).any() or len(self.down))
+
     def _countable(self, demand: Demand) -> bool:
         """Return whether hosts are alike, without GPUs, in one pool, never away, and every job takes whole hosts."""
         need, host = demand.need, self.total[0]
-        if self.kind is AskedHosts or self.fixed[:, 2].any() or (self.total != host).any() or host[0] >= UNLIMITED:
-            return False
-        if (self.fixed[:, 0] != self.fixed[0, 0]).any() or len(self.down):
+        if not self._alike:
             return False
         whole = (need[:, CORES] % host[0] == 0) & (
             (need[:, SPREAD] > 0) | (need[:, CORES] == need[:, PIECES] * host[0])
@@ -384,6 +406,12 @@ class HostModel:
         return Placements(
             self.names, self.demand, self.fixed, self.total, parts.need, parts.span, parts.log, parts.filled
         )
+
+
+def _fixed_parts(head: Ints) -> tuple[slice, slice, slice]:
+    """Return the parts of a lane that are the same for all jobs: what comes before them, GPU types, what is held."""
+    need, typesets, span = int(head[of.NEED]), int(head[of.TYPESETS]), int(head[of.SPAN])
+    return slice(0, need), slice(typesets, span), slice(int(head[of.HELD]), int(head[of.WAYS]))
 
 
 def common_multiple(gpus: Ints) -> int:
