@@ -252,15 +252,14 @@ class HostModel:
             raise UsageError("a machine of hosts needs jobs that were read for it: simulate(..., cluster=...)")
         one = type(capacity)(*(array[lane] for array in capacity))
         head, jobs = one.data, int((one.data[of.TYPESETS] - one.data[of.NEED]) // 8)
-        parts = _fixed_parts(head)
         if self._fragments or jobs not in self._idle:
             self._fill(one, demand, jobs, typical_tasks(demand) if self._fragments else None)
-            self._idle[jobs] = [head[part].copy() for part in parts]
+            self._idle[jobs] = [head[part].copy() for part in of.fixed_parts(head)]
         else:
-            self._fill_again(one, demand, list(zip(parts, self._idle[jobs], strict=True)))
+            of.fill_again(one, demand.need, 0 if demand.label is None else demand.label, self._idle[jobs])
         head[of.UNIT], head[of.SCALE] = ready.table.resource == "gpus", ready.scale
         head[of.BOUND] = self._bound(ready)
-        head[of.COUNTABLE] = self._countable(demand)
+        head[of.COUNTABLE] = self._alike and self._countable(demand)
 
     def grown(self, before: Any, made: Any) -> Any:
         """Return hosts with room for more jobs, in the state of those before; for lanes in the middle of an episode."""
@@ -289,29 +288,17 @@ class HostModel:
         head[of.FREE_CORES], head[of.FREE_GPUS] = head[of.TOTAL_CORES], head[of.TOTAL_GPUS]
         build_tree(head, parts)
 
-    def _fill_again(self, one: Any, demand: Demand, idle: list[tuple[slice, Ints]]) -> None:
-        """Do what `_fill` does, with parts as it left them in a lane of the same length."""
-        data, need = one.data, demand.need
-        for part, values in idle:
-            data[part] = values
-        at, label = int(data[of.NEED]), int(data[of.LABEL])
-        data[at : at + need.size] = need.ravel()
-        data[label : label + len(need)] = 0 if demand.label is None else demand.label
-        one.real[:] = np.nan
-
     @cached_property
     def _alike(self) -> bool:
         """Whether hosts are alike, without GPUs, in one pool, and never away."""
-        host, pool = self.total[0], self.fixed[0, 0]
+        host = self.total[0]
         if self.kind is AskedHosts or self.fixed[:, 2].any() or (self.total != host).any() or host[0] >= UNLIMITED:
             return False
-        return not ((self.fixed[:, 0] != pool).any() or len(self.down))
+        return not ((self.fixed[:, 0] != self.fixed[0, 0]).any() or len(self.down))
 
     def _countable(self, demand: Demand) -> bool:
-        """Return whether hosts are alike, without GPUs, in one pool, never away, and every job takes whole hosts."""
+        """Return whether every job takes whole hosts, where these are alike."""
         need, host = demand.need, self.total[0]
-        if not self._alike:
-            return False
         whole = (need[:, CORES] % host[0] == 0) & (
             (need[:, SPREAD] > 0) | (need[:, CORES] == need[:, PIECES] * host[0])
         )
@@ -408,13 +395,6 @@ class HostModel:
         )
 
 
-def _fixed_parts(head: Ints) -> tuple[slice, slice, slice]:
-    """Return the parts of a lane that are the same for all jobs: what comes before them, GPU types, what is held."""
-    need, typesets, span = int(head[of.NEED]), int(head[of.TYPESETS]), int(head[of.SPAN])
-    return slice(0, need), slice(typesets, span), slice(int(head[of.HELD]), int(head[of.WAYS]))
-
-
 def common_multiple(gpus: Ints) -> int:
     """Return the least common multiple of the hosts' numbers of GPUs, or 840 where that is larger."""
-    found = math.lcm(*(int(count) for count in np.unique(gpus) if count > 0))
-    return min(found, 840)
+    return min(math.lcm(*(int(count) for count in np.unique(gpus) if count > 0)), 840)
