@@ -59,12 +59,12 @@ def asked_of(batch: Batch) -> HostQuestion:
     now, start, estimate = float(state["now"]), lanes.start[0], lanes.estimate[0]
     demand = batch.source.episode(batch.windows[0]).ready.table.demand
     running: list[list[dict[str, Any]]] = [[] for _ in range(hosts)]
-    for job in lanes.active[0, : state["running"]].tolist():
+    for job in lanes.heap["item"][0, : state["running"]].tolist():
         place = int(m[m[LOG] + 4 * m[m[SPAN] + 2 * job]])
         running[place].append({"cores": float(demand.need[job, CORES]), "ends": start[job] + estimate[job]})
     kept, place, size = int(state["kept"]), int(state["place"]), int(state["batch"])
     queue = lanes.queue[0]
-    begun = [job for job in lanes.active[0, : state["running"]].tolist() if start[job] == now]
+    begun = [job for job in lanes.heap["item"][0, : state["running"]].tolist() if start[job] == now]
     jobs = [*begun, *queue[:kept].tolist(), *queue[place:size].tolist()]
     assert len(jobs) == size
     need = np.array([[demand.need[job, CORES], demand.need[job, MEMORY], 0] for job in jobs], float)

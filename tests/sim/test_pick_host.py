@@ -188,6 +188,31 @@ def test_what_is_shown_of_a_host() -> None:
     assert first["work-there"] == pytest.approx(left * need[0] / 8 / (left * need[0] / 8 + 500), rel=1e-5)
 
 
+def test_any_features_are_those_of_the_observers() -> None:
+    names = ("last-core-use", "left-memory", "job-run", "like-queue", "host-cores", "work-there")
+    some = Batch(mixed_trace(), task_on(observer=",".join(names), ask_forced=True), lanes=1)
+    every = Batch(mixed_trace(), task_on(ask_forced=True), lanes=1)
+    for batch in (some, every):
+        batch.reset([0], [(0, 150)])
+    columns = [every.task.feature_names.index(name) for name in names[1:]]
+    while not every.done[0]:
+        assert some.features[0, :, 1:].tolist() == every.features[0][:, columns].tolist()
+        for batch in (some, every):
+            batch.step([int(batch.count[0]) // 2])
+
+
+def test_a_lane_is_used_again_as_if_it_were_new() -> None:
+    source, windows = EpisodeSource(mixed_trace(), task_on()), [(0, 200), (90, 120), (0, 200), (100, 200)]
+    used, found = Batch(source, lanes=2, threads=1), []
+    for batch, window in [(used, window) for window in windows] + [(Batch(source, lanes=2), windows[-1])]:
+        batch.reset([1], [window])
+        while not batch.done[1]:
+            batch.step([0, int(batch.count[1]) - 1])
+        found.append((batch.starts(1).tolist(), batch.hosts_of_jobs(1).tolist(), batch.outcomes[window]))
+    assert found[0] == found[2]
+    assert found[3] == found[4]
+
+
 def test_rewards_are_what_they_say() -> None:
     for reward in ("objective", "wait", "defer", "second"):
         batch = Batch(mixed_trace(), task_on(reward=reward, cycle=10.0), lanes=1)

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from tracekit.errors import UsageError
 from tracekit.sim.agents.agent import Agent
 from tracekit.sim.compile import jit
+from tracekit.sim.engine.heap import ENTRY
 from tracekit.sim.hosts.allocators import Snapshot
 from tracekit.sim.tasks.base import task_from_dict
 from tracekit.sim.tasks.pick_host.arrays import HostLanes, Rules, allocate
 from tracekit.sim.tasks.pick_host.batch import rules_of
-from tracekit.sim.tasks.pick_host.features import CODES, constants_of, largest_host, scales_of
+from tracekit.sim.tasks.pick_host.features import CODES, constants_of, facts_of, largest_host, scales_of
 from tracekit.sim.tasks.pick_host.rows import observe
 from tracekit.sim.tasks.pick_host.task import PickHost
 
@@ -46,8 +47,9 @@ class AgentAllocator:
         constants = constants_of(table) | dict(self.task.constants) | largest_host(model.demand)
         codes = np.array([CODES[name] for name in self.task.feature_names])
         capacity, scales = session.sim.capacity, scales_of(constants, model.demand)
+        facts = facts_of(model.total, model.fixed[:, 2], scales)
         self._session = session
-        self._lanes = allocate(capacity.data[None], capacity.real[None], 1, len(model.names), codes, scales, None)
+        self._lanes = allocate(capacity.data[None], capacity.real[None], 1, facts, codes, scales, None)
 
     def choose(self, hosts: Snapshot, /) -> Any:
         """Return the host of a job, or the hosts of its tasks."""
@@ -80,7 +82,7 @@ class AgentAllocator:
             estimate=jobs.estimate[None],
             start=jobs.start[None],
             queue=np.array([[job]]),
-            active=np.ascontiguousarray(running)[None],
+            heap=_heap_of(running),
         )
         need = self._session.ready.table.demand.need[cycle]
         state, left = lanes.state[0], int(np.isnan(jobs.start[cycle]).sum())
@@ -91,6 +93,13 @@ class AgentAllocator:
         lanes.count[0] = len(rows)
         observe_once(lanes, self._rules)
         return lanes.features[0, : len(rows)]
+
+
+def _heap_of(running: Ints) -> NDArray[Any]:
+    """Return running jobs as the environment keeps them; only which they are is needed here."""
+    made = np.zeros((1, len(running)), ENTRY)
+    made["item"] = running
+    return made
 
 
 @jit

@@ -78,6 +78,20 @@ def address_of(context: Any, array: Any) -> Any:
     return types.int64(array), generate
 
 
+@_intrinsic
+def prefetch(context: Any, address: Any) -> Any:
+    """Begin to load the cache line at an address, without waiting for it; the address may be anything."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number, text = ir.IntType(32), ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [text, number, number, number])
+        load = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        builder.call(load, [builder.inttoptr(arguments[0], text), number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
 def _array_at(kind: Any) -> Any:
     """Return an intrinsic that makes an array of the memory at an address; its length is not known, nor checked."""
 

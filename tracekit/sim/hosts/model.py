@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,7 @@ class HostModel:
         entries = np.where(spread, np.minimum(need[:, PIECES], len(self.names)), need[:, PIECES])
         self._most_pieces = int(entries.max(initial=1))
         self._entries, self._room = entries, dict[int, int]()
+        self._idle: dict[int, list[Ints]] = {}  # parts of a lane with idle hosts, by its room for jobs
         self.typical, self.share = typical_tasks(demand)
         self._most_typical = len(shapes_of(demand)[0])  # of any window
 
@@ -249,12 +251,15 @@ class HostModel:
         if demand is None:
             raise UsageError("a machine of hosts needs jobs that were read for it: simulate(..., cluster=...)")
         one = type(capacity)(*(array[lane] for array in capacity))
-        jobs = int((one.data[of.TYPESETS] - one.data[of.NEED]) // 8)
-        self._fill(one, demand, jobs, typical_tasks(demand) if self._fragments else None)
-        head = one.data
+        head, jobs = one.data, int((one.data[of.TYPESETS] - one.data[of.NEED]) // 8)
+        if self._fragments or jobs not in self._idle:
+            self._fill(one, demand, jobs, typical_tasks(demand) if self._fragments else None)
+            self._idle[jobs] = [head[part].copy() for part in of.fixed_parts(head)]
+        else:
+            of.fill_again(one, demand.need, 0 if demand.label is None else demand.label, self._idle[jobs])
         head[of.UNIT], head[of.SCALE] = ready.table.resource == "gpus", ready.scale
         head[of.BOUND] = self._bound(ready)
-        head[of.COUNTABLE] = self._countable(demand)
+        head[of.COUNTABLE] = self._alike and self._countable(demand)
 
     def grown(self, before: Any, made: Any) -> Any:
         """Return hosts with room for more jobs, in the state of those before; for lanes in the middle of an episode."""
@@ -283,13 +288,17 @@ class HostModel:
         head[of.FREE_CORES], head[of.FREE_GPUS] = head[of.TOTAL_CORES], head[of.TOTAL_GPUS]
         build_tree(head, parts)
 
-    def _countable(self, demand: Demand) -> bool:
-        """Return whether hosts are alike, without GPUs, in one pool, never away, and every job takes whole hosts."""
-        need, host = demand.need, self.total[0]
+    @cached_property
+    def _alike(self) -> bool:
+        """Whether hosts are alike, without GPUs, in one pool, and never away."""
+        host = self.total[0]
         if self.kind is AskedHosts or self.fixed[:, 2].any() or (self.total != host).any() or host[0] >= UNLIMITED:
             return False
-        if (self.fixed[:, 0] != self.fixed[0, 0]).any() or len(self.down):
-            return False
+        return not ((self.fixed[:, 0] != self.fixed[0, 0]).any() or len(self.down))
+
+    def _countable(self, demand: Demand) -> bool:
+        """Return whether every job takes whole hosts, where these are alike."""
+        need, host = demand.need, self.total[0]
         whole = (need[:, CORES] % host[0] == 0) & (
             (need[:, SPREAD] > 0) | (need[:, CORES] == need[:, PIECES] * host[0])
         )
@@ -388,5 +397,4 @@ class HostModel:
 
 def common_multiple(gpus: Ints) -> int:
     """Return the least common multiple of the hosts' numbers of GPUs, or 840 where that is larger."""
-    found = math.lcm(*(int(count) for count in np.unique(gpus) if count > 0))
-    return min(found, 840)
+    return min(math.lcm(*(int(count) for count in np.unique(gpus) if count > 0)), 840)

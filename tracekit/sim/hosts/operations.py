@@ -79,7 +79,7 @@ def touch(m: Ints, f: Floats, k: int, h: int) -> None:
 
 
 @jit_internal
-def _held(m: Ints, f: Floats, job: int, h: int, pieces: int, held: int, sign: int) -> None:
+def change_held(m: Ints, f: Floats, job: int, h: int, pieces: int, held: int, sign: int) -> None:
     """Give (1) or take (−1) what a job holds of a host now, and keep index and sums up to date."""
     hold(m, m, m[FREE], job, h, pieces, held, sign)
     refresh(m, h)
@@ -104,7 +104,7 @@ def commit(m: Ints, f: Floats, job: int, ends_in_time: bool) -> None:
         for c in range(4):
             m[m[LOG] + 4 * (tail + i) + c] = m[m[PICK] + 4 * i + c]
         for h in range(m[m[PICK] + 4 * i], m[m[PICK] + 4 * i + 1] + 1):
-            _held(m, f, job, h, m[m[PICK] + 4 * i + 2], m[m[PICK] + 4 * i + 3], -1)
+            change_held(m, f, job, h, m[m[PICK] + 4 * i + 2], m[m[PICK] + 4 * i + 3], -1)
             if ends_in_time:
                 touch(m, f, 0, h)
                 hold(m, m, m[OVER], job, h, m[m[PICK] + 4 * i + 2], m[m[PICK] + 4 * i + 3], 1)
@@ -117,7 +117,7 @@ def release(m: Ints, f: Floats, job: int) -> None:
     begin = m[m[SPAN] + 2 * job]
     for i in range(begin, begin + m[m[SPAN] + 2 * job + 1]):
         for h in range(m[m[LOG] + 4 * i], m[m[LOG] + 4 * i + 1] + 1):
-            _held(m, f, job, h, m[m[LOG] + 4 * i + 2], m[m[LOG] + 4 * i + 3], 1)
+            change_held(m, f, job, h, m[m[LOG] + 4 * i + 2], m[m[LOG] + 4 * i + 3], 1)
 
 
 @jit_internal

@@ -311,3 +311,20 @@ def moved(before: Ints, made: Ints, lengths: dict[int, int]) -> None:
     for part, length in lengths.items():
         old, new = int(before[0, part]), int(made[0, part])
         made[:, new : new + length] = before[:, old : old + length]
+
+
+def fixed_parts(head: Ints) -> tuple[slice, slice, slice]:
+    """Return the parts of a lane that are the same for all jobs: what comes before them, GPU types, what is held."""
+    need, typesets, span = int(head[NEED]), int(head[TYPESETS]), int(head[SPAN])
+    return slice(0, need), slice(typesets, span), slice(int(head[HELD]), int(head[WAYS]))
+
+
+def fill_again(one: Any, needs: Ints, labels: Any, idle: list[Ints]) -> None:
+    """Write demands and idle hosts into one lane's arrays; ``idle`` are the fixed parts of a lane as long as it."""
+    data, jobs = one.data, len(needs)
+    for part, values in zip(fixed_parts(data), idle, strict=True):
+        data[part] = values
+    at, label = int(data[NEED]), int(data[LABEL])
+    data[at : at + 8 * jobs] = needs.ravel()
+    data[label : label + jobs] = labels
+    one.real[:] = np.nan

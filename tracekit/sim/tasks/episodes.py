@@ -162,9 +162,10 @@ class EpisodeSource:
     def finished(self, window: Window, start: Floats) -> Schedule:
         """Return a schedule of a window, the input of objectives: of the jobs that count."""
         episode = self.episode(window)
-        rows = np.isfinite(start)  # RLTune drops jobs that never fit
+        rows: Any = np.isfinite(start)  # RLTune drops jobs that never fit
         if np.isfinite(episode.opening):
             rows &= episode.counted
+        rows = slice(None) if rows.all() else rows  # views
         jobs, demand = episode.ready.table, episode.ready.table.demand
         return Schedule(
             jobs.submit[rows],

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.engine.heap import ENTRY
+from tracekit.sim.tasks.pick_host.features import wanted_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -21,6 +22,12 @@ BETWEEN, CYCLE, ASKING, OVER = range(4)
 #: Terms of the reward, in the order of `Rules.weights`.
 TERMS = ("wait", "defer", "step", "second", "utilization", "imbalance", "makespan", "objective")
 WAIT, DEFER, STEP, SECOND, UTILIZATION, IMBALANCE, MAKESPAN, OBJECTIVE = range(len(TERMS))
+
+#: What an observer needs (`HostLanes.wanted`): exactly our features in their order; some of ours; some of LSF's.
+ALL_OURS, OUR_ROWS, LSF_ROWS = range(3)
+#: What is fixed of a host (`HostLanes.facts`): cores, 1 / cores, 1 / memory (0 = not limited), 1 / thousandths of GPUs
+#: (0 = it has none), cores and memory of the largest host.
+SIZE, OF_SIZE, OF_ROOM, OF_HOST_GPUS, HOST_CORES, HOST_MEMORY = range(6)
 
 #: The state of a lane. Times in seconds.
 STATE = np.dtype(
@@ -69,6 +76,11 @@ STATE = np.dtype(
 )
 
 
+#: What is kept of a running job: its end by estimate, cores · end, its host (−1: several), and the job that started on
+#: this host before it (−1: none).
+ON = np.dtype([("end", np.float64), ("work", np.float64), ("host", np.int64), ("after", np.int64)], align=True)
+
+
 class Rules(NamedTuple):
     """The task in numbers."""
 
@@ -94,14 +106,12 @@ class HostLanes(NamedTuple):
     start: Floats  # NaN = waits
     possible: NDArray[np.bool_]  # whether the job fits on the idle hosts
     queue: Ints  # (L, J) waiting jobs in order
-    heap: NDArray[Any]  # (L, J) ENTRY: ends of running jobs
-    active: Ints  # (L, J) running jobs …
-    active_place: Ints  # (L, J) … and where each of them is in `active`
+    heap: NDArray[Any]  # (L, J) ENTRY: running jobs by their ends
     tried: NDArray[np.bool_]  # (L, J) whether a waiting job fitted nowhere when it was decided on last
     freed: NDArray[np.bool_]  # (L, H) whether jobs have ended there since the last cycle …
     freed_hosts: Ints  # (L, H) … and these hosts
     first: Ints  # (L, H) the job that started last on a host, −1 = none; of jobs on one host only …
-    after: Ints  # (L, J) … and the one that started before it
+    on: NDArray[Any]  # (L, J) ON: where each running job is, and the one that started there before it
     about: Floats  # (L, H, 4) running jobs of each host, first and last end by estimate, Σ cores · end
     last: Singles  # (L, H, 2) core and memory use of each host when it was sampled last
     rows: Ints  # (L, H) host of each row
@@ -113,13 +123,15 @@ class HostLanes(NamedTuple):
     codes: Ints  # (F,) see `tracekit.sim.tasks.pick_host.rows`
     scales: Floats  # (constants,) what features are divided by
     spare: Singles  # (L, all features) scratch
+    facts: Floats  # (H, 6) what is fixed of each host: SIZE …
+    wanted: NDArray[np.bool_]  # (3,) what the observer needs: ALL_OURS …
 
 
 def allocate(
-    data: Ints, real: Floats, jobs: int, hosts: int, codes: Ints, scales: Floats, before: HostLanes | None
+    data: Ints, real: Floats, jobs: int, facts: Floats, codes: Ints, scales: Floats, before: HostLanes | None
 ) -> HostLanes:
     """Return arrays with room for ``jobs`` jobs; with ``before``, its lanes' contents are kept."""
-    lanes, every = len(data), len(codes)
+    lanes, hosts, every = len(data), len(facts), len(codes)
     made = HostLanes(
         data=data,
         real=real,
@@ -132,14 +144,12 @@ def allocate(
         start=np.zeros((lanes, jobs)),
         possible=np.zeros((lanes, jobs), np.bool_),
         queue=np.zeros((lanes, jobs), np.int64),
-        active=np.zeros((lanes, jobs), np.int64),
-        active_place=np.zeros((lanes, jobs), np.int64),
         heap=np.zeros((lanes, jobs), ENTRY),
         tried=np.zeros((lanes, jobs), np.bool_),
         freed=np.zeros((lanes, hosts), np.bool_),
         freed_hosts=np.zeros((lanes, hosts), np.int64),
         first=np.full((lanes, hosts), -1, np.int64),
-        after=np.zeros((lanes, jobs), np.int64),
+        on=np.zeros((lanes, jobs), ON),
         about=np.zeros((lanes, hosts, 4)),
         last=np.zeros((lanes, hosts, 2), np.float32),
         rows=np.zeros((lanes, hosts), np.int64),
@@ -151,6 +161,8 @@ def allocate(
         codes=codes,
         scales=scales,
         spare=np.zeros((lanes, 64), np.float32),
+        facts=facts,
+        wanted=wanted_of(codes),
     )
     if before is None:
         return made

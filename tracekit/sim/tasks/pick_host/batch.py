@@ -33,7 +33,7 @@ from tracekit.sim.hosts.demand import CORES, MEMORY
 from tracekit.sim.hosts.model import HostModel
 from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.tasks.pick_host.arrays import OBJECTIVE, OURS, HostLanes, Rules, allocate
-from tracekit.sim.tasks.pick_host.features import CODES, CONSTANTS, scales_of
+from tracekit.sim.tasks.pick_host.features import CODES, CONSTANTS, facts_of, scales_of
 from tracekit.sim.tasks.pick_host.lanes import begin_lanes, play_rule, step_lanes
 from tracekit.sim.tasks.pick_host.task import PickHost, reward_weights
 from tracekit.sim.windows import Window
@@ -77,6 +77,7 @@ class Batch:
         assert demand is not None  # the task's view has checked that
         self.model, self.lanes = HostModel(demand, seed=self.task.switches.seed), lanes
         self.threads = max(threads or os.cpu_count() or 1, 1)
+        self._every = np.arange(lanes)
         self.windows: list[Window] = [(0, 0)] * lanes
         self.score = np.full(lanes, np.nan)
         self.outcomes: dict[Window, dict[str, float]] = {}  # metrics of finished windows
@@ -95,8 +96,8 @@ class Batch:
         capacity = self.model.allocate(self.lanes, jobs)
         if before is not None:
             capacity = self.model.grown(self.model.kind(before.data, before.real), capacity)
-        hosts = len(self.model.names)
-        return allocate(capacity.data, capacity.real, jobs, hosts, self._codes, self._scales, before)
+        facts = facts_of(self.model.total, self.model.fixed[:, 2], self._scales)
+        return allocate(capacity.data, capacity.real, jobs, facts, self._codes, self._scales, before)
 
     # ---- playing -----------------------------------------------------------------------------------------------------
 
@@ -153,10 +154,12 @@ class Batch:
         jobs, horizon = int(arrays.length[lane]), float(state["horizon"])
         submit, run, waits = arrays.submit[lane, :jobs], arrays.run[lane, :jobs], np.isnan(arrays.start[lane, :jobs])
         start = self.starts(lane)
-        ends = np.where(waits, np.inf, start + run)
-        last = float(min(np.max(np.where(waits, start, ends)), horizon))
+        ends = start + run
+        last = float(min(max(ends[~waits].max(initial=-np.inf), start[waits].max(initial=-np.inf)), horizon))
+        ends[waits] = np.inf
         length, played = max(last - float(submit[0]), 1e-9), max(float(state["now"] - submit[0]), 1e-9)
-        busy = np.where(waits, 0.0, np.minimum(start + run, horizon) - start)
+        busy = np.minimum(ends, horizon) - start
+        busy[waits] = 0.0
         data = arrays.data[lane]
         need = data[data[of.NEED] : data[of.NEED] + 8 * jobs].reshape(jobs, 8)
         return {
@@ -178,7 +181,7 @@ class Batch:
         rows = self._rows(np.asarray(actions))
         active = ~self.done
         inside = (rows >= 0) & (rows < self.count)
-        wrong = active & ~(inside & self.mask[np.arange(self.lanes), np.where(inside, rows, 0)])
+        wrong = active & ~(inside & self.mask[self._every, np.where(inside, rows, 0)])
         if wrong.any():
             lane = int(np.flatnonzero(wrong)[0])
             raise UsageError(f"lane {lane}: action {rows[lane]} is not a host with room for the job; see mask")
@@ -196,7 +199,7 @@ class Batch:
         if actions.shape != wanted:
             raise UsageError(f"actions must have the shape {wanted}, not {actions.shape}")
         if self.task.actions == "host":
-            if np.isnan(actions.astype(np.float64)).any():
+            if actions.dtype.kind != "i" and np.isnan(actions.astype(np.float64)).any():
                 raise UsageError("an action is NaN")
             return np.ascontiguousarray(actions, dtype=np.int64)
         if np.isnan(actions[~self.done]).any():

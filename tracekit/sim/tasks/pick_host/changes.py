@@ -5,8 +5,8 @@ from __future__ import annotations
 from tracekit.sim.compile import jit_merged
 from tracekit.sim.engine.heap import pop, sift_up
 from tracekit.sim.hosts.calls import address_of, do_at
-from tracekit.sim.hosts.demand import CORES, MEMORY, PIECES
-from tracekit.sim.hosts.operations import GIVE
+from tracekit.sim.hosts.demand import CORES, GPUS, MEMORY, MILLI, PIECES
+from tracekit.sim.hosts.operations import GIVE, change_held
 from tracekit.sim.hosts.state import CELLS, DO, FREE_CORES, LOG, SPAN, TOTAL, TOTAL_CORES, need
 from tracekit.sim.tasks.pick_host.arrays import SECOND, WAIT, HostLanes, Rules
 from tracekit.sim.tasks.pick_host.rows import survey_host, survey_start
@@ -47,14 +47,16 @@ def job_started(lanes: HostLanes, rules: Rules, lane: int, job: int) -> None:
     before = 0.0
     if host >= 0:
         before = share_used(m, host, 0) - need(m, job, CORES) / max(m[m[TOTAL] + host * m[CELLS]], 1)
-        lanes.after[lane, job], lanes.first[lane, host] = lanes.first[lane, host], job
+        lanes.on[lane, job].after, lanes.first[lane, host] = lanes.first[lane, host], job
     else:
         state.spread += 1
     _note_use(lanes, lane, host, before)
     lanes.start[lane, job], lanes.tried[lane, job] = state.now, False
     end = state.now + lanes.run[lane, job]
     sift_up(lanes.heap[lane], state.running, end, job, job)
-    lanes.active[lane, state.running], lanes.active_place[lane, job] = job, state.running
+    on = lanes.on[lane, job]
+    on.host, on.end = host, state.now + lanes.estimate[lane, job]
+    on.work = need(m, job, CORES) * on.end
     state.running += 1
     state.started += 1
     state.used_memory += need(m, job, MEMORY)
@@ -71,34 +73,48 @@ def job_started(lanes: HostLanes, rules: Rules, lane: int, job: int) -> None:
 @jit_merged
 def _forget(lanes: HostLanes, lane: int, job: int, host: int) -> None:
     """Take a job off the list of its host, and work out again what runs there."""
-    state, after, first = lanes.state[lane], lanes.after[lane], lanes.first[lane]
+    state, on, first = lanes.state[lane], lanes.on[lane], lanes.first[lane]
     if host < 0 or state.spread > 0:
         state.spread -= host < 0
         state.surveyed = False  # jobs on several hosts are on no list
     if host < 0:
         return
     if first[host] == job:
-        first[host] = after[job]
+        first[host] = on[job].after
     else:
         other = first[host]
-        while after[other] != job:
-            other = after[other]
-        after[other] = after[job]
+        while on[other].after != job:
+            other = on[other].after
+        on[other].after = on[job].after
     if state.surveyed:
         survey_host(lanes, lane, host)
 
 
 @jit_merged
-def _touch(lanes: HostLanes, lane: int, job: int) -> None:
-    """Note the hosts of a job that has ended: only there can jobs fit that fitted nowhere before."""
-    m, state = lanes.data[lane], lanes.state[lane]
+def _note_freed(lanes: HostLanes, lane: int, host: int) -> None:
+    """Note that a job has ended on a host: only there can jobs fit that fitted nowhere before."""
+    state = lanes.state[lane]
+    if not lanes.freed[lane, host]:
+        lanes.freed[lane, host] = True
+        lanes.freed_hosts[lane, state.freed] = host
+        state.freed += 1
+
+
+@jit_merged
+def _release(lanes: HostLanes, lane: int, job: int, host: int) -> None:
+    """Give back what a job has on its only host, or on several (−1)."""
+    m = lanes.data[lane]
+    if host >= 0 and need(m, job, GPUS) == 0 and need(m, job, MILLI) == 0:  # as `GIVE`, without looking at the log
+        change_held(m, lanes.real[lane], job, host, 1, 0, 1)
+    else:
+        call(lanes, lane, GIVE, job)
+    if host >= 0:
+        _note_freed(lanes, lane, host)
+        return
     begin = m[m[SPAN] + 2 * job]
     for i in range(begin, begin + m[m[SPAN] + 2 * job + 1]):
         for h in range(m[m[LOG] + 4 * i], m[m[LOG] + 4 * i + 1] + 1):
-            if not lanes.freed[lane, h]:
-                lanes.freed[lane, h] = True
-                lanes.freed_hosts[lane, state.freed] = h
-                state.freed += 1
+            _note_freed(lanes, lane, h)
 
 
 @jit_merged
@@ -107,17 +123,14 @@ def end_jobs(lanes: HostLanes, lane: int) -> None:
     m, state, heap = lanes.data[lane], lanes.state[lane], lanes.heap[lane]
     while state.running > 0 and heap[0].key <= state.now:
         job = pop(heap, state.running)
-        host = host_of(lanes, lane, job)
+        host = lanes.on[lane, job].host
         before = share_used(m, host, 0) if host >= 0 else 0.0
-        call(lanes, lane, GIVE, job)
+        _release(lanes, lane, job, host)
         _note_use(lanes, lane, host, before)
         state.running -= 1
-        last, place = lanes.active[lane, state.running], lanes.active_place[lane, job]
-        lanes.active[lane, place], lanes.active_place[lane, last] = last, place
         state.used_memory -= need(m, job, MEMORY)
         state.completed += 1
         _forget(lanes, lane, job, host)
-        _touch(lanes, lane, job)
 
 
 @jit_merged

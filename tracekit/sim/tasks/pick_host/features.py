@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import UnknownName
-from tracekit.sim.hosts.demand import CORES, MEMORY, MILLI_GPU, PIECES, Demand
+from tracekit.sim.hosts.demand import CORES, MEMORY, MILLI_GPU, PIECES, UNLIMITED, Demand
 from tracekit.sim.jobs import Table
 
 Floats = NDArray[np.float64]
@@ -128,3 +128,29 @@ def scales_of(constants: Mapping[str, float], demand: Demand) -> Floats:
     factor: dict[str, Any] = dict.fromkeys(("host_cores", "job_cores", "cores"), demand.scale)
     factor |= {"host_gpus": MILLI_GPU}
     return np.array([constants[name] * factor.get(name, 1) for name in CONSTANTS])
+
+
+def facts_of(total: NDArray[np.int64], gpus: NDArray[np.int64], scales: Floats) -> Floats:
+    """Return what is fixed of each host, see `HostLanes.facts`, from its cells when it is idle and its GPUs."""
+    size, limited = total[:, 0].astype(np.float64), total[:, 1] < UNLIMITED
+    room, parts = np.maximum(total[:, 1], 1), np.maximum(gpus, 1) * MILLI_GPU
+    most_cores, most_memory = scales[CONSTANTS.index("host_cores")], scales[CONSTANTS.index("host_memory")]
+    return np.stack(
+        [
+            size,
+            1.0 / np.maximum(size, 1.0),
+            np.where(limited, 1.0 / room, 0.0),
+            np.where(gpus > 0, 1.0 / parts, 0.0),
+            np.minimum(size / most_cores, 1.0),
+            np.where(limited, total[:, 1] / most_memory, 1.0),
+        ],
+        axis=1,
+    )
+
+
+def wanted_of(codes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return what features with these codes need, see `HostLanes.wanted`."""
+    first, last = CODES["last-core-use"], CODES["lsf-cores"]
+    ours = (codes < CODES["job-cores"]) & (codes != CODES["host-cores"]) & (codes != CODES["host-memory"])
+    sampled = (codes >= first) & (codes < last)
+    return np.array([np.array_equal(codes, np.arange(first)), ours.any(), sampled.any()])

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from tracekit.sim.compile import jit, jit_internal, jit_merged
 from tracekit.sim.hosts.choose import note_pick
-from tracekit.sim.hosts.demand import CORES, MEMORY, PIECES
-from tracekit.sim.hosts.operations import FITS, IDLE, START, TAKE
+from tracekit.sim.hosts.demand import CORES, GPUS, MEMORY, MILLI, PIECES, POOL
+from tracekit.sim.hosts.operations import FITS, IDLE, START_BESIDE, TAKE
 from tracekit.sim.hosts.scores import devices
-from tracekit.sim.hosts.state import FREE, HOSTS, NOW, PICKS, RULE, host_fits, look, need
+from tracekit.sim.hosts.state import CELLS, FREE, HOSTS, NOW, PICKS, RULE, host_fits, look, need
+from tracekit.sim.tasks.pick_host.ahead import fetch_question, fetch_state
 from tracekit.sim.tasks.pick_host.arrays import (
     ASKING,
     BETWEEN,
@@ -148,7 +149,7 @@ def _put(lanes: HostLanes, lane: int, job: int, host: int) -> None:
     look(m, m[FREE], NOW, 0)
     m[PICKS] = 0
     note_pick(m, f, host, 1, devices(m, f, m, job, host))
-    call(lanes, lane, START, job)
+    call(lanes, lane, START_BESIDE, job)  # there are no reservations
 
 
 @jit_merged
@@ -206,17 +207,25 @@ def _find_rows(lanes: HostLanes, rules: Rules, lane: int, job: int) -> int:
                 found += 1
         _sort(lanes.rows[lane], found)
         return found
+    rows = lanes.rows[lane]
+    if not rules.all_hosts and need(m, job, POOL) < 0 and need(m, job, GPUS) == 0 and need(m, job, MILLI) == 0:
+        cores, memory, cell, step = need(m, job, CORES), need(m, job, MEMORY), m[FREE], m[CELLS]
+        for h in range(m[HOSTS]):  # without a branch
+            rows[found] = h
+            found += (m[cell] >= cores) & (m[cell + 1] >= memory)
+            cell += step
+        return found
     for h in range(m[HOSTS]):
         able = host_fits(m, m, job, h)
         if rules.all_hosts:
-            lanes.rows[lane, h], lanes.mask[lane, h] = h, able
+            rows[h], lanes.mask[lane, h] = h, able
         elif able:
-            lanes.rows[lane, found] = h
+            rows[found] = h
         found += able
     return found
 
 
-@jit_internal
+@jit_merged
 def run_on(lanes: HostLanes, rules: Rules, lane: int) -> None:
     """Run to the next question, or to the end; an allocator in ``state.rule`` answers all of them."""
     m, state = lanes.data[lane], lanes.state[lane]
@@ -228,6 +237,12 @@ def run_on(lanes: HostLanes, rules: Rules, lane: int) -> None:
                 _end_cycle(lanes, rules, lane)
                 break
             job = lanes.queue[lane, state.place]
+            if lanes.tried[lane, job] and state.freed == 0:  # nothing has changed for it
+                if rules.strict:
+                    _stop_cycle(lanes, rules, lane)
+                else:
+                    _decided(lanes, rules, lane, job, False)
+                continue
             if state.rule >= 0 or need(m, job, PIECES) > 1:
                 fits = lanes.possible[lane, job] and _may_fit(lanes, lane, job) and call(lanes, lane, FITS, job) != 0
                 if fits:
@@ -328,7 +343,7 @@ def answer_lane(lanes: HostLanes, rules: Rules, lane: int, row: int) -> None:
     run_on(lanes, rules, lane)
 
 
-@jit_internal
+@jit_merged
 def step_lane(lanes: HostLanes, rules: Rules, lane: int, row: int) -> None:
     """Answer a lane's question, run to the next one, and observe it; ``state.reward`` is what that earned."""
     state = lanes.state[lane]
@@ -357,5 +372,9 @@ def play_rule(lanes: HostLanes, rules: Rules, lane: int, rule: int) -> None:
 def step_lanes(lanes: HostLanes, rules: Rules, rows: NDArray[np.int64], first: int, last: int) -> None:
     """Answer the questions of the lanes [first, last) that are not done."""
     for lane in range(first, last):
+        if lane + 2 < last:
+            fetch_state(lanes, lane + 2)
+        if lane + 1 < last and not lanes.done[lane + 1]:
+            fetch_question(lanes, lane + 1, rows[lane + 1])
         if not lanes.done[lane]:
             step_lane(lanes, rules, lane, rows[lane])

@@ -27,7 +27,7 @@ from tracekit.sim.hosts.allocators import COMPILED
 from tracekit.sim.hosts.demand import CORES, MEMORY, PIECES, POOL, TYPES, Demand
 from tracekit.sim.hosts.model import HostModel
 from tracekit.sim.tasks.pick_host.arrays import HEAD, OLD, STEP, TERMS, UTILIZATION, HostLanes, Rules, allocate
-from tracekit.sim.tasks.pick_host.features import CODES, CONSTANTS, features_of, largest_host, scales_of
+from tracekit.sim.tasks.pick_host.features import CODES, CONSTANTS, facts_of, features_of, largest_host, scales_of
 from tracekit.sim.tasks.pick_host.lanes import begin_lanes, play_rule, step_lanes
 
 Ints = NDArray[np.int64]
@@ -119,14 +119,14 @@ class LsfEpisode:
         names = features_of(observer or ("lsf-2h8" if version == "head" else "lsf-4h2"))
         capacity = self.model.allocate(1, max(len(fixture.submit), 1))
         self.model.fill(capacity, self.model.demand)
-        hosts = len(fixture.hosts)
+        scales = self._scales()
         self.lanes: HostLanes = allocate(
             capacity.data,
             capacity.real,
             max(len(fixture.submit), 1),
-            hosts,
+            facts_of(self.model.total, self.model.fixed[:, 2], scales),
             np.array([CODES[name] for name in names]),
-            self._scales(),
+            scales,
             None,
         )
         weights = np.zeros(len(TERMS))

@@ -19,11 +19,23 @@ from tracekit.sim.hosts.state import (
     SPAN,
     TOTAL,
     TOTAL_CORES,
-    fixed,
     look,
     need,
 )
-from tracekit.sim.tasks.pick_host.arrays import HostLanes, Rules
+from tracekit.sim.tasks.pick_host.arrays import (
+    ALL_OURS,
+    HOST_CORES,
+    HOST_MEMORY,
+    LSF_ROWS,
+    OF_HOST_GPUS,
+    OF_ROOM,
+    OF_SIZE,
+    OUR_ROWS,
+    SIZE,
+    HostLanes,
+    Rules,
+    Singles,
+)
 from tracekit.sim.tasks.pick_host.features import CODES, CONSTANTS
 
 _FIRST_LSF = CODES["last-core-use"]
@@ -38,21 +50,21 @@ def survey(lanes: HostLanes, lane: int) -> None:
     for h in range(m[HOSTS]):
         about[h, 0], about[h, 1], about[h, 2], about[h, 3] = 0.0, np.inf, -np.inf, 0.0
     for i in range(state.running):
-        survey_start(lanes, lane, lanes.active[lane, i])
+        survey_start(lanes, lane, lanes.heap[lane, i].item)
     state.surveyed = True
 
 
-@jit_internal
+@jit_merged
 def survey_host(lanes: HostLanes, lane: int, host: int) -> None:
     """Work out again what runs on one host, where no job runs on several."""
-    m, about, job = lanes.data[lane], lanes.about[lane], lanes.first[lane, host]
+    about, on, job = lanes.about[lane], lanes.on[lane], lanes.first[lane, host]
     count, soonest, latest, work = 0.0, np.inf, -np.inf, 0.0
     while job >= 0:
-        end = lanes.start[lane, job] + lanes.estimate[lane, job]
+        end = on[job].end
         count += 1.0
         soonest, latest = min(soonest, end), max(latest, end)
-        work += need(m, job, CORES) * end
-        job = lanes.after[lane, job]
+        work += on[job].work
+        job = on[job].after
     about[host, 0], about[host, 1], about[host, 2], about[host, 3] = count, soonest, latest, work
 
 
@@ -77,29 +89,56 @@ def _soft(x: float, scale: float) -> float:
     return max(x, 0.0) / (max(x, 0.0) + scale)
 
 
-@jit_internal
+@jit_merged
 def observe(lanes: HostLanes, rules: Rules, lane: int) -> None:
     """Write the rows of a lane's question; a finished lane has none."""
-    count, out, mask, spare = lanes.count[lane], lanes.features[lane], lanes.mask[lane], lanes.spare[lane]
+    count, before, out, mask = lanes.count[lane], lanes.filled[lane], lanes.features[lane], lanes.mask[lane]
     width = out.shape[1]
-    for r in range(count, lanes.filled[lane]):
+    for r in range(count, before):
         mask[r] = False
         for f in range(width):
             out[r, f] = 0.0
     lanes.filled[lane] = count
     if count == 0:
         return
+    if not rules.all_hosts:
+        for r in range(before, count):
+            mask[r] = True
     state = lanes.state[lane]
-    job = lanes.queue[lane, state.place]
-    ours = lanes.codes[0] < _FIRST_LSF
-    if ours and not state.surveyed:
+    if lanes.wanted[OUR_ROWS] and not state.surveyed:
         survey(lanes, lane)
+    job = lanes.queue[lane, state.place]
     look(lanes.data[lane], lanes.data[lane][FREE], NOW, 0)
     _write_job(lanes, lane, job)
+    if lanes.wanted[ALL_OURS]:
+        _write_default(lanes, lane, job, count)
+    else:
+        _write_some(lanes, lane, job, count)
+
+
+@jit_merged
+def _write_default(lanes: HostLanes, lane: int, job: int, count: int) -> None:
+    """Write the rows of the default observer: all of our features, in the order of their codes."""
+    out, rows, spare, asked = lanes.features[lane], lanes.rows[lane], lanes.spare[lane], _asked(lanes, lane, job)
     for r in range(count):
-        _write_host(lanes, lane, job, lanes.rows[lane, r], ours)
-        if not rules.all_hosts:
-            mask[r] = True
+        row = out[r]
+        _write_host(lanes, lane, asked, rows[r], row)
+        for f in range(_FIRST_JOB, _FIRST_LSF):
+            row[f] = spare[f]
+
+
+@jit_internal
+def _write_some(lanes: HostLanes, lane: int, job: int, count: int) -> None:
+    """Write rows of any features."""
+    out, rows, spare, asked = lanes.features[lane], lanes.rows[lane], lanes.spare[lane], _asked(lanes, lane, job)
+    width = out.shape[1]
+    for r in range(count):
+        h = rows[r]
+        spare[9], spare[10] = lanes.facts[h, HOST_CORES], lanes.facts[h, HOST_MEMORY]
+        if lanes.wanted[OUR_ROWS]:
+            _write_host(lanes, lane, asked, h, spare)
+        if lanes.wanted[LSF_ROWS]:
+            _write_sampled(lanes, lane, h)
         for f in range(width):
             out[r, f] = spare[lanes.codes[f]]
 
@@ -122,6 +161,8 @@ def _write_job(lanes: HostLanes, lane: int, job: int) -> None:
     out[at + 7] = _soft(state.batch_memory / scale[_MEMORY], 1.0)
     out[at + 8] = m[FREE_CORES] / max(m[TOTAL_CORES], 1)
     out[at + 9] = lanes.count[lane] / hosts
+    if lanes.wanted[ALL_OURS]:
+        return
     at = _FIRST_LSF + 4
     out[at] = cores / scale[_JOB_CORES]
     out[at + 1] = memory / scale[_JOB_MEMORY]
@@ -134,43 +175,64 @@ def _write_job(lanes: HostLanes, lane: int, job: int) -> None:
 
 
 @jit_merged
-def _write_host(lanes: HostLanes, lane: int, job: int, h: int, ours: bool) -> None:
-    """Write what is known of one host."""
-    m, out, scale = lanes.data[lane], lanes.spare[lane], lanes.scales
-    base, total = m[FREE] + h * m[CELLS], m[TOTAL] + h * m[CELLS]
-    size, room = float(m[total]), float(m[total + 1])
-    limited = m[total + 1] < UNLIMITED
-    out[9], out[10] = min(size / scale[_HOST_CORES], 1.0), room / scale[_HOST_MEMORY] if limited else 1.0
-    if not ours:
-        at, last = _FIRST_LSF, lanes.last[lane]
-        one = np.float32(1.0)
-        out[at], out[at + 1] = last[h, 0], last[h, 1]
-        out[at + 2] = np.float32(size) * (one - last[h, 0]) / np.float32(scale[_HOST_CORES])
-        out[at + 3] = np.float32(room) * (one - last[h, 1]) / np.float32(scale[_HOST_MEMORY])
-        return
-    state, about, short = lanes.state[lane], lanes.about[lane], scale[_RUN]
-    free, memory = float(m[base]), float(m[base + 1])
-    asked, wanted = float(need(m, job, CORES)), float(need(m, job, MEMORY))
-    gpus, idle = float(fixed(m, h, 2) * MILLI_GPU), float(idle_gpus(m, lanes.real[lane], m, h))
-    taken = float(need(m, job, GPUS) * MILLI_GPU + need(m, job, MILLI))
-    out[0], out[1] = free / max(size, 1.0), memory / max(room, 1.0) if limited else 1.0
-    out[2] = idle / gpus if gpus > 0 else 0.0
-    out[3] = free / scale[_HOST_CORES] if size < UNLIMITED else 1.0
-    out[4] = memory / scale[_HOST_MEMORY] if limited else 1.0
-    out[5] = idle / scale[_HOST_GPUS]
-    out[6] = (free - asked) / max(size, 1.0)
-    out[7] = (memory - wanted) / max(room, 1.0) if limited else 1.0
-    out[8] = (idle - taken) / gpus if gpus > 0 else 0.0
-    now, estimate = state.now, lanes.estimate[lane, job]
-    out[11] = _soft(about[h, 0], 8.0)
-    out[12] = out[13] = out[14] = 0.0
-    ahead = 0.0
-    if about[h, 0] > 0:
-        ahead = max(about[h, 2] - now, 0.0)
-        out[12] = _soft(about[h, 1] - now, short)
-        out[13] = _soft(ahead, short)
-        out[14] = _soft((about[h, 3] - now * (size - free)) / max(size, 1.0), short)
-    out[15] = out[6] - out[7] if limited else 0.0
+def _write_sampled(lanes: HostLanes, lane: int, h: int) -> None:
+    """Write what the LSF RL scheduler shows of one host, in single precision as it does."""
+    m, out, scale, last = lanes.data[lane], lanes.spare[lane], lanes.scales, lanes.last[lane]
+    total, at, one = m[TOTAL] + h * m[CELLS], _FIRST_LSF, np.float32(1.0)
+    out[at], out[at + 1] = last[h, 0], last[h, 1]
+    out[at + 2] = np.float32(float(m[total])) * (one - last[h, 0]) / np.float32(scale[_HOST_CORES])
+    out[at + 3] = np.float32(float(m[total + 1])) * (one - last[h, 1]) / np.float32(scale[_HOST_MEMORY])
+
+
+@jit_merged
+def _asked(lanes: HostLanes, lane: int, job: int) -> tuple[float, ...]:
+    """Return what `_write_host` needs to know of a question: the same for all hosts."""
+    m, state, scale = lanes.data[lane], lanes.state[lane], lanes.scales
     queue = (state.batch_memory / scale[_MEMORY] + 1e-3) / (state.batch_cores / scale[_CORES] + 1e-3)
-    out[16] = math.tanh(math.log((max(out[7], 0.0) + 1e-2) / (max(out[6], 0.0) + 1e-2) / queue)) if limited else 0.0
-    out[17] = max(estimate - ahead, 0.0) / max(estimate, 1.0)
+    estimate = lanes.estimate[lane, job]
+    return (
+        float(need(m, job, CORES)),
+        float(need(m, job, MEMORY)),
+        float(need(m, job, GPUS) * MILLI_GPU + need(m, job, MILLI)),
+        state.now,
+        estimate,
+        1.0 / max(estimate, 1.0),
+        queue,
+        scale[_RUN],
+        1.0 / scale[_HOST_CORES],
+        1.0 / scale[_HOST_MEMORY],
+        1.0 / scale[_HOST_GPUS],
+    )
+
+
+@jit_merged
+def _write_host(lanes: HostLanes, lane: int, asked: tuple[float, ...], h: int, out: Singles) -> None:
+    """Write what is known of one host; products with reciprocals, as divisions are slow."""
+    m, fact, about = lanes.data[lane], lanes.facts[h], lanes.about[lane, h]
+    cores, space, gpus, now, estimate, of_estimate, queue, short, of_cores, of_memory, of_gpus = asked
+    base = m[FREE] + h * m[CELLS]
+    free, of_size = float(m[base]), fact[OF_SIZE]
+    left = (free - cores) * of_size
+    out[0], out[3], out[6] = free * of_size, free * of_cores if fact[SIZE] < UNLIMITED else 1.0, left
+    out[9], out[10] = fact[HOST_CORES], fact[HOST_MEMORY]
+    if fact[OF_ROOM] > 0.0:
+        memory, of_room = float(m[base + 1]), fact[OF_ROOM]
+        rest = (memory - space) * of_room
+        out[1], out[4], out[7], out[15] = memory * of_room, memory * of_memory, rest, left - rest
+        a, b = max(rest, 0.0) + 1e-2, (max(left, 0.0) + 1e-2) * queue
+        out[16] = (a * a - b * b) / (a * a + b * b)  # tanh(log(a / b))
+    else:  # not limited
+        out[1] = out[4] = out[7] = 1.0
+        out[15] = out[16] = 0.0
+    out[2] = out[5] = out[8] = 0.0
+    if fact[OF_HOST_GPUS] > 0.0:
+        idle = float(idle_gpus(m, lanes.real[lane], m, h))
+        out[2], out[5], out[8] = idle * fact[OF_HOST_GPUS], idle * of_gpus, (idle - gpus) * fact[OF_HOST_GPUS]
+    out[11] = out[12] = out[13] = out[14] = 0.0
+    ahead, count = 0.0, about[0]
+    if count > 0:
+        ahead = max(about[2] - now, 0.0)
+        soon, work = max(about[1] - now, 0.0), max((about[3] - now * (fact[SIZE] - free)) * of_size, 0.0)
+        out[11], out[12] = count / (count + 8.0), soon / (soon + short)
+        out[13], out[14] = ahead / (ahead + short), work / (work + short)
+    out[17] = max(estimate - ahead, 0.0) * of_estimate
