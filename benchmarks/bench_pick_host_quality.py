@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -34,13 +35,15 @@ from generators.eda import draw
 from tracekit.files import write_text
 from tracekit.intervals import interval
 from tracekit.machine import HostGroup, Machine
+from tracekit.schema import labels
 from tracekit.sim.agents import Config, train
 from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.evaluate import agent_task
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.agents.search import linear
-from tracekit.sim.agents.splits import split
+from tracekit.sim.agents.splits import Split, split
 from tracekit.sim.tasks.episodes import EpisodeSource
+from tracekit.sim.tasks.pick_host.features import OBSERVERS
 from tracekit.sim.tasks.pick_host.task import BASELINES, PickHost, players
 from tracekit.sim.windows import Window
 from tracekit.trace import Trace
@@ -52,9 +55,13 @@ Problem = tuple[Trace, Machine, list[Window]]  # windows of jobs on a cluster
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results" / "pick-host.json"
 
-#: Seeds of model eda. Training seeds are 1 and 2.
-TUNED, NAMED, UNSEEN = range(501, 509), (42, 43, 44), range(9001, 9041)
-LOAD, TRAIN_JOBS = 0.95, 40_000
+#: Seeds of model eda. Training seeds by number of hosts.
+TUNED, NAMED, UNSEEN = range(501, 517), (42, 43, 44), range(9001, 9041)
+TRAINED = {30: range(1, 17), 20: range(101, 117)}
+LOAD, TRAIN_JOBS, SITE_JOBS = 0.95, 4_000, 60_000
+#: What agents of model eda see: nothing that counts all hosts, which is different where draws are pools.
+OF_ALL = ("queue", "core-pressure", "memory-pressure", "cluster-free", "choices")
+SEEN = tuple(n for n in OBSERVERS["default"] if "gpus" not in n and n not in OF_ALL)
 #: A rule that is not an allocator: the host with the least left over, cores and memory as shares of the largest host.
 BOTH = "best-fit of cores and memory"
 CONFIG = Config(
@@ -78,6 +85,8 @@ CONFIG = Config(
     search_windows=24,
     threads=1,
 )
+EDA_CONFIG = CONFIG.replace(jobs=400, search_rounds=24, search_tries=32, search_windows=48, validation_windows=64)
+SITE_CONFIG = CONFIG.replace(jobs=600, search_rounds=20, search_tries=32, search_windows=32)
 
 
 @dataclass(frozen=True)
@@ -100,13 +109,14 @@ REAL = {
 # ---- agents ----------------------------------------------------------------------------------------------------------
 
 
-def trained(folder: Path, trace: Trace, cluster: Machine, config: Config, share: float, seed: int) -> Agent:
+def trained(folder: Path, trace: Trace, cluster: Machine, config: Config, parts: Split | None, seed: int) -> Agent:
     """Return the agent in a folder; train it first if there is none. CPU seconds are kept beside it."""
     clock = folder.with_suffix(".seconds")
     if not clock.exists():
         begin = time.process_time()
-        task = PickHost(cluster=cluster)
-        train(trace, task, config, out=folder, seed=seed, init="search", share=share, force=True, say=print)
+        observer = "default" if parts is None else ",".join(SEEN)
+        task = PickHost(cluster=cluster, observer=observer)
+        train(trace, task, config, out=folder, seed=seed, init="search", share=0.5, parts=parts, force=True, say=print)
         clock.write_text(f"{time.process_time() - begin:.0f}")
     return Agent.load(folder)
 
@@ -183,12 +193,37 @@ def eda_problems(seeds: Iterable[int], hosts: int, jobs: int) -> Iterable[Proble
         yield trace, cluster, [(0, jobs)]
 
 
+def pools_of(seeds: Iterable[int], hosts: int, jobs: int) -> tuple[Trace, Machine, Split]:
+    """Return draws of several seeds as one trace and one cluster, every draw in a pool and in a time of its own.
+
+    A window lies within one draw, so its jobs only see that draw's hosts. Of each draw the last fifth validates.
+    """
+    tables, groups, begin = [], [], 0.0
+    for seed in seeds:
+        cluster, trace = draw(seed, jobs=jobs, hosts=hosts, load=LOAD)
+        table = trace.jobs.assign(submit_time=trace.column("submit_time") + begin, partition=str(seed))
+        begin = float(table["submit_time"].iloc[-1]) + 1e6
+        tables.append(table)
+        groups += [dataclasses.replace(g, pool=str(seed), name=f"{seed}-{g.name}") for g in cluster.groups]
+    table = pd.concat(tables, ignore_index=True)
+    table["job_id"] = np.arange(1, len(table) + 1)
+    cut, firsts = 4 * jobs // 5, range(0, len(table), jobs)
+    parts = Split(tuple((i, i + cut) for i in firsts), tuple((i + cut, i + jobs) for i in firsts))
+    machine = Machine(name="eda pools", groups=tuple(groups))
+    return (
+        Trace(table.assign(partition=labels(table["partition"])), machine, ("MADE by tracekit: model eda",)),
+        machine,
+        parts,
+    )
+
+
 def eda_agents(runs: Path) -> dict[str, Agent]:
-    """Return two agents of model eda, of 30 and of 50 hosts."""
+    """Return two agents of model eda, trained on draws of 20 and of 30 hosts."""
     found = {}
-    for seed, hosts in ((1, 30), (2, 50)):
-        cluster, trace = draw(seed, jobs=TRAIN_JOBS, hosts=hosts, load=LOAD)
-        found[f"agent of {hosts} hosts"] = trained(runs / f"eda-{hosts}", trace, cluster, CONFIG, 0.8, seed)
+    for hosts, seeds in TRAINED.items():
+        folder = runs / f"eda-{hosts}"
+        trace, cluster, parts = pools_of(seeds, hosts, TRAIN_JOBS)
+        found[f"agent of {hosts} hosts"] = trained(folder, trace, cluster, EDA_CONFIG, parts, seeds[0])
     return found
 
 
@@ -203,7 +238,16 @@ def eda(runs: Path, data: Path) -> dict[str, Any]:
     agents = eda_agents(runs)
     named = {f"seed {seed}": summary(judge(agents, eda_problems([seed], 30, 600)), agents) for seed in NAMED}
     unseen = summary(judge(agents, eda_problems(UNSEEN, 30, 600)), agents)
-    return {"named": named, "unseen": unseen, "agents": _facts(runs, ("eda-30", "eda-50"))}
+    return {"named": named, "unseen": unseen, "agents": _facts(runs, ("eda-30", "eda-20"))}
+
+
+def site(runs: Path, data: Path) -> dict[str, Any]:
+    """Train on the hosts of one site (those of seed 1) and judge there, on jobs of unseen seeds."""
+    cluster, trace = draw(1, jobs=SITE_JOBS, hosts=30, load=LOAD)
+    agent = trained(runs / "site", trace, cluster, SITE_CONFIG, None, 1)
+    drawn = ((draw(seed, jobs=600, cluster=cluster, load=LOAD)[1], cluster, [(0, 600)]) for seed in UNSEEN)
+    found = summary(judge({"agent": agent}, drawn), ["agent"])
+    return found | {"agents": _facts(runs, ("site",))}
 
 
 def sizes(runs: Path, data: Path) -> dict[str, Any]:
@@ -234,7 +278,7 @@ def on_trace(name: str, runs: Path, data: Path) -> dict[str, Any]:
     """Train on the first half of a real trace and judge on its last quarter."""
     real = REAL[name]
     trace, cluster = real_problem(real, data)
-    agent = trained(runs / name, trace, cluster, CONFIG.replace(jobs=real.jobs, search_windows=64), 0.5, 1)
+    agent = trained(runs / name, trace, cluster, CONFIG.replace(jobs=real.jobs, search_windows=64), None, 1)
     windows = held_out(real, EpisodeSource(trace, agent_task(agent)))
     found = summary(judge({"agent": agent}, [(trace, cluster, windows)]), ["agent"])
     kept = {"jobs": len(trace), "hosts": real.hosts, "most": real.most, "file": Path(real.file).name}
@@ -283,6 +327,7 @@ def _searched(agent: Agent, problem: Problem, rounds: int) -> dict[str, Any]:
 CASES: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
     "tuned": eda_tuned,
     "eda": eda,
+    "site": site,
     "sizes": sizes,
     **{name: lambda runs, data, name=name: on_trace(name, runs, data) for name in REAL},  # type: ignore[misc]
     "headroom": headroom,
