@@ -23,7 +23,14 @@ _TEXT = Path(__file__).resolve().with_name("pick_host_page.txt")
 
 
 def write_page(known: dict[str, Any], path: Path) -> None:
-    """Write the page: the text of pick_host_page.txt, with every line ``{name}`` replaced by a table."""
+    """Write the page: the text of pick_host_page.txt, with every line ``{name}`` replaced by a table.
+
+    Nothing is written before every case has been measured.
+    """
+    missing = sorted({"tuned", "eda", "site", "sizes", "kth", "blue", "headroom"} - set(known))
+    if missing:
+        print(f"no page yet, not measured: {', '.join(missing)}")
+        return
     tables = {
         "{named}": lambda: _named(known["eda"]["named"]),
         "{unseen}": lambda: _table(known["eda"]["unseen"]),
