@@ -6,8 +6,8 @@ DIR holds the public traces. Agents are trained under --runs; a finished one is 
 docs/results/pick-host.json, and docs/results/pick-host.md is made from it.
 
 Agents of model eda learn from draws of sixteen seeds each. The settings were chosen on `TUNED`; `NAMED` and `UNSEEN`
-were judged once, with other hosts and other jobs for every seed. Of a real trace, the first half trains, the next quarter
-validates, and windows that tile the last quarter judge. Differences are paired by seed or window.
+were judged once, with other hosts and other jobs for every seed. Of a real trace, the first half trains, the next
+quarter validates, and windows spread over the last quarter judge. Differences are paired by seed or window.
 """
 
 from __future__ import annotations
