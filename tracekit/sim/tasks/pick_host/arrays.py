@@ -166,8 +166,8 @@ def allocate(
     )
     if before is None:
         return made
-    hosts_of = (data, real)
-    return HostLanes(*hosts_of, *(_grown(old, new) for old, new in zip(before[2:], made[2:], strict=True)))
+    pairs: Any = zip(before[2:], made[2:], strict=True)
+    return HostLanes(data, real, *(_grown(old, new) for old, new in pairs))
 
 
 def _grown(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
