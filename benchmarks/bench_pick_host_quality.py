@@ -259,11 +259,12 @@ def site(runs: Path, data: Path) -> dict[str, Any]:
 
 
 def sizes(runs: Path, data: Path) -> dict[str, Any]:
-    """Judge the same agents among 10 and 1,000 hosts; jobs per host stay the same."""
+    """Judge the same agents among 10, 100 and 1,000 hosts; jobs per host stay the same."""
     agents = eda_agents(runs)
     ten = summary(judge(agents, eda_problems(UNSEEN, 10, 200)), agents)
     thousand = summary(judge(agents, eda_problems(list(UNSEEN)[:5], 1000, 20_000)), agents)
-    return {"10": ten, "1000": thousand}
+    hundred = summary(judge(agents, eda_problems(list(UNSEEN)[:24], 100, 2000)), agents)
+    return {"10": ten, "100": hundred, "1000": thousand}
 
 
 def real_problem(real: Real, data: Path) -> tuple[Trace, Machine]:

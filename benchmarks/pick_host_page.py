@@ -105,8 +105,8 @@ def _named(found: dict[str, Any]) -> list[str]:
 
 
 def _brief(cases: dict[str, Any]) -> list[str]:
-    """Return mean waits of all rules and of the agents' differences to best-fit, one row per agent and case."""
-    lines = _head("case", "agent", "agent's wait, s", "best-fit", "difference", "completed", "all others")
+    """Return the agents' differences to best-fit and to the best allocator, and all waits; a row per agent and case."""
+    lines = _head("case", "agent", "agent's wait, s", "− best-fit", "− best allocator", "completed", "others, s")
     for case, found in cases.items():
         lines += list(_brief_rows(case, found))
     return lines
@@ -114,11 +114,12 @@ def _brief(cases: dict[str, Any]) -> list[str]:
 
 def _brief_rows(case: str, found: dict[str, Any]) -> Iterator[str]:
     waits = {name: means["mean_wait_s"] for name, means in found["means"].items()}
-    rest = ", ".join(f"{n} {w:.2f}" for n, w in waits.items() if n not in found["against"] and n != "best-fit")
+    rest = ", ".join(f"{n} {w:.2f}" for n, w in waits.items() if n not in found["against"])
     for agent in found["against"]:
         done = f"{found['means'][agent]['completion_rate']:.3f}"
-        gap = _against(found, agent, "best-fit", 2)
-        yield _row(case, agent, f"{waits[agent]:.2f}", f"{waits['best-fit']:.2f}", gap, done, rest)
+        gaps = [_against(found, agent, name, 2) for name in ("best-fit", found["best"])]
+        gaps[1] = f"{found['best']}: {gaps[1]}"
+        yield _row(case, agent, f"{waits[agent]:.2f}", *gaps, done, rest)
 
 
 def _headroom(found: dict[str, list[dict[str, Any]]]) -> list[str]:
