@@ -360,7 +360,7 @@ def test_order_prints_what_the_contract_says(run: Any, tmp_path: Any) -> None:
     for wrong in (["--solver", "anneel"], ["--compat", "ilso"], ["--ages", "young"], ["--objective", "weight"]):
         status, out, err = run("order", str(trace), "--window", "100:12", *wrong)
         assert status == 2, (wrong, err)
-        assert "did you mean" in err
+        assert wrong[1] in err
         assert not out
     for wrong in (
         ["--window", "0:12x"],

@@ -514,7 +514,8 @@ def policies(json: Json = False) -> None:
         if isinstance(found, BuiltIn):
             rows.append({"name": name, "formula": found.formula, "meaning": found.meaning, "paper": found.paper})
         else:
-            rows.append({"name": name, "formula": "", "meaning": (found.__doc__ or "").partition("\n")[0], "paper": ""})
+            meaning = (found.__doc__ or "").partition("\n")[0]
+            rows.append({"name": name, "formula": getattr(found, "formula", ""), "meaning": meaning, "paper": ""})
     if json:
         print_json({"policies": rows})
         return

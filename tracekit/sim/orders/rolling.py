@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,8 @@ class BestForecast:
     ``max_wait_guard`` keeps the longest wait within this multiple of what FCFS with EASY would have; 0 = no guard.
     """
 
+    formula: ClassVar[str] = "the heuristic with the best forecast"
+
     objective: str = "bsld"
     max_wait_guard: float = 0.0
     name: str = "best-forecast"
@@ -68,6 +70,8 @@ class BestForecast:
 @dataclass(frozen=True)
 class SearchPolicy(BestForecast):
     """At every pass the best of the heuristics' orders by forecast, improved by search."""
+
+    formula: ClassVar[str] = "an order found by search"
 
     max_wait_guard: float = 4.0
     name: str = "search"
