@@ -327,21 +327,21 @@ class _Handler(BaseHTTPRequestHandler):
         raise Refused(404, f"unknown path; known: {', '.join(f'{verb} {path}' for path, verb in known.items())}")
 
     def _guarded(self, answer: Any, *, count: bool = False) -> None:
-        status = 200
+        refused = None
         try:
             self._check_token()
             found = answer()
-        except Refused as refused:
-            status = refused.status
-            self._refuse(refused)
+        except Refused as error:
+            refused = error
         except Exception:
-            status = 500
             log.exception("the service failed to answer")
-            self._refuse(Refused(500, "internal error; see the log of the service"))
+            refused = Refused(500, "internal error; see the log of the service")
+        if count:  # before sending: a client that has its answer finds it in /stats
+            self.server.stats.count(self.path, refused.status if refused else 200)
+        if refused:
+            self._refuse(refused)
         else:
             self._send(200, found)
-        if count:
-            self.server.stats.count(self.path, status)
 
     def _check_token(self) -> None:
         if self.server.token is None:
