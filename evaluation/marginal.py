@@ -101,11 +101,11 @@ def _unknown(real: View, synth: View, name: str) -> str:
 
 
 class Wasserstein:
-    """wasserstein.<column>: 1-Wasserstein distance, of ln(1 + seconds) for times, in units or KB for the others."""
+    """wasserstein.<column>: 1-Wasserstein distance, of ln(1 + seconds) for times, in the column's unit for others."""
 
     name: ClassVar[str] = "wasserstein"
     family: ClassVar[str] = "marginal"
-    unit: ClassVar[str] = "ln seconds, units or KB"
+    unit: ClassVar[str] = "ln seconds, units, KB or W"
     resampled: ClassVar[bool] = True
 
     def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.base import Quantity, Score, Setting, absent
-from evaluation.view import RAW_SIZES, SIZES, UNPLACED, View
+from evaluation.view import MOST_WATTS, RAW_SIZES, SIZES, UNPLACED, View
 
 Mask = NDArray[np.bool_]  # shape (jobs,): True = breaks the rule
 
@@ -116,9 +116,22 @@ def broken(view: View, rules: Rules) -> dict[str, Mask | str]:
     else:
         found["cpu_per_node"] = ~np.isclose(view.numbers["procs"], rules.per_node * view.numbers["nodes"], rtol=1e-9)
     found["fits_hosts"] = view.numbers[UNPLACED] > 0 if UNPLACED in view.numbers else NO_HOSTS
+    found["power"] = _impossible_power(view)
     labels = [~np.isin(view.labels[name], codes) for name, codes in rules.known.items() if view.has(name)]
     found["known_labels"] = _any(view, labels) if labels else "no queue, partition, status or kind of GPU to compare"
     return found
+
+
+def _impossible_power(view: View) -> Mask | str:
+    """Return jobs that draw less than nothing or more than their nodes can, or whose CPU-bound share is none."""
+    masks = []
+    if view.has("mean_watts"):
+        watts = view.numbers["mean_watts"]
+        masks += [watts < 0, watts > view.numbers[MOST_WATTS]]
+    if view.has("cpu_bound"):
+        share = view.numbers["cpu_bound"]
+        masks += [share < 0, share > 1]
+    return _any(view, masks) if masks else "the trace has no mean_watts and no cpu_bound"
 
 
 def _any(view: View, masks: list[Mask]) -> Mask:
@@ -128,8 +141,9 @@ def _any(view: View, masks: list[Mask]) -> Mask:
 class Validity:
     """validity.<rule>: share of rows that break the rule; validity.share: share that breaks at least one.
 
-    integers, at_least_one, fits_machine, fits_hosts, run_within_limit, cpu_per_node, known_labels, times (run time
-    missing or below zero, submit missing). The rules are read off the real trace, whose own share is shown beside it.
+    integers, at_least_one, fits_machine, fits_hosts, run_within_limit, cpu_per_node, power (watts that the nodes can
+    draw, shares within 0 to 1), known_labels, times (run time missing or below zero, submit missing). The rules are
+    read off the real trace, whose own share is shown beside it.
     """
 
     name: ClassVar[str] = "validity"

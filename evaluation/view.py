@@ -16,6 +16,7 @@ from tracekit.clusters import cluster_of
 from tracekit.machine import UNITS, Machine, Unit
 from tracekit.sim.hosts.demand import demand_of
 from tracekit.trace import Trace
+from tracekit.watts import most_watts
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -27,12 +28,15 @@ WEEK = 7 * DAY
 TIMES = ("run_time", "req_time", "cpu_time")
 SIZES = ("procs", "nodes", "gpus")
 MEMORY = ("req_mem", "used_mem")
-NUMBERS = ("run_time", "req_time", *SIZES, "tasks", *MEMORY, "cpu_time")
+POWER = ("mean_watts", "cpu_bound")
+NUMBERS = ("run_time", "req_time", *SIZES, "tasks", *MEMORY, "cpu_time", *POWER)
 #: The same sizes as the file has them; scored under their own names too, but not counted twice in means.
 RAW_SIZES = ("req_procs", "alloc_procs", "req_nodes", "alloc_nodes", "req_gpus", "alloc_gpus")
 LABELS = ("status", "user", "group", "app", "queue", "partition", "project", "gpu_type", "pool")
 #: A column of its own: 1 for jobs that the cluster's hosts can never hold, else 0. Only where there are hosts.
 UNPLACED = "unplaced"
+#: Watts that a job's nodes can draw at most, on the real machine. Only where mean watts are known.
+MOST_WATTS = "most_watts"
 
 #: A machine of unknown size is taken to be as large as makes the real trace's offered load this, or as its largest job.
 ASSUMED_LOAD = 0.7
@@ -46,6 +50,7 @@ class Reference:
     capacity: float  # NaN when nothing is known of any size
     note: str = ""
     hosts: Machine | None = None  # the cluster; None = a machine without hosts
+    power: Machine | None = None  # the machine whose watts count: the cluster, or the real one
 
     @classmethod
     def of(cls, real: Trace, cluster: Machine | None = None) -> Reference:
@@ -54,7 +59,7 @@ class Reference:
         Its hosts are those of ``cluster``, or its own.
         """
         hosts = cluster or (cluster_of(real.machine) if real.machine.groups else None)
-        return replace(cls._counted(real, hosts), hosts=hosts)
+        return replace(cls._counted(real, hosts), hosts=hosts, power=hosts or real.machine)
 
     @classmethod
     def _counted(cls, real: Trace, hosts: Machine | None) -> Reference:
@@ -159,9 +164,11 @@ def _view(trace: Trace, name: str, books: Mapping[str, pd.Index], reference: Ref
     order = trace.order()
     order = order[np.isfinite(submit[order])]
     numbers: dict[str, Floats] = {unit: trace.sizes(unit)[order] for unit in UNITS}
-    for column in (*TIMES, *MEMORY, *RAW_SIZES, "tasks", "wait_time"):
+    for column in (*TIMES, *MEMORY, *POWER, *RAW_SIZES, "tasks", "wait_time"):
         if column in trace.jobs.columns:
             numbers[column] = trace.column(column)[order]
+    if "mean_watts" in numbers:
+        numbers[MOST_WATTS] = most_watts(trace, reference.power)[order]
     if reference.hosts is not None:
         demand = demand_of(trace, reference.hosts)
         numbers[UNPLACED] = (demand.reason[order] > 0).astype(np.float64)

@@ -36,6 +36,8 @@ from tracekit.units import WORDS, coverage
 
 EncodingName = Literal["default", "raw"]
 PARTS: dict[str, Any] = {part.key: part for part in (Sizes, Limit, RunTime, Amount, Label, Lookup, Arrivals, Requests)}
+#: Amounts that are known when a job has run, in the order in which they are learnt.
+OUTCOMES = ("used_mem", "cpu_time", "mean_watts", "cpu_bound")
 #: With fewer jobs than this there is nothing to learn.
 LEAST_JOBS = 20
 
@@ -136,7 +138,7 @@ class DefaultEncoding:
         parts += [Amount.fit(trace, "req_mem")] if trace.has("req_mem") and "req_mem" not in sizes.columns else []
         parts += [Requests.fit(trace)] if trace.machine.groups else []
         parts += [RunTime.fit(trace)]
-        parts += [Amount.fit(trace, name) for name in ("used_mem", "cpu_time") if trace.has(name)]
+        parts += [Amount.fit(trace, name) for name in OUTCOMES if trace.has(name)]
         parts += [Label.fit(trace, "status")] if "status" in labels else []
         parts += [Arrivals.fit(trace)]
         return cls(tuple(parts), trace.machine)

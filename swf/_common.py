@@ -101,6 +101,14 @@ def numbered(values: pd.Series) -> Any:
     return counts(values.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
+def watts_of(joules: NDArray[np.float64], seconds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean power of jobs; unknown where either is not above 0 (no energy is one that was not measured)."""
+    watts = np.full(len(joules), np.nan)
+    known = (joules > 0) & (seconds > 0)
+    watts[known] = joules[known] / seconds[known]
+    return watts
+
+
 def beside(path: Path, names: Iterable[str]) -> Path | None:
     """Return the first file of these names, plain or compressed, in the folder of ``path`` (or in it, if a folder)."""
     folder = path if path.is_dir() else path.parent

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import io
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -60,7 +62,8 @@ def read_delimited(
 
     def note(row: Any) -> str:
         where = "expected" if names else "the header has"
-        damaged.append((row.number or 0, f"{row.actual_columns} fields, {where} {row.expected_columns}"))
+        problem = f"{row.actual_columns} fields, {where} {row.expected_columns}"
+        damaged.append((row.number or 0, "a quotation mark is not closed" if row.text == _CUT else problem))
         return "skip"
 
     def attempt(encoding: str, handler: Callable[[Any], str] | None = None) -> Any:
@@ -106,7 +109,7 @@ def parsed(
     handler: Callable[[Any], str] | None = None,
     types: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Return a delimited file as an Arrow table."""
+    """Return a delimited file as an Arrow table; ``handler`` is asked about damaged rows, which else are errors."""
     import pyarrow as pa
     import pyarrow.csv
 
@@ -119,7 +122,19 @@ def parsed(
         include_columns=list(only),
     )
     with opened(path) as source:
-        return pa.csv.read_csv(source, options, parse, convert)
+        return pa.csv.read_csv(_quotes_closed(source, delimiter) if handler else source, options, parse, convert)
+
+
+#: Stands for a line whose quotation marks are not closed: one field, which no table of jobs has.
+_CUT = "?"
+
+
+def _quotes_closed(source: IO[bytes], delimiter: str) -> IO[bytes]:
+    """Return the text with cut quotations marked, each of which would else take the next lines for its own."""
+    opens = re.compile(rb'(?:^|%s)"' % re.escape(delimiter.encode()))
+    lines = source.read().split(b"\n")
+    cut = [line.count(b'"') % 2 == 1 and opens.search(line) is not None for line in lines]
+    return io.BytesIO(b"\n".join(_CUT.encode() if bad else line for line, bad in zip(lines, cut, strict=True)))
 
 
 def _is_utf8(path: Path) -> bool:

@@ -171,7 +171,8 @@ def ids_are_plain(table: pd.DataFrame) -> bool:
 def fold_steps(table: pd.DataFrame, lines: Lines, damage: Damage) -> tuple[pd.DataFrame, Lines, int]:
     """Return the rows of jobs, with the memory of the steps below each; and how many steps have no job above them.
 
-    ``used_kb`` is the largest MaxRSS × NTasks, ``x_maxrss_kb`` the largest MaxRSS, of a job or any step of it.
+    ``used_kb`` is the largest MaxRSS × NTasks, ``x_maxrss_kb`` the largest MaxRSS, ``joules`` the largest energy, of a
+    job or any step of it. Energies of steps are not added: those of batch and extern steps hold the others.
     """
     ids = table["jobid" if "jobid" in table else "jobidraw"]
     steps = _where(ids, lambda text: "." in text)
@@ -193,6 +194,14 @@ def fold_steps(table: pd.DataFrame, lines: Lines, damage: Damage) -> tuple[pd.Da
         np.fmax.at(largest, owner[mine], rss[mine])
         np.fmax.at(total, owner[mine], (rss * np.where(tasks >= 1, tasks, 1.0))[mine])
         folded = folded.assign(used_kb=total, x_maxrss_kb=largest)
+    name = next((name for name in ("consumedenergyraw", "consumedenergy") if name in table), None)
+    if name is not None:
+        energy, wrong = on_unique(table[name], _slurm.joules)
+        for row in np.flatnonzero(wrong):
+            damage.add(int(lines[row]), f"'{shown(table[name].iloc[row])}' in column {name} is not an energy")
+        mine, most = ~orphan & ~np.isnan(energy), np.full(len(jobs), np.nan)
+        np.fmax.at(most, owner[mine], energy[mine])
+        folded = folded.assign(joules=most)
     return folded, lines[jobs], int(orphan.sum())
 
 

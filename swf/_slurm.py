@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swf._notation import Numbers, distinct, memory, number, on_unique
+from swf._notation import UNKNOWN, Numbers, distinct, memory, number, on_unique
 
 STATUS_OF_STATE = {
     "COMPLETED": "completed",
@@ -47,7 +47,8 @@ SHORT_STATES = {
     "R": "RUNNING",
     "S": "SUSPENDED",
 }
-_TRES_NUMBERS = {"1": "cpu", "2": "mem", "4": "node"}  # spelling of the database
+_NO_ENERGY = 2.0**63  # joules: Slurm writes 2**64 - 2 for an energy that it does not know
+_TRES_NUMBERS = {"1": "cpu", "2": "mem", "3": "energy", "4": "node"}  # spelling of the database
 _PER_CPU = 2.0**31  # the bit that marks memory per CPU, in MB, which some versions print as part of the number
 
 
@@ -67,6 +68,22 @@ def is_state(text: str) -> bool:
     return word in STATUS_OF_STATE or word in OPEN_STATES
 
 
+def joules(text: str) -> float:
+    """Return an energy in joules, with its prefix in steps of 1000; NaN for 0 and for Slurm's mark of an unknown one.
+
+    >>> joules("1.50K"), joules("7200000"), joules("18446744073709551614")
+    (1500.0, 7200000.0, nan)
+    """
+    text = text.strip()
+    if text.lower() in UNKNOWN:
+        return float("nan")
+    prefix = "KMGTP".find(text[-1].upper()) + 1
+    value = float(text[:-1] if prefix else text) * 1000.0**prefix
+    if not np.isfinite(value) or "_" in text:
+        raise ValueError(text)
+    return value if 0 < value < _NO_ENERGY else float("nan")
+
+
 class Tres:
     """A column of resource strings such as ``cpu=12,gres/gpu:a100=2,mem=31000M,node=1``, read once per distinct one."""
 
@@ -81,7 +98,7 @@ class Tres:
         self.wrong = np.array([parts is None for parts in self.parsed] + [False])[self.codes]
 
     def numbers(self, name: str) -> Numbers:
-        """Return cpu, node, gpu or mem (KB) of each row, NaN where it is not given; GPUs that are not given are 0."""
+        """Return cpu, node, gpu, mem (KB) or energy (J) of each row; NaN if not given, but 0 for GPUs."""
         unnamed = 0.0 if name == "gpu" else np.nan
         table = [float(parts.get(name, unnamed)) if parts else np.nan for parts in self.parsed]
         found: Numbers = np.array([*table, np.nan])[self.codes]
@@ -112,6 +129,8 @@ def _tres(text: str) -> dict[str, Any]:
             parts[name] = number(value)
         elif name == "mem":
             parts["mem"] = number(value) * 1024 if key == "2" else memory(value)
+        elif name == "energy":
+            parts[name] = joules(value)
         elif name in ("gres/gpu", "gres:gpu"):
             parts["gpu"] = number(value)
         elif name.startswith(("gres/gpu:", "gres:gpu:")):

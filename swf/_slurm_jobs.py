@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swf._common import watts_of
 from swf._notation import Damage, Numbers, as_labels, distinct, duration, number
 from swf._slurm import OPEN_STATES, STATUS_OF_STATE, Tres, mem_per_proc, state_word
 from swf._texts import Columns
@@ -20,7 +21,7 @@ from tracekit.trace import Trace
 #: Columns that the translation uses; any other is kept as x_<name>.
 _USED = """jobid jobidraw submit start end elapsed elapsedraw timelimit timelimitraw reqcpus ncpus alloccpus reqnodes
 nnodes allocnodes reqtres alloctres reqgres allocgres reqmem state user group account partition jobname totalcpu maxrss
-ntasks cluster used_kb job_id"""
+consumedenergyraw consumedenergy ntasks cluster used_kb joules job_id"""
 USED = frozenset(_USED.split())
 
 
@@ -66,6 +67,12 @@ def to_trace(
         jobs["req_time"] = limit
     jobs |= {name: counts(values) for name, values in sizes.items() if values is not None}
     jobs |= _memory_and_cpu(reader, sizes, procs, asked)
+    energy = given["energy"]
+    if "joules" in table:
+        measured = table["joules"].to_numpy(dtype=np.float64)
+        energy = measured if energy is None else np.where(np.isnan(measured), energy, measured)
+    if energy is not None:
+        jobs["mean_watts"] = watts_of(energy, jobs["run_time"])
     if "state" in table:
         meant = [STATUSES.index(STATUS_OF_STATE.get(word, "unknown")) for word in [*words, ""]]
         jobs["status"] = status_codes(np.array(meant)[codes])
@@ -146,10 +153,10 @@ class _Columns(Columns):
     def tres(self, name: str, older: str) -> dict[str, Any]:
         """Return the resources in a column of resource strings; None for resources that no row contains."""
         made = [(column, Tres(self.table[column])) for column in (name, older) if column in self.table]
-        found: dict[str, Any] = dict.fromkeys(("cpu", "node", "gpu", "mem", "gpu_type"))
+        found: dict[str, Any] = dict.fromkeys(("cpu", "node", "gpu", "mem", "energy", "gpu_type"))
         for column, tres in made:
             self.note(column, tres.wrong)
-            for key in ("cpu", "node", "gpu", "mem"):
+            for key in ("cpu", "node", "gpu", "mem", "energy"):
                 values = tres.numbers(key)
                 if found[key] is None and not np.isnan(values).all():
                     found[key] = values

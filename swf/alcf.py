@@ -1,11 +1,12 @@
 """alcf: job records of the Argonne Leadership Computing Facility (DIM_JOB_COMPOSITE), Cobalt and PBS years.
 
-Columns are found by name, never by position: the years and machines differ. The second name is that of the older export
-of Mira (27 columns).
+Columns are found by name, in upper or lower case, never by position: the years and machines differ (exports of 57, 58,
+66 and 67 columns are known). The second name is that of the older export of Mira (27 columns).
 
 | their column | our column | unit, remark |
 |---|---|---|
-| COBALT_JOBID, JOBID, JOB_NAME up to the dot | job_id | the first that has a number for all jobs; else counted from 1 |
+| COBALT_JOBID, JOBID, JOB_NAME up to the dot | job_id | the first with a number above 0, see below |
+| JOB_NAME | x_job_name | `1234567.polaris-pbs-01…`, kept as it is |
 | QUEUED_TIMESTAMP | submit_time | seconds since 1970; local time, read as America/Chicago (see below) |
 | START_TIMESTAMP, QUEUED_WAIT_SECONDS | wait_time | seconds; the second where given, else start − queued |
 | END_TIMESTAMP, RUNTIME_SECONDS | run_time | seconds; the second where given, else end − start |
@@ -19,7 +20,15 @@ of Mira (27 columns).
 | QUEUE_NAME / QUEUE_GENID | queue | label |
 | MACHINE_PARTITION | partition | the block of Mira that the job ran on |
 | MACHINE_NAME | the machine | size of Mira, Cooley, Theta, ThetaGPU, Polaris, Aurora from `swf.presets` |
-| ALLOCATION_AWARD_CATEGORY, CAPABILITY, and all others | x_allocation_award_category, x_capability, x_… | kept |
+| CAPABILITY | x_capability | 1 capability, 0 not, else unknown; words, truth values and numbers are understood |
+| CAPABILITY | x_capability_text | as it is written |
+| ALLOCATION_AWARD_CATEGORY | x_allocation_award_category | as it is written: INCITE, ALCC, Discretionary … |
+| LOCATION | x_location | as it is written; long lists are cut in some exports, so nodes are never counted from it |
+| all others | x_… | kept |
+
+Job ids: COBALT_JOBID is 0 in the PBS years, where JOB_NAME identifies the job. Of different JOB_NAMEs with one number
+(array jobs, two servers) the first keeps it; the others, and jobs without any number, are numbered after the largest.
+A JOB_NAME that occurs twice has its id twice: `duplicate-ids` finds it.
 
 START_DATE_ID 0 marks a job that never started: its wait_time is unknown. That the timestamps are Chicago time is an
 assumption, the owners do not state it; ``--timezone`` replaces it. Times in the hour that occurs twice in November
@@ -30,12 +39,14 @@ Owners: https://reports.alcf.anl.gov/data/.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from swf import _common, _table
 from swf._chunks import traces
@@ -69,6 +80,7 @@ NAMES = {
 TEXT = (
     *(name for ours in ("user", "project", "queue", "partition") for name in NAMES[ours]),
     "MACHINE_NAME",
+    "LOCATION",
     "CAPABILITY",
     "MODE",
     "SIZE_BUCKETS3",
@@ -79,6 +91,14 @@ TEXT = (
 )
 NEEDED = ("QUEUED_TIMESTAMP", "START_TIMESTAMP", "END_TIMESTAMP", "RUNTIME_SECONDS", "WALLTIME_SECONDS")
 IDS = ("COBALT_JOBID", "JOBID", "JOB_NAME")
+#: Marks job numbers that need the whole file.
+NOT_UNIQUE = "not unique"
+#: The same names as some exports write them.
+ANY_CASE = (*TEXT, *(name.lower() for name in TEXT))
+#: Flags of capability jobs, without blanks and dashes.
+_CAPABLE = frozenset({"capable", "capability", "true", "t", "yes", "y", "1", "1.0"})
+_NOT_CAPABLE = frozenset(f"{no}{word}" for no in ("not", "non") for word in ("capable", "capability"))
+_NOT_CAPABLE |= {"false", "f", "no", "n", "0", "0.0"}
 ZONE = "America/Chicago"
 
 
@@ -92,29 +112,30 @@ class ALCF:
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Accept a header row with the three timestamps, both durations and some name of the job."""
-        cells = set(_table.header_cells(head))
+        cells = {cell.upper() for cell in _table.header_cells(head)}
         return set(NEEDED) <= cells and not cells.isdisjoint(IDS)
 
     def read(self, path: Path, /, *, on_error: str = "stop", timezone: str | None = None) -> Trace:
         """Read one file of any machine and year, plain or compressed."""
-        frame, remarks = _table.read_delimited(path, on_error=on_error, text=TEXT)
+        frame, remarks = _table.read_delimited(path, on_error=on_error, text=ANY_CASE)
         return self._made(frame, path, on_error, timezone, remarks)[0]
 
     def chunks(self, source: Blocks, /, *, on_error: str = "stop", timezone: str | None = None) -> Iterator[Trace]:
         """Read a file of any size in parts."""
 
-        def make(frame: pd.DataFrame, path: Path) -> tuple[Trace, str]:
+        def make(frame: pd.DataFrame, path: Path) -> tuple[Trace, tuple[str, ...]]:
             trace, ids = self._made(frame, path, on_error, timezone, [])
-            if not ids:
-                raise Unsteady("jobs without job numbers")
+            if NOT_UNIQUE in ids:
+                raise Unsteady("job numbers that are missing or not unique")
             return trace, ids
 
-        return traces(source, on_error, TEXT, make)
+        return traces(source, on_error, ANY_CASE, make)
 
     def _made(
         self, frame: pd.DataFrame, path: Path, on_error: str, timezone: str | None, remarks: list[str]
-    ) -> tuple[Trace, str]:
-        """Translate a table; also return which of their columns is the job number."""
+    ) -> tuple[Trace, tuple[str, ...]]:
+        """Translate a table; also return where the job numbers are from."""
+        frame = _upper_case(frame)
         _common.require(path, frame, NEEDED, self.name)
         mapping = {}
         for ours, theirs in NAMES.items():
@@ -144,6 +165,8 @@ class ALCF:
         end = start + trace.column("run_time")
         beyond = int((np.isfinite(start) & (stamp_texts(start, ZONE) == "")).sum())
         own = {name[2:].upper(): name for name in trace.jobs.columns if name.startswith("x_") and name != "x_status"}
+        if "CAPABILITY_TEXT" in own:
+            own["CAPABILITY"] = own.pop("CAPABILITY_TEXT")
         table: dict[str, Any] = {
             "JOB_NAME": _common.text_labels(trace, "x_job_name")
             if "JOB_NAME" in own
@@ -165,12 +188,18 @@ class ALCF:
         table["EXIT_STATUS"] = _exit_codes(trace)
         more = {theirs: trace.jobs[ours] for theirs, ours in own.items() if theirs not in table}
         pd.DataFrame({**table, **more}).to_csv(out, index=False)
-        named = {*NAMES, "alloc_gpus", "job_id", "status", *own.values()}
+        named = {*NAMES, "alloc_gpus", "job_id", "status", "x_capability", *own.values()}
         twice = _in_the_second_hour(np.concatenate([submit, start, end]))
         lost = _common.lost(trace, named, machine="" if trace.machine.name else "the machine", dated=True)
         lost += altered_words(trace)
         lost += [f"{beyond} values of column wait_time that are too large for a date"] if beyond else []
         return [*lost, *([f"{twice} times in the second of two equal hours (read back as the first)"] if twice else [])]
+
+
+def _upper_case(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with column names in upper case, unless two would then be the same."""
+    names = frame.columns.str.upper()
+    return frame if names.has_duplicates else frame.set_axis(names, axis=1)
 
 
 def _never_started(frame: pd.DataFrame) -> pd.DataFrame:
@@ -184,19 +213,52 @@ def _never_started(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: frame[name].where(~bogus) for name in names})
 
 
-def _job_ids(frame: pd.DataFrame) -> tuple[Any, str]:
-    """Return the first id column with a number for all jobs, and its name; or numbers from 1, and no name."""
-    for name in IDS:
-        if name not in frame.columns:
+def _job_ids(frame: pd.DataFrame) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return a number for each job, and where the numbers are from: id columns, and what follows in JOB_NAME.
+
+    `NOT_UNIQUE` is among the latter if numbers had to be changed, or might have to be with other jobs of the file. The
+    first id column with a number above 0 counts, for each job by itself; a column that mostly repeats itself is none.
+    """
+    numbers, identity = np.full(len(frame), np.nan), np.full(len(frame), "", dtype=object)
+    used: list[str] = []
+    for name in (name for name in IDS if name in frame.columns):
+        found, texts = _numbered(frame[name], name)
+        known = found > 0
+        distinct = len(pd.unique(texts[known] if any(texts) else found[known]))
+        if distinct <= known.sum() // 2 and known.sum() != 1:
             continue
-        values = frame[name]
-        if name == "JOB_NAME" and not _table.is_numeric(values):
-            values = values.astype("string").str.extract(r"^(\d{1,17})(?:\.|$)", expand=False)
-        numbers = to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
-        whole = np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < 2.0**53)
-        if whole.all() and (len(np.unique(numbers)) > len(numbers) // 2 or len(numbers) == 1):
-            return numbers.astype(np.int64), name
-    return np.arange(1, len(frame) + 1), ""
+        mine = known & np.isnan(numbers)
+        if mine.any():
+            numbers[mine], identity[mine] = found[mine], texts[mine]
+            used.append(name)
+    forms = {re.sub(r"^\d+", "", str(text)) for text in pd.unique(identity)}
+    made, renumbered = _unique(numbers, identity)
+    return made, (*used, *sorted(forms), *([NOT_UNIQUE] if renumbered or len(forms) > 1 else []))
+
+
+def _numbered(values: pd.Series, name: str) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Return the job number in each value, NaN if there is none, and the text that tells jobs of one number apart."""
+    texts = np.full(len(values), "", dtype=object)
+    if name == "JOB_NAME" and not _table.is_numeric(values):
+        texts = values.astype(object).where(values.notna(), "").astype(str).to_numpy(dtype=object)
+        values = pd.Series(texts, dtype="string").str.extract(r"^(\d{1,15})(?:\[\d*\])?(?:\.|$)", expand=False)
+    numbers = to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
+    whole = np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < 2.0**53)
+    return np.where(whole, numbers, np.nan), texts
+
+
+def _unique(numbers: NDArray[np.float64], identity: NDArray[Any]) -> tuple[NDArray[np.int64], bool]:
+    """Give later identities of a number, and jobs without one, the numbers after the largest, in the file's order."""
+    jobs = pd.DataFrame({"number": numbers, "identity": identity})
+    first = jobs.groupby("number")["identity"].transform("first")
+    other = (jobs["number"].isna() | (jobs["identity"] != first)).to_numpy()
+    made = np.where(np.isnan(numbers), 0.0, numbers).astype(np.int64)
+    if not other.any():
+        return made, False
+    apart = jobs[other].assign(row=np.where(np.isnan(numbers[other]), np.flatnonzero(other), -1))
+    order = apart.groupby(["number", "identity", "row"], dropna=False, sort=False).ngroup()
+    made[other] = made.max(initial=0) + 1 + order.to_numpy()
+    return made, True
 
 
 def _machine(path: Path, frame: pd.DataFrame) -> tuple[Machine, list[str]]:
@@ -221,7 +283,18 @@ def _settled(trace: Trace) -> Trace:
         codes = to_numeric(trace.jobs["x_status"]).to_numpy(dtype=np.float64, na_value=np.nan)
         words = np.where(np.isnan(codes), "unknown", np.where(codes == 0, "completed", "failed"))
         changed |= {"status": words, "x_status": _common.numbered(pd.Series(codes))}
+    if "x_capability" in trace.jobs.columns:
+        written = trace.jobs["x_capability"]
+        changed |= {"x_capability": _capability(written), "x_capability_text": written}
     return _common.unit_first_known(trace.assign(changed), ("nodes", "procs", "gpus"))
+
+
+def _capability(words: pd.Series) -> NDArray[np.float64]:
+    """Return 1 for capability jobs, 0 for others, NaN where the word is not known."""
+    codes, names = pd.factorize(words.astype(object))
+    plain = [re.sub(r"[\s_-]", "", str(name)).lower() for name in names]
+    flags = [1.0 if word in _CAPABLE else 0.0 if word in _NOT_CAPABLE else np.nan for word in plain]
+    return np.array([*flags, np.nan])[codes]
 
 
 def _exit_codes(trace: Trace) -> Any:

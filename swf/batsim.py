@@ -18,7 +18,8 @@
 | waiting_time, execution_time | wait_time, run_time | seconds |
 | allocated_resources | alloc_procs | counted: ``0-3 7`` is 5 |
 | final_state, else success | status, x_status | WALLTIME_REACHED timeout, KILLED and REJECTED cancelled |
-| profile, workload_name, starting_time and any other | x_<name> | kept |
+| consumed_energy ÷ execution_time | mean_watts | J and s; −1 is unknown |
+| profile, workload_name, starting_time, consumed_energy and any other | x_<name> | kept |
 
 There is no calendar. Lost on writing: the calendar (submit times then count from the first job), waits, memory, status
 and all else that is not named above; jobs of unknown run time, or of unknown or fractional size, are left out.
@@ -36,14 +37,14 @@ import numpy as np
 import pandas as pd
 
 from swf import _table
-from swf._common import lost, statuses_of
+from swf._common import lost, statuses_of, watts_of
 from swf._notation import as_labels, on_unique, shown
 from swf._texts import check_text, table_of
 from swf._written import not_positive
 from tracekit.errors import FormatError, SchemaError, TracekitError
 from tracekit.files import opened
 from tracekit.machine import Machine
-from tracekit.schema import counts
+from tracekit.schema import counts, to_numeric
 from tracekit.trace import Trace
 
 LABELS = ("user", "group", "app", "queue", "partition", "project")
@@ -217,6 +218,9 @@ def _schedule(path: Path, on_error: str) -> Trace:
     if "x_allocated_resources" in trace.jobs:
         found, _ = on_unique(trace.jobs["x_allocated_resources"], _resources)
         changed["alloc_procs"] = counts(found)
+    if "x_consumed_energy" in trace.jobs:
+        energy = to_numeric(trace.jobs["x_consumed_energy"]).to_numpy(dtype=np.float64, na_value=np.nan)
+        changed["mean_watts"] = watts_of(energy, trace.column("run_time"))
     limit = trace.column("req_time")
     changed["req_time"] = np.where(limit >= 0, limit, np.nan)
     if "x_final_state" in trace.jobs:

@@ -12,10 +12,13 @@
 | nnumr, nnuma | req_nodes, alloc_nodes | |
 | ec | status, x_status | 0 completed, others failed |
 | mszl, msza, mmszu | x_mszl, x_msza, x_mmszu | memory, kept as it is: the unit is not documented |
-| uctmut, sctmut, econ, avgpcon, pri, freq_req and any other | x_<name> | kept |
+| avgpcon, else econ | mean_watts | W of the whole job; Wh ÷ (edt − sdt); see below |
+| econ, uctmut, sctmut, minpcon, maxpcon, pri, freq_req and any other | x_<name> | kept |
 
-Lost: columns that hold lists (embedding). NOT verified beyond the names of the columns: no file of the archive was
-available. Timestamps are UTC unless they have an offset or ``--timezone`` is given (Fugaku's zone is Asia/Tokyo).
+That avgpcon is watts and econ watt-hours of all nodes of a job is what other readers of the archive take them for
+(there they agree with each other). Lost: columns that hold lists (embedding). NOT verified beyond the names of the
+columns: no file of the archive was available. Timestamps are UTC unless they have an offset or ``--timezone`` is given
+(Fugaku's zone is Asia/Tokyo).
 """
 
 from __future__ import annotations
@@ -26,8 +29,9 @@ from typing import ClassVar
 import numpy as np
 
 from swf import _table
+from swf._common import watts_of
 from swf.parquet import FOREIGN, foreign_columns, read_flat
-from tracekit.schema import STATUSES, counts, status_codes
+from tracekit.schema import STATUSES, counts, status_codes, to_numeric
 from tracekit.trace import Trace
 
 COLUMNS = {
@@ -43,6 +47,7 @@ COLUMNS = {
     "req_nodes": "nnumr",
     "alloc_nodes": "nnuma",
     "x_status": "ec",
+    "mean_watts": "avgpcon",
 }
 
 
@@ -64,7 +69,7 @@ class FData:
         mapping = {ours: theirs for ours, theirs in COLUMNS.items() if theirs in frame.columns}
         if not _table.is_numeric(frame["jid"]):
             mapping["x_jid"] = mapping.pop("job_id")
-        trace = _table.to_trace(frame, path, mapping=mapping, timezone=timezone, on_error=on_error)
+        trace = _with_watts(_table.to_trace(frame, path, mapping=mapping, timezone=timezone, on_error=on_error))
         if "x_status" not in trace.jobs:
             return trace
         values = trace.jobs["x_status"]
@@ -74,3 +79,14 @@ class FData:
         failed, completed, unknown = (STATUSES.index(word) for word in ("failed", "completed", "unknown"))
         word = np.where(np.isnan(code), unknown, np.where(code == 0, completed, failed))
         return trace.assign({"status": status_codes(word), "x_status": counts(code)})
+
+
+def _with_watts(trace: Trace) -> Trace:
+    """Return the trace with mean watts from the energy (Wh) where no power is given."""
+    if "x_econ" not in trace.jobs.columns:
+        return trace
+    energy = to_numeric(trace.jobs["x_econ"]).to_numpy(dtype=np.float64, na_value=np.nan)
+    given = trace.column("mean_watts")
+    return trace.assign(
+        {"mean_watts": np.where(np.isnan(given), watts_of(energy * 3600, trace.column("run_time")), given)}
+    )

@@ -13,9 +13,9 @@
 | job_state | status, x_status | Slurm's words |
 | partition | partition | |
 | mem_req, mem_alloc | x_mem_req, x_mem_alloc | kept as they are: the description gives no unit |
-| node_power_consumption, else power_consumption | mean_power | list of watts of the whole job, one every 20 s; W |
-| the same | x_peak_power, x_energy | the largest sample (W); sum of the samples × 20 s (J) |
-| cpu_power_consumption, mem_power_consumption | x_cpu_mean_power, x_cpu_peak_power, x_cpu_energy … | as above |
+| node_power_consumption, else power_consumption | mean_watts | list of watts of the whole job, one every 20 s; W |
+| the same | x_peak_watts, x_energy | the largest sample (W); sum of the samples × 20 s (J) |
+| cpu_power_consumption, mem_power_consumption | x_cpu_mean_watts, x_cpu_peak_watts, x_cpu_energy … | as above |
 | qos, priority, shared, cores_per_task, num_tasks and any other | x_<name> | kept |
 
 Lost: other columns that hold lists (nodes …), and the samples themselves. NOT verified beyond the names of the columns:
@@ -91,10 +91,10 @@ def _power(path: Path) -> dict[str, Numbers]:
             continue
         prefix = "x_" + part.removeprefix("node_")
         mean, peak, total = _of_samples(path, name)
-        own = {f"{prefix}mean_power": mean, f"{prefix}peak_power": peak, f"{prefix}energy": total * SAMPLE_SECONDS}
+        own = {f"{prefix}mean_watts": mean, f"{prefix}peak_watts": peak, f"{prefix}energy": total * SAMPLE_SECONDS}
         found |= own if part == "node_" else {key: own[key] for key in own if key not in found}
-    if "x_mean_power" in found:
-        found["mean_power"] = found.pop("x_mean_power")
+    if "x_mean_watts" in found:
+        found["mean_watts"] = found.pop("x_mean_watts")
     return found
 
 

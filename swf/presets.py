@@ -56,6 +56,8 @@ PRESETS = {
     preset.name.lower(): preset
     for preset in (
         Preset("Mira", 49_152, 16, memory_gb=16, watts=160, source="ALCF's description of Mira"),
+        Preset("Cetus", 4_096, 16, memory_gb=16, source="ALCF's description of Cetus, four racks of Blue Gene/Q"),
+        Preset("Vesta", 2_048, 16, memory_gb=16, source="ALCF's description of Vesta, two racks of Blue Gene/Q"),
         Preset("Cooley", 126, 12, gpus=2, gpu_type="K80", memory_gb=384, watts=280, source="ALCF's GettingStarted"),
         Preset("Theta", 4_392, 64, memory_gb=192, source="ALCF's description of Theta"),
         Preset("ThetaGPU", 24, 128, gpus=8, gpu_type="A100", source="ALCF's description of ThetaGPU"),
@@ -68,10 +70,10 @@ PRESETS = {
 
 
 def preset(name: str) -> Machine | None:
-    """Return the machine of that name (in any case), or None if it is unknown.
+    """Return the machine of that name (in any case, with or without dashes), or None if it is unknown.
 
     >>> preset("POLARIS").gpus
     2240
     """
-    found = PRESETS.get(name.strip().lower())
+    found = PRESETS.get("".join(c for c in name.lower() if c.isalnum()))
     return None if found is None else found.machine()

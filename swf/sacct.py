@@ -16,6 +16,7 @@
 | ReqMem, else ReqTRES mem | req_mem | KB per processor; ``Mc`` per CPU, ``Mn`` per node, else the job's; 0 is unknown |
 | MaxRSS × NTasks, the largest step | used_mem | KB per processor; x_maxrss_kb keeps the largest MaxRSS |
 | TotalCPU | cpu_time | seconds, mean per allocated processor |
+| ConsumedEnergyRaw, else ConsumedEnergy, else AllocTRES energy | mean_watts | J of job or largest step ÷ run_time |
 | State | status, x_status | PREEMPTED is cancelled, DEADLINE timeout, REQUEUED partial, NODE_FAIL failed |
 | User (else UID), Group (else GID), Account, Partition, JobName | user, group, project, partition, app | labels |
 | Cluster | the machine's name | kept as x_cluster where there are several |
@@ -47,7 +48,7 @@ from tracekit.trace import Trace
 #: The fields of `tracekit sacct-command`: all that we can use, steps included.
 FIELDS = (
     "JobID,JobIDRaw,Cluster,Partition,QOS,Account,Group,User,Submit,Eligible,Start,End,ElapsedRaw,ExitCode,State,"
-    "ReqNodes,NNodes,ReqCPUS,AllocCPUS,NTasks,ReqMem,MaxRSS,TotalCPU,ReqTRES,AllocTRES,TimelimitRaw,NodeList,JobName"
+    "ReqNodes,NNodes,ReqCPUS,AllocCPUS,NTasks,ReqMem,MaxRSS,TotalCPU,ConsumedEnergyRaw,ReqTRES,AllocTRES,TimelimitRaw,NodeList,JobName"
 )
 
 

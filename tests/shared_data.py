@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,14 @@ def shared(name: str) -> Path:
     if not path.exists():
         pytest.skip(f"needs {name} of the shared data (set TRACEKIT_DATA to its folder)")
     return path
+
+
+def checked(name: str) -> Any:
+    """Return the numbers to reproduce of one JSON file, or skip the test with the reason."""
+    path = DATA.parent / "checks" / name
+    if not path.exists():
+        pytest.skip(f"needs checks/{name} beside the shared data")
+    return json.loads(path.read_text())
 
 
 def shared_files(pattern: str) -> list[Path]:

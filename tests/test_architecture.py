@@ -22,7 +22,8 @@ DOORS = ("tracekit/__init__.py", "tracekit/__main__.py", "tracekit/api.py", "tra
 PICTURES = ("tracekit/plots/", "evaluation/figures/")
 #: The experiment looks models up by name, and the processes that do its tasks fit them.
 EXPERIMENTS = ("evaluation/experiment/study.py", "evaluation/experiment/stages.py")
-LEARNING = ("tracekit/sim/tasks/gym.py", "tracekit/sim/tasks/pick_host/gym.py", "tracekit/sim/agents/", "generators/")
+LEARNING = ("tracekit/sim/tasks/gym.py", "tracekit/sim/agents/", "generators/")
+LEARNING += tuple(f"tracekit/sim/tasks/{task}/gym.py" for task in ("pick_host", "pick_policy"))
 #: The order inside tracekit, lowest first: a module imports its own layer and lower ones only. An entry is a
 #: module, or a package and all that is in it; where two entries fit, the longer one counts.
 LAYERS = (
@@ -30,20 +31,23 @@ LAYERS = (
     ("registry", "schema", "files", "catalog", "readings"),
     ("machine", "download", "folders", "compiled", "clusters"),
     ("trace",),
-    ("units",),
+    ("units", "watts"),
     ("stats", "validation", "anonymize", "intervals", "nodelists", "proposal"),
     ("recorded", "transform"),
     ("doctor",),
     ("cleaning",),
     ("sim", "sim.compile", "sim.metrics", "sim.switches", "sim.windows"),
+    ("sim.energy.series",),
+    ("sim.energy.model", "sim.energy.pue", "sim.energy.states"),
     ("sim.jobs", "sim.hosts.demand", "sim.hosts.rltune_demand"),
-    ("sim.policies",),
-    ("sim.engine", "sim.setup"),
+    ("sim.policies", "sim.predict"),
+    ("sim.engine", "sim.setup", "sim.energy.shifting"),
     ("sim.hosts",),
+    ("sim.energy",),
     ("sim.simulate",),
-    ("sim.runs", "sim.snapshot", "sim.energy"),
+    ("sim.runs", "sim.snapshot"),
     ("sim.tasks",),
-    ("sim.agents", "sim.orders"),
+    ("sim.agents", "sim.orders", "sim.predict.evaluate"),
     ("sim.analysis", "sim.env", "sim.pickjob"),
     ("plots", "service", "environment"),
     ("api", "demo"),

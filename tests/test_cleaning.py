@@ -13,7 +13,7 @@ from tracekit.validation import CHECKS, schedulable, usable, validate
 
 GOOD: dict[str, object] = {
     "job_id": 1, "submit_time": 0.0, "wait_time": 1.0, "run_time": 10.0, "req_time": 20.0, "req_procs": 2.0,
-    "req_nodes": 1.0, "req_mem": 5.0, "status": "completed",
+    "req_nodes": 1.0, "req_mem": 5.0, "mean_watts": 300.0, "cpu_bound": 0.5, "status": "completed",
 }  # fmt: skip
 
 #: One row that breaks the check, put between two good ones.
@@ -34,6 +34,9 @@ DAMAGE: dict[str, dict[str, object]] = {
     "nonpositive-limit": {"req_time": 0.0},
     "negative-wait": {"wait_time": -2.0},
     "negative-memory": {"req_mem": -2.0},
+    "negative-watts": {"mean_watts": -1.0},
+    "too-many-watts": {"mean_watts": 1e5 + 1},
+    "cpu-bound-not-a-share": {"cpu_bound": 1.01},
     "cancelled-before-start": {"status": "cancelled", "run_time": 0.0},
     "sizes-against-field-21": {"x_field21": "frontier:excl:4x112"},
     "infinite-values": {"req_mem": np.inf},

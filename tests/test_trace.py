@@ -150,7 +150,7 @@ def test_fast_labels_agree_with_plain_ones(values: list[int | None]) -> None:
 
 
 def test_every_column_is_described() -> None:
-    assert len({c.name for c in COLUMNS}) == len(COLUMNS) == 27
+    assert len({c.name for c in COLUMNS}) == len(COLUMNS) == 28
     assert all(c.meaning for c in COLUMNS)
     assert "timeout" in STATUSES
 

@@ -74,6 +74,12 @@ def _round_counts(trace: Trace) -> tuple[Trace, int]:
     return (trace.assign(rounded), int(found.sum())) if found.any() else (trace, 0)
 
 
+def _unset_watts(trace: Trace) -> tuple[Trace, int]:
+    found = BY_CHECK["too-many-watts"].find(trace)
+    kept = np.where(found, np.nan, trace.column("mean_watts"))
+    return (trace.assign({"mean_watts": kept}), int(found.sum())) if found.any() else (trace, 0)
+
+
 _RULES = (
     Rule("sort-by-submit", "sort the jobs by submit time, ties in file order", _sort),
     _drop("missing-submit-time"),
@@ -92,6 +98,14 @@ _RULES = (
     _unset("nonpositive-limit", ("req_time",), "make requested times of zero or below unknown", lambda v: v <= 0),
     _unset("negative-wait", ("wait_time",), "make waits below zero unknown", lambda v: v < 0),
     _unset("negative-memory", ("req_mem", "used_mem"), "make memory below zero unknown", lambda v: v < 0),
+    _unset("negative-watts", ("mean_watts",), "make mean powers below zero unknown", lambda v: v < 0),
+    Rule("unset-too-many-watts", "make mean powers unknown that the job's nodes cannot draw", _unset_watts),
+    _unset(
+        "cpu-bound-not-a-share",
+        ("cpu_bound",),
+        "make CPU-bound shares outside 0 to 1 unknown",
+        lambda v: (v < 0) | (v > 1),
+    ),
     _drop("cancelled-before-start"),
     Rule(
         "nodes-from-field-21",

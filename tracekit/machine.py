@@ -28,8 +28,9 @@ MOST_GPUS = 32
 class HostGroup:
     """Identical hosts; a machine may consist of several such groups.
 
-    None means unknown: cores and memory are then not limited, and there are no GPUs. Watts are per host, per core or
-    per GPU; losses turn the watts of a host into (watts + loss_constant) / loss_efficiency.
+    None means unknown: cores and memory are then not limited, there are no GPUs, and nothing is drawn. Watts are per
+    host, except core_watts (per busy core, on top of idle), gpu_idle_watts and gpu_watts (per GPU, idle and on top when
+    busy). Losses turn the watts of a host into (watts + loss_constant) / loss_efficiency (`tracekit.sim.energy.model`).
     """
 
     count: int
@@ -70,9 +71,9 @@ class Machine:
     queues: Mapping[str, str] = field(default_factory=dict)  # label -> name
     partitions: Mapping[str, str] = field(default_factory=dict)
     groups: tuple[HostGroup, ...] = ()
-    switch_watts: float | None = None
-    overhead_watts: float | None = None
-    pue: float | Mapping[str, float] | None = None  # a number, or a table by temperature or load
+    switch_watts: float | None = None  # of all switches, always on
+    overhead_watts: float | None = None  # of the facility, always on
+    pue: float | Mapping[str, Any] | None = None  # a number, or a table by temperature or load (`sim.energy.pue`)
     source: str = ""  # the file or the model of the jobs
     licence: str = ""
     notes: tuple[str, ...] = ()
@@ -126,6 +127,14 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
 
 
+def _is_watts(value: Any) -> bool:
+    return _is_number(value) and value >= 0
+
+
+def _is_pue(value: Any) -> bool:
+    return isinstance(value, Mapping) or (_is_number(value) and value >= 1)
+
+
 def _are_texts(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(map(_is_text, value))
 
@@ -159,6 +168,8 @@ _WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("notes", "header"), (_are_texts, "a list of texts")),
     "timezone": (_is_zone, "an IANA time zone such as Europe/Berlin"),
     "epoch": (_is_number, "Unix seconds"),
+    **dict.fromkeys(("switch_watts", "overhead_watts"), (_is_watts, "a number from 0")),
+    "pue": (_is_pue, "a number from 1 (facility power / IT power), or a table"),
 }
 
 
@@ -208,5 +219,7 @@ def _check_group(row: Mapping[str, Any], place: str) -> None:
                 raise SchemaError(f"{place}: {key} must be a whole number from {low} to {high:,}, not {value:g}")
         elif key == "memory" and value > MOST_MEMORY:
             raise SchemaError(f"{place}: memory (KB per host) must be at most {MOST_MEMORY:,}, not {value:g}")
-        elif value < 0 or (key == "loss_efficiency" and value == 0):
-            raise SchemaError(f"{place}: {key} must be {'above 0' if value == 0 else '0 or more'}, not {value:g}")
+        elif key == "loss_efficiency" and not 0 < value <= 1:
+            raise SchemaError(f"{place}: loss_efficiency must be above 0 and at most 1, not {value:g}")
+        elif value < 0:
+            raise SchemaError(f"{place}: {key} must be 0 or more, not {value:g}")

@@ -1,7 +1,7 @@
 """The columns of a trace, as data, and the conversion of any table to their types.
 
-All times are seconds, all memory is KB, all power is watts. Missing is NaN in float columns and NA in the others; the
-−1 of SWF files never appears here.
+All times are seconds, all memory is KB, all power is watts, all shares are 0 to 1. Missing is NaN in float columns and
+NA in the others; the −1 of SWF files never appears here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tracekit.errors import SchemaError
 
-Kind = Literal["id", "seconds", "count", "kilobytes", "watts", "label", "status"]
+Kind = Literal["id", "seconds", "count", "kilobytes", "watts", "share", "label", "status"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("req_mem", "kilobytes", "memory requested, per processor"),
     Column("used_mem", "kilobytes", "memory used, per processor"),
     Column("cpu_time", "seconds", "CPU time used, mean per processor"),
-    Column("mean_power", "watts", "electric power of the whole job, mean over its run, as measured"),
+    Column("mean_watts", "watts", "electric power of all its nodes, their idle share included, mean over its run"),
+    Column("cpu_bound", "share", "share of the run time that scales with the frequency of the processors"),
     Column("status", "status", "how the job ended; the source's own code survives in x_status"),
     Column("user", "label", "the user who submitted it"),
     Column("group", "label", "the user's group"),
@@ -59,6 +60,8 @@ COLUMNS: tuple[Column, ...] = (
 )
 BY_NAME = {column.name: column for column in COLUMNS}
 STATUSES = ("completed", "failed", "cancelled", "timeout", "partial", "unknown")
+#: Kinds whose columns are float64.
+AMOUNTS = ("seconds", "kilobytes", "watts", "share")
 SIZE_COLUMNS = ("req_procs", "alloc_procs", "req_nodes", "alloc_nodes", "req_gpus", "alloc_gpus")
 
 
@@ -118,7 +121,7 @@ def _in_shape(values: pd.Series, kind: Kind) -> bool:
     dtype = values.dtype
     if kind == "id":
         return dtype == np.int64
-    if kind in ("seconds", "kilobytes", "watts"):
+    if kind in AMOUNTS:
         return dtype == np.float64
     if kind == "count":
         return isinstance(dtype, pd.Int64Dtype) or (dtype == np.float64 and not is_whole(values.to_numpy()))

@@ -157,6 +157,7 @@ def summary(trace: Trace) -> dict[str, Any]:
         "interarrival": describe(trace.interarrival()),
         "wait_time": describe(trace.column("wait_time")),
         "req_time": describe(trace.column("req_time")),
+        "mean_watts": describe(trace.column("mean_watts")),
         "status": {str(k): int(v) for k, v in trace.jobs["status"].value_counts().items() if v}
         if trace.has("status")
         else {},

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tracekit.schema import BY_NAME, SIZE_COLUMNS
+from tracekit.schema import AMOUNTS, BY_NAME, SIZE_COLUMNS
 from tracekit.trace import Problem as Problem
 from tracekit.trace import Trace
+from tracekit.watts import most_watts
 
 #: Sizes that must be whole numbers; GPUs are shared on some clusters.
 WHOLE_COLUMNS = tuple(name for name in SIZE_COLUMNS if not name.endswith("gpus"))
@@ -38,7 +39,7 @@ def _unsorted(trace: Trace) -> Mask:
 def _infinite(trace: Trace) -> Mask:
     found = np.zeros(len(trace), dtype=bool)
     for name in trace.jobs.columns:
-        if name in BY_NAME and BY_NAME[name].kind in ("seconds", "kilobytes", "watts", "count"):
+        if name in BY_NAME and BY_NAME[name].kind in (*AMOUNTS, "count"):
             found |= np.isinf(trace.column(name))
     return found
 
@@ -171,6 +172,27 @@ CHECKS: tuple[Check, ...] = (
         "an amount of memory is below zero",
         lambda t: (t.column("req_mem") < 0) | (t.column("used_mem") < 0),
         "unset-negative-memory",
+        harmless=True,
+    ),
+    Check(
+        "negative-watts",
+        "the mean power is below zero",
+        lambda t: t.column("mean_watts") < 0,
+        "unset-negative-watts",
+        harmless=True,
+    ),
+    Check(
+        "too-many-watts",
+        "the mean power is more than the job's nodes can draw: what the machine's watts say, else 100 kW a node",
+        lambda t: t.column("mean_watts") > most_watts(t),
+        "unset-too-many-watts",
+        harmless=True,
+    ),
+    Check(
+        "cpu-bound-not-a-share",
+        "the CPU-bound share of the run time is not between 0 and 1",
+        lambda t: (t.column("cpu_bound") < 0) | (t.column("cpu_bound") > 1),
+        "unset-cpu-bound-not-a-share",
         harmless=True,
     ),
     Check(

@@ -32,7 +32,7 @@ class Judge:
 
     def __init__(self, frame: pd.DataFrame, plan: Plan, failures: Sequence[Mapping[str, str]]) -> None:
         self.frame, self.plan, self.failures = frame, plan, failures
-        self.logs: dict[tuple[str, str], Logs] = log_scores(frame, plan.verdict.metric)
+        self.logs: dict[tuple[str, str], Logs] = log_scores(frame, plan.verdict.judged)
         self.loads = list(dict.fromkeys(map(check_load, plan.windows.loads)))  # as the table has them
         self.differences: list[dict[str, Any]] = []  # rows for the tidy table
 
@@ -70,7 +70,7 @@ class Judge:
             by_load.append({"load": load, **{k: getattr(one, k) for k in ("verdict", "difference", "low", "high")}})
             for window, value in enumerate(part.mean(axis=(0, 1))):
                 place = {"arm": arm, "model": model, "load": load, "window": window}
-                self.differences.append({"kind": "difference", **place, "key": rules.metric, "value": value})
+                self.differences.append({"kind": "difference", **place, "key": rules.judged, "value": value})
         planned = len(self.logs.get((arm, model), {}))
         lost = max(self._samples(arm, model), planned) - len(pooled)
         facts = verdict.facts | {"by_load": by_load, "samples_lost": lost}
@@ -102,7 +102,7 @@ class Judge:
         """Return what every heuristic reaches on the same windows, and how agents trained on real jobs compare."""
         theirs = self.logs.get((REAL, ""), {}).get(0, {})
         found = []
-        for policy, logs in heuristic_scores(self.frame, self.plan.verdict.metric).items():
+        for policy, logs in heuristic_scores(self.frame, self.plan.verdict.judged).items():
             ours = np.mean([logs[load] for load in self.loads], axis=0)
             row: dict[str, Any] = {"policy": policy, "mean": float(np.exp(ours).mean())}
             if theirs:
@@ -177,7 +177,7 @@ def verdicts(
     return {
         "real": real,
         "margin": plan.verdict.margin,
-        "metric": plan.verdict.metric,
+        "metric": plan.verdict.judged,
         "alpha": plan.verdict.alpha,
         "confidence": 1 - 2 * plan.verdict.alpha,
         "learner": plan.agents.learner,

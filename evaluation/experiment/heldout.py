@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 REAL_LOAD = "real"
 #: What is recorded of every scheduled window.
 MEASURED = ("mean_bsld", "mean_wait_s", "p95_bsld", "utilization")
+#: What predictors of run times are judged by: how far predictions miss, as a factor; 1 = never.
+ERROR = "error_factor"
 Row = dict[str, Any]  # load, window, and the measured values
 
 
@@ -109,11 +111,14 @@ class Heldout:
             found += [(load, k, whole.window(start, self.jobs)) for k, start in enumerate(self.starts)]
         return found
 
-    def play(self, policy: Any) -> list[Row]:
-        """Schedule every window under one policy; one thread, since tasks themselves run side by side."""
+    def play(self, policy: Any, *, predict: str | None = None) -> list[Row]:
+        """Schedule every window under one policy; one thread, since tasks themselves run side by side.
+
+        ``predict`` names a predictor of run times that backfilling goes by.
+        """
         from tracekit.sim.runs import Run, run_all
 
-        tables, switches = self.tables(), switches_for(self.test, self.allocate)
+        tables, switches = self.tables(), replace(switches_for(self.test, self.allocate), predict=predict)
         results = run_all([Run(part, policy, self.backfill, switches) for _, _, part in tables], threads=1)
         return [row(load, k, result) for (load, k, _), result in zip(tables, results, strict=True)]
 

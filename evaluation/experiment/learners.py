@@ -2,7 +2,7 @@
 
 `pick-heuristic` needs nothing but the simulator: it learns which of the heuristics is best on the training trace. It is
 cheap, and answers the first question that synthetic jobs must answer: would one choose the same scheduler? `ppo` trains
-the agents of `tracekit train`.
+the agents of `tracekit train`; `predict-run-time` learns to predict run times.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ class Learner(Protocol):
     """A way to learn scheduling. ``config`` is the same for all traces; the same seed gives the same agent."""
 
     name: ClassVar[str]
+    metric: ClassVar[str]  # what its agents are judged by, unless the plan says
 
     def check(self, config: Mapping[str, Any]) -> None:
         """Refuse a wrong configuration before any work is done."""
@@ -55,6 +56,7 @@ class PickHeuristic:
     """Learns which heuristic has the lowest mean log bounded slowdown on windows drawn from the training trace."""
 
     name: ClassVar[str] = "pick-heuristic"
+    metric: ClassVar[str] = "mean_bsld"
     defaults: ClassVar[dict[str, Any]] = {
         "policies": ["fcfs", "sjf", "saf", "wfp3", "unicep", "f1", "f2", "f4", "smallest"],
         "windows": 24,
@@ -111,6 +113,10 @@ class PickHeuristic:
 #: Learners by name; nothing is imported before it is asked for.
 LEARNERS: Registry[type[Learner]] = Registry(
     "learner",
-    {"ppo": "evaluation.experiment.ppo:PPO", "pick-heuristic": "evaluation.experiment.learners:PickHeuristic"},
+    {
+        "ppo": "evaluation.experiment.ppo:PPO",
+        "pick-heuristic": "evaluation.experiment.learners:PickHeuristic",
+        "predict-run-time": "evaluation.experiment.run_times:PredictRunTime",
+    },
     group="tracekit.learners",
 )

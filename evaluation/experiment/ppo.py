@@ -35,6 +35,7 @@ class PPO:
     """
 
     name: ClassVar[str] = "ppo"
+    metric: ClassVar[str] = "mean_bsld"
     #: Where a plan says nothing: a budget of seconds, not minutes, as an experiment trains a hundred agents or so.
     defaults: ClassVar[dict[str, Any]] = {
         "steps": 100_000,

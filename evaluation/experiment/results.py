@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from evaluation.experiment.build import Agent, Grid
-from evaluation.experiment.heldout import MEASURED
+from evaluation.experiment.heldout import ERROR, MEASURED
 from evaluation.experiment.tasks import Result, Store
 from tracekit.errors import FormatError, loads
 
@@ -117,7 +117,8 @@ def _measured(about: Mapping[str, Any], window: Mapping[str, Any]) -> list[dict[
     place = {"load": window["load"], "window": window["window"]}
     return [
         {**about, **place, "key": key, "value": _number(window[key]), "better": "higher" if key in _HIGHER else "lower"}
-        for key in MEASURED
+        for key in (*MEASURED, ERROR)
+        if key in window
     ]
 
 

@@ -30,7 +30,7 @@ SHOWN = {
     "privacy.membership_auc": "0.5",
 }
 #: Enough to separate a bad trace from a good one, not to find the best agent; the same for real and synthetic.
-SMALL: dict[str, dict[str, Any]] = {"ppo": {"steps": 50_000}, "pick-heuristic": {}}
+SMALL: dict[str, dict[str, Any]] = {"ppo": {"steps": 50_000}, "pick-heuristic": {}, "predict-run-time": {}}
 WINDOW, WINDOWS = 128, 40
 
 

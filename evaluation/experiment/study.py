@@ -14,6 +14,7 @@ interrupted resumes where it was when it is started again.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import json
 import math
@@ -30,8 +31,8 @@ from evaluation.experiment.build import ARMS, Code, GeneratorSpec, Grid, build
 from evaluation.experiment.comparisons import verdicts
 from evaluation.experiment.engines import LOCAL, Where
 from evaluation.experiment.grid import Plan, Source
-from evaluation.experiment.heldout import check_load, schedulable, starts
-from evaluation.experiment.learners import LEARNERS
+from evaluation.experiment.heldout import ERROR, check_load, schedulable, starts
+from evaluation.experiment.learners import LEARNERS, Learner
 from evaluation.experiment.runner import Progress, Runner, Status
 from evaluation.experiment.source import digest_of
 from evaluation.experiment.stages import on_the_same_machine
@@ -158,6 +159,7 @@ def prepare(plan: Plan, folder: Path, real: Trace | None = None, *, data: Path |
     specs = _specs(plan, len(parts.train))
     learner = LEARNERS.get(plan.agents.learner)()
     learner.check({**plan.agents.config, **plan.hosts})
+    plan = _with_metric(plan, learner)
     held = starts(len(schedulable(parts.test, plan.hosts.get("allocate"))), plan.windows.count, plan.windows.jobs)
     windows = {
         "starts": held,
@@ -206,6 +208,15 @@ def _check(plan: Plan) -> None:
             raise UsageError(f"[models.traces]: '{name}' is taken already; choose another name")
     if not plan.models.names and not plan.models.traces:
         raise UsageError(f"no models: name them with --models or in [models]; known: {', '.join(MODELS)}")
+
+
+def _with_metric(plan: Plan, learner: Learner) -> Plan:
+    """Return the plan with what its learner is judged by, where the plan does not say."""
+    own = getattr(learner, "metric", "mean_bsld")  # those of other packages may not say
+    chosen = plan.verdict.metric or own
+    if chosen == ERROR != own:
+        raise UsageError(f"metric {ERROR} is measured of predictors only: choose the learner predict-run-time")
+    return dataclasses.replace(plan, verdict=dataclasses.replace(plan.verdict, metric=chosen))
 
 
 def _target(name: str) -> str:

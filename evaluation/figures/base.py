@@ -32,6 +32,8 @@ NAMES = {
     "tasks": "tasks",
     "req_mem": "memory requested (KB)",
     "used_mem": "memory used (KB)",
+    "mean_watts": "mean power (W)",
+    "cpu_bound": "CPU-bound share",
 }
 
 

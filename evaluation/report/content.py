@@ -76,6 +76,7 @@ class Content:
     costs: pd.DataFrame | None = None  # model, step (fit, sample, train …), seconds
     failures: Sequence[Mapping[str, str]] = ()  # model, reason
     notes: Sequence[str] = ()
+    power: str = ""  # power model of the section on energy; empty = no such section
     inputs: Sequence[Input] = ()
     seeds: Mapping[str, Any] = field(default_factory=dict)  # what -> seed or seeds
     versions: Mapping[str, str] = field(default_factory=lambda: versions())

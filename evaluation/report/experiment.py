@@ -16,6 +16,7 @@ from evaluation.report.markup import Cell, Html, joined, table, tag
 
 METRICS = {
     "mean_bsld": "mean bounded slowdown",
+    "error_factor": "factor by which predicted run times miss",
     "mean_wait_s": "mean wait (s)",
     "p95_bsld": "95th percentile of bounded slowdown",
     "utilization": "utilisation",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from evaluation.figures.base import Scene
 from evaluation.report.content import Content
+from evaluation.report.energy import energy_section
 from evaluation.report.experiment import experiment
 from evaluation.report.gallery import Gallery, grid, models, privacy_figure
 from evaluation.report.markup import Html, details, inline, joined, paragraph, tag
@@ -72,6 +73,7 @@ def page(content: Content, progress: Progress | None = None) -> str:
     sections += [
         ("scores", "Scores", score_tables(content.scores)),
         ("privacy", "Privacy", _privacy(content, scene, gallery)),
+        *([("energy", "Energy", energy_section(content, scene, gallery))] if content.power else []),
         ("models", "Models", models(content, scene, gallery)),
         ("cost", "Cost", _cost(content, gallery)),
         ("definitions", "Definitions", details("What every metric measures", definitions())),

@@ -1,4 +1,4 @@
-"""How jobs end: run times taken from similar jobs, status, processor time and memory.
+"""How jobs end: run times taken from similar jobs, status, processor time, memory and power.
 
 A synthetic job is modelled on one real job. Its run time is read off the sorted run times of similar jobs (same
 template, same end), some places away from its model's and between two neighbours, and then moved by about as much as
@@ -36,6 +36,10 @@ ENOUGH = 40
 #: A campaign moves by up to the distance between so many neighbouring campaigns either side, but not farther than
 #: FARTHEST in ln(seconds).
 NEAR, FARTHEST = 5, 0.5
+#: Columns that are drawn like the memory, each by itself.
+POWER = ("mean_watts", "cpu_bound")
+#: … but no farther from the model's than this share of it.
+POWER_SPREAD = 0.1
 #: The share of processor time is that of a job at most so many places away along the run times.
 SHARE_REACH = 20.0
 
@@ -109,6 +113,7 @@ class Outcomes:
     share: Floats | None  # cpu_time / run_time
     most_cpu: float  # the largest real cpu_time
     memory: Order | None  # used_mem of similar jobs
+    power: dict[str, Order]  # mean_watts and cpu_bound of similar jobs, which have the same size
     grains: dict[str, float]
     grace: float  # seconds that a job may exceed its limit, and …
     factor: float  # … how many times its limit it may run
@@ -117,7 +122,7 @@ class Outcomes:
     def fit(cls, trace: Trace, kind: Ints, limit: Floats, campaign: Ints) -> Self:
         """Sort the jobs; ``kind`` and ``limit`` are those of their templates."""
         run, status = trace.column("run_time"), trace.column("status")
-        grains = {name: grain_of(trace.column(name)) for name in ("run_time", "cpu_time", "used_mem")}
+        grains = {name: grain_of(trace.column(name)) for name in ("run_time", "cpu_time", "used_mem", *POWER)}
         beyond = run > limit
         cut = ended_by_limit(run, limit)
         end = (status + 1) * 2 + cut
@@ -144,6 +149,11 @@ class Outcomes:
             Order.by(_known_apart(like, trace.column("used_mem")), trace.column("used_mem"))
             if trace.has("used_mem")
             else None,
+            {
+                name: Order.by(_known_apart(like, trace.column(name)), trace.column(name))
+                for name in POWER
+                if trace.has(name)
+            },
             grains,
             float((run - limit)[beyond].max(initial=0.0)),
             float((run[beyond] / limit[beyond]).max(initial=1.0)),
@@ -170,6 +180,12 @@ class Outcomes:
         if self.memory is not None:
             memory, _ = self.memory.moved(model, REACH * np.where(turned, -moves[0], moves[0]) + own)
             drawn["used_mem"] = rounded(memory, self.grains["used_mem"])
+        for name, order in self.power.items():  # campaigns draw alike, whether they run long or not
+            places = REACH * rng.uniform(-1, 1, int(campaign.max(initial=0)) + 1)[campaign]
+            value, _ = order.moved(model, places + OWN * rng.uniform(-1, 1, len(model)))
+            real = order.value[order.place[model]]  # a user's program draws about the same each time
+            near = np.clip(value, real * (1 - POWER_SPREAD), real * (1 + POWER_SPREAD))
+            drawn[name] = rounded(near, self.grains[name])
         return drawn
 
     def _runs(self, model: Ints, places: Floats, farther: Floats) -> Floats:

@@ -35,7 +35,7 @@ SIZE_WEIGHT = 3.0
 #: of the limit).
 CLOSE = 0.4
 #: Outcomes of a job are drawn after the template.
-OUTCOMES = ("run_time", "status", "cpu_time", "used_mem")
+OUTCOMES = ("run_time", "status", "cpu_time", "used_mem", "mean_watts", "cpu_bound")
 
 
 def nameless(trace: Trace, k: int) -> tuple[Trace, tuple[str, ...]]:
@@ -130,6 +130,10 @@ def _with_shared_templates(trace: Trace, personal: tuple[str, ...], k: int) -> T
     if "cpu_time" in jobs.columns:
         cpu = trace.column("cpu_time")
         jobs["cpu_time"] = np.where(rare, rounded(cpu * ratio, grain_of(cpu)), cpu)
+    if "mean_watts" in jobs.columns:  # the power follows the size
+        watts, before, after = trace.column("mean_watts"), trace.sizes(), trace.replace(jobs=jobs).sizes()
+        share = np.divide(after, before, out=np.ones(len(trace)), where=before > 0)
+        jobs["mean_watts"] = np.where(share != 1, rounded(watts * share, grain_of(watts)), watts)
     return trace.replace(jobs=jobs)
 
 

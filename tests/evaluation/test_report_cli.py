@@ -196,3 +196,15 @@ def test_a_damaged_folder_is_named(folder: Path) -> None:
     (folder / "verdict.json").write_text("{")
     with pytest.raises(TracekitError, match="not valid JSON"):
         content_of(folder)
+
+
+def test_a_power_model_adds_a_section_on_energy(run, files, tmp_path: Path) -> None:
+    page = tmp_path / "r.html"
+    code, _, error = run("report", *files, "--quick", "--power", "cpu-node", "-o", page)
+    assert code == 0, error
+    text = page.read_text()
+    assert 'id="energy"' in text
+    assert "Load-duration curves" in text
+    assert "tracekit report real.swf made.swf --quick --power cpu-node" in text
+    code, _, error = run("report", *files, "--quick", "--power", "cpu-mode", "-o", tmp_path / "x.html")
+    assert (code, "cpu-node" in error) == (2, True)

@@ -121,7 +121,8 @@ def test_the_pbs_years_and_their_traps(tmp_path: Path, reverse: bool) -> None:
     assert jobs["alloc_nodes"].tolist() == [24, 0, 1]
     assert jobs["status"].tolist() == ["completed", "failed", "unknown"]
     assert jobs["x_allocation_award_category"].tolist() == ["INCITE", "DD", "ALCC"]
-    assert jobs["x_capability"].tolist()[:2] == ["capable", "not-capable"]
+    np.testing.assert_array_equal(jobs["x_capability"], [1, 0, np.nan])
+    assert jobs["x_capability_text"].tolist()[:2] == ["capable", "not-capable"]
     # 01:30 came twice on 5 November 2023; the first is daylight saving time, 06:30 UTC
     assert jobs["submit_time"].iloc[2] == pd.Timestamp("2023-11-05 06:30:00", tz="UTC").timestamp()
     assert "column QUEUED_TIMESTAMP: 1 local times that occurred twice" in trace.history[0]
@@ -174,7 +175,7 @@ def test_the_chain_to_parquet_to_swf_and_back(tmp_path: Path) -> None:
 
 
 def test_presets_say_what_is_known() -> None:
-    assert set(PRESETS) == {"mira", "cooley", "theta", "thetagpu", "polaris", "aurora"}
+    assert set(PRESETS) == {"mira", "cetus", "vesta", "cooley", "theta", "thetagpu", "polaris", "aurora"}
     aurora = preset(" Aurora ")
     assert aurora is not None
     assert (aurora.nodes, aurora.gpus, aurora.groups[0].cores, aurora.groups[0].power) == (10624, 63744, 104, None)

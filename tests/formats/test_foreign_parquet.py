@@ -85,6 +85,9 @@ def test_fdata_by_its_columns(tmp_path: Path) -> None:
     assert jobs["run_time"].tolist() == [15, 15]
     assert jobs["req_nodes"].tolist() == [1, 2]
     assert jobs["status"].tolist() == ["completed", "failed"]
+    assert "mean_watts" not in jobs
+    FDATA.assign(econ=[2.0, 3.0], avgpcon=[481.0, np.nan]).to_parquet(path)  # Wh over 15 s, and W
+    assert tracekit.read(path).jobs["mean_watts"].tolist() == [481.0, 3.0 * 3600 / 15]
     FDATA.assign(jid=["x1", "x2"]).to_parquet(path)
     assert tracekit.read(path).jobs["x_jid"].tolist() == ["x1", "x2"]
 
@@ -111,14 +114,14 @@ def test_pm100_keeps_the_power_of_jobs(tmp_path: Path) -> None:
     power = {"node_power_consumption": [[100, 300, 200], []], "cpu_power_consumption": [[50, 150, 70], None]}
     PM100.assign(**power).to_parquet(path)
     jobs = tracekit.read(path).jobs
-    np.testing.assert_array_equal(jobs["mean_power"], [200, np.nan])
-    np.testing.assert_array_equal(jobs["x_peak_power"], [300, np.nan])
+    np.testing.assert_array_equal(jobs["mean_watts"], [200, np.nan])
+    np.testing.assert_array_equal(jobs["x_peak_watts"], [300, np.nan])
     np.testing.assert_array_equal(jobs["x_energy"], [12_000, np.nan])
-    np.testing.assert_array_equal(jobs["x_cpu_mean_power"], [90, np.nan])
-    np.testing.assert_array_equal(jobs["x_cpu_peak_power"], [150, np.nan])
+    np.testing.assert_array_equal(jobs["x_cpu_mean_watts"], [90, np.nan])
+    np.testing.assert_array_equal(jobs["x_cpu_peak_watts"], [150, np.nan])
     np.testing.assert_array_equal(jobs["x_cpu_energy"], [5_400, np.nan])
     PM100.assign(power_consumption=[[1, 2, None], [3.5]]).to_parquet(path, row_group_size=1)
     jobs = tracekit.read(path).jobs
-    assert jobs["mean_power"].tolist() == [1.5, 3.5]
+    assert jobs["mean_watts"].tolist() == [1.5, 3.5]
     assert jobs["x_energy"].tolist() == [60, 70]
     assert "node_power_consumption" not in "".join(jobs.columns)

@@ -26,6 +26,7 @@ ROWS = """\
 """  # noqa: E501
 BASE = {"JobID": "7", "Submit": "2024-03-01T08:00:00", "Start": "2024-03-01T08:00:05", "Elapsed": "00:00:10"}
 BASE |= {"State": "COMPLETED", "ReqCPUS": "4"}
+UNKNOWN_ENERGY = str(2**64 - 2)
 
 
 def table(path: Path, *rows: dict[str, str]) -> Path:
@@ -164,3 +165,36 @@ def test_the_hour_that_comes_twice_is_read(tmp_path: Path) -> None:
 def test_a_converted_table_is_not_claimed() -> None:
     with pytest.raises(FormatError, match="no format recognises"):
         detect(shared("sacct/schedsim_slurm_testtrace.csv"), FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("columns", "watts"),
+    [
+        ({"ConsumedEnergyRaw": "3000"}, 300.0),  # J over the 10 s of `BASE`
+        ({"ConsumedEnergy": "4.50K"}, 450.0),  # prefixes in steps of 1000
+        ({"ConsumedEnergyRaw": "3000", "ConsumedEnergy": "9M"}, 300.0),
+        ({"AllocTRES": "billing=4,cpu=4,energy=2000,node=1"}, 200.0),
+        ({"ConsumedEnergyRaw": "0", "AllocTRES": "cpu=4,energy=2000"}, 200.0),
+        ({"ConsumedEnergyRaw": "0"}, np.nan),
+        ({"ConsumedEnergyRaw": UNKNOWN_ENERGY}, np.nan),
+        ({"ConsumedEnergyRaw": ""}, np.nan),
+        ({"ConsumedEnergyRaw": "3000", "Elapsed": "00:00:00"}, np.nan),
+        ({"ConsumedEnergyRaw": "3000", "State": "RUNNING"}, np.nan),
+    ],
+)
+def test_energy_becomes_mean_watts(columns: dict[str, str], watts: float, tmp_path: Path) -> None:
+    jobs = tracekit.read(table(tmp_path / "a", BASE | columns), "sacct").jobs
+    np.testing.assert_array_equal(jobs["mean_watts"], [watts])
+    assert not [name for name in jobs.columns if "energy" in name]
+
+
+def test_energy_of_steps_is_not_added(tmp_path: Path) -> None:
+    job, batch, step = (BASE | {"JobID": name, "ConsumedEnergyRaw": joules} for name, joules in
+                        (("7", ""), ("7.batch", "1000"), ("7.0", "2500")))  # fmt: skip
+    jobs = tracekit.read(table(tmp_path / "a", job, batch, step, BASE | {"JobID": "8"}), "sacct").jobs
+    np.testing.assert_array_equal(jobs["mean_watts"], [250.0, np.nan])
+
+
+def test_an_energy_that_is_none_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="'much' in column consumedenergyraw is not an energy"):
+        tracekit.read(table(tmp_path / "a", BASE | {"ConsumedEnergyRaw": "much"}), "sacct")

@@ -57,6 +57,9 @@ def test_batsim_schedule(tmp_path: Path) -> None:
     assert trace.jobs["wait_time"].tolist()[:2] == [5, 3]
     assert trace.jobs["run_time"].tolist()[:2] == [60, 30]
     assert trace.jobs["alloc_procs"].tolist()[:2] == [4, 2]
+    assert trace.jobs["mean_watts"].isna().all()  # −1: Batsim ran without its energy plugin
+    path.write_text(RESULTS.replace("0-2 7,-1", "0-2 7,48000"))
+    assert tracekit.read(path).jobs["mean_watts"].tolist()[0] == 800  # J over 60 s
     assert trace.jobs["status"].tolist() == ["completed", "timeout", "cancelled"]
 
 

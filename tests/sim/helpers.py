@@ -1,5 +1,7 @@
 """Small traces for the simulator's tests."""
 
+import math
+
 import numpy as np
 import pandas as pd
 
@@ -58,8 +60,8 @@ def both(table, policy, backfill, switches: Switches):
     return ours, np.array(by_reference(ready, policy, backfill, switches).start)
 
 
-def by_reference(ready, policy, backfill, switches: Switches, hosts=None, **followers):
-    """Return the reference's schedule of prepared jobs; ``followers`` are lists previous and think."""
+def by_reference(ready, policy, backfill, switches: Switches, hosts=None, headroom=math.inf, **more):
+    """Return the reference's schedule of prepared jobs; ``more`` are lists previous and think, or watts."""
     kept = ready.table
     jobs = {
         "submit": kept.submit.tolist(),
@@ -76,11 +78,12 @@ def by_reference(ready, policy, backfill, switches: Switches, hosts=None, **foll
         arrivals_first=switches.ties == "arrivals",
         interval=switches.interval,
         last_two=switches.estimates == "last-two",
-        predict=switches.predict is not None,
+        predict=switches.predict_for if switches.predict is not None else "",
         outages=switches.outages,
         announced=switches.outages_announced,
         outage_mode=switches.outage_mode,
         compat=switches.compat is not None,
         options=MULTIFACTOR_DEFAULTS | dict(switches.options),
+        headroom=headroom,
     )
-    return reference.simulate(jobs | followers, policy, backfill, rules)
+    return reference.simulate(jobs | more, policy, backfill, rules)

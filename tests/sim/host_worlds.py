@@ -18,7 +18,7 @@ from tracekit.trace import Trace
 from . import reference
 from .reference_hosts import Cluster, Host, Need, Simulation
 
-POLICIES = ("fcfs", "lcfs", "sjf", "ljf", "saf", "largest", "smallest", "wfp3", "f1", "multifactor")
+POLICIES = ("fcfs", "lcfs", "sjf", "ljf", "saf", "largest", "smallest", "wfp3", "f1", "multifactor", "adaptive")
 ALLOCATORS = (
     *("first-fit", "best-fit", "worst-fit", "random", "round-robin", "dot-product", "packing", "clustering", "fgd"),
     *("lexicographic", "defrag", "load-balance", "tiers"),
@@ -119,7 +119,10 @@ def switches_of(rng, cluster, backfill):
     kind = pick(rng, "requested", "requested", "actual", "last-two", "predict", "arrivals", "compat")
     if kind in ("arrivals", "compat"):
         return found | ({"ties": "arrivals"} if kind == "arrivals" else {"compat": "rlscheduler"})
-    found |= {"predict": "last-two"} if kind == "predict" else {"estimates": kind}
+    if kind == "predict":
+        found |= {"predict": "last-two", "predict_for": pick(rng, "backfill", "backfill", "order", "both")}
+    else:
+        found["estimates"] = kind
     found["dependencies"] = bool(rng.random() < 0.3)
     if rng.random() < 0.35 and backfill != "rlscheduler":
         names, outages = host_names(cluster), []
@@ -223,7 +226,7 @@ def by_reference(world, ready, typical):
         arrivals_first=chosen.ties == "arrivals",
         interval=chosen.interval,
         last_two=chosen.estimates == "last-two",
-        predict=chosen.predict is not None,
+        predict=chosen.predict_for if chosen.predict is not None else "",
         outages=tuple((b, e, [names.index(name) for name in text.split("+")]) for b, e, text in chosen.outages),
         announced=chosen.outages_announced,
         outage_mode=chosen.outage_mode,

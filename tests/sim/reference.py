@@ -47,10 +47,12 @@ class Rules:
     arrivals_first: bool = False  # at one instant, and one event at a time, each with its scheduling pass
     interval: float = 0  # seconds between scheduling passes; 0: one at every event
     last_two: bool = False  # estimates are the mean of the user's last two run times, at most what was asked for
-    predict: bool = False  # the same for backfilling alone, and corrected when a job outlives its prediction
+    predict: str = ""  # the same for "order", "backfill" or "both"; what backfilling goes by is corrected
     outages: tuple = ()  # (from, to, processors); known from the beginning if announced, else from when they begin
     announced: bool = True
     outage_mode: str = "drain"  # running jobs at an outage: drain (they run on), kill or requeue
+    headroom: float = math.inf  # watts that running jobs may draw together
+    sleep: tuple | None = None  # of each host: idle seconds, seconds to turn off and to wake up; None: no sleep
     compat: bool = False  # RLScheduler's wait, −1 − submit, in wfp3 and unicep
     options: dict = field(default_factory=lambda: MULTIFACTOR)
 
@@ -68,6 +70,8 @@ class Job:
     random: float  # its value under the policy random
     previous: int  # number of the job it is submitted after; −1: none
     think: float  # seconds from that job's end to the submit
+    watts: float = 0  # on top of the idle machine
+    seen: float = NAN  # what orders go by
     predicted: float = NAN  # estimate at submit …
     believed: float = NAN  # … and as corrected: what backfilling goes by
     corrections: int = 0
@@ -90,7 +94,7 @@ class Schedule(NamedTuple):
 def simulate(jobs, policy, backfill, rules):
     """Return the schedule of ``jobs``, a dict of lists by submit time.
 
-    They are submit, run, estimate and procs, and, where they matter, user, random, previous and think.
+    They are submit, run, estimate and procs, and, where they matter, user, random, previous, think and watts.
     """
     world = Simulation(jobs, policy, backfill, rules)
     world.run_all()
@@ -119,9 +123,11 @@ class Account:
 class Profile:
     """The processors of every host from now on. By estimates: a running job past its estimate counts as ending now."""
 
-    def __init__(self, now, hosts, running, outages):
-        self.now, self.hosts, self.outages = now, hosts, outages
+    def __init__(self, now, hosts, running, outages, headroom=math.inf):
+        self.now, self.hosts, self.outages, self.headroom = now, hosts, outages, headroom
         self.taken = [(job.host, now, job.estimated_end, job.procs) for job in running]
+        self.drawn = [(now, job.estimated_end, job.watts) for job in running]
+        self.watts = headroom - sum(job.watts for job in running)  # left, really
         self.free = [self.size(host, now) for host in range(len(hosts))]  # really, not by estimates
         for job in running:
             self.free[job.host] -= job.procs
@@ -142,7 +148,10 @@ class Profile:
     def has_room(self, host, job, time):
         """Return whether a host has room for a job from ``time`` on, over its whole estimated length."""
         moments = [time] + [edge for edge in self.edges() if time < edge < time + job.believed]
-        return all(self.room(host, moment) >= job.procs for moment in moments)
+        return all(self.room(host, moment) >= job.procs and self.watts_at(moment) >= job.watts for moment in moments)
+
+    def watts_at(self, time):
+        return self.headroom - sum(watts for begin, end, watts in self.drawn if begin <= time < end)
 
     def host_now(self, job):
         """Return the first host on which a job can start now without delaying another; None if there is none.
@@ -151,7 +160,11 @@ class Profile:
         A job of no length delays no other.
         """
         for host, free in enumerate(self.free):
-            if job.procs <= free and (job.believed <= 0 or self.has_room(host, job, self.now)):
+            if (
+                job.procs <= free
+                and job.watts <= self.watts
+                and (job.believed <= 0 or self.has_room(host, job, self.now))
+            ):
                 return host
         return None
 
@@ -163,6 +176,7 @@ class Profile:
     def book(self, job, time, host, at_least=-math.inf):
         """Keep processors for a job over its estimated length, and until ``at_least``."""
         self.taken.append((host, time, max(time + job.believed, at_least), job.procs))
+        self.drawn.append((time, max(time + job.believed, at_least), job.watts))
 
 
 class Simulation:
@@ -171,7 +185,7 @@ class Simulation:
     def __init__(self, jobs, policy, backfill, rules):
         self.policy, self.backfill, self.rules = policy, backfill, rules
         self.hosts = rules.hosts or [rules.total]
-        absent = {"user": 0, "random": 0, "previous": -1, "think": 0}
+        absent = {"user": 0, "random": 0, "previous": -1, "think": 0, "watts": 0}
         columns = [jobs[name] for name in ("submit", "run", "estimate", "procs")]
         columns += [jobs.get(name, [value] * len(columns[0])) for name, value in absent.items()]
         self.jobs = [Job(number, *row) for number, row in enumerate(zip(*columns, strict=True))]
@@ -215,7 +229,7 @@ class Simulation:
         if not (self.to_come or self.held or self.queue or stoppable):
             return None
         times = [job.submit for job in self.to_come] + [job.end for job in self.running] + changes
-        if self.rules.predict:
+        if self.rules.predict in ("backfill", "both"):
             times += [job.estimated_end for job in self.running if job.estimated_end > self.now]
         if self.rules.interval and self.queue:
             times.append(next(t for t in self.ticks() if t >= self.now and t > self.last_pass))
@@ -235,7 +249,7 @@ class Simulation:
             self.finish(job)
         if self.now in self.changes and self.rules.outage_mode != "drain":
             self.stop_jobs()
-        if self.rules.predict:
+        if self.rules.predict in ("backfill", "both"):
             self.correct()
         for job in [job for job in self.to_come if job.submit <= self.now]:
             self.arrive(job)
@@ -280,19 +294,31 @@ class Simulation:
     def arrive(self, job):
         self.to_come.remove(job)
         self.queue.append(job)
-        job.predicted = job.asked
+        job.predicted = job.seen = job.asked
         last = self.history[job.user][-2:]
-        if last and (self.rules.last_two or self.rules.predict):
-            job.predicted = min(sum(reversed(last)) / len(last), job.asked)
+        if last:
+            mean = min(sum(reversed(last)) / len(last), job.asked)
+            if self.rules.last_two or self.rules.predict in ("order", "both"):
+                job.seen = mean
+            if self.rules.last_two or self.rules.predict in ("backfill", "both"):
+                job.predicted = mean
         job.believed = job.predicted
+
+    def length(self, job):
+        """Return what the shortest job first goes by: the order's prediction where orders go by one."""
+        return job.seen if self.rules.predict in ("order", "both") else job.believed
 
     def priority(self, job):
         """Return the policy's value of a waiting job: the smallest starts first."""
-        s, w, r = job.submit, self.now - job.submit, job.believed if self.rules.last_two else job.asked
+        s, w, r = job.submit, self.now - job.submit, job.seen
         if self.policy in ("fcfs", "lcfs"):
             return s if self.policy == "fcfs" else -s
         if self.policy == "random":
             return job.random
+        if self.policy == "capability-first":
+            return job.procs < 0.2 * sum(self.hosts), job.number
+        if self.policy == "adaptive":
+            return job.procs if sum(other.procs for other in self.running) > 0.8 * sum(self.hosts) else s
         if self.policy == "multifactor":
             return self.multifactor(job)
         if self.rules.compat and self.policy in ("wfp3", "unicep"):
@@ -312,7 +338,7 @@ class Simulation:
     def profile(self):
         """Return what is known of the future."""
         known = [outage for outage in self.rules.outages if self.rules.announced or outage[0] <= self.now]
-        return Profile(self.now, self.hosts, self.running, known)
+        return Profile(self.now, self.hosts, self.running, known, self.rules.headroom)
 
     def scheduling_pass(self):
         """Start whatever may start now."""
@@ -327,6 +353,7 @@ class Simulation:
     def start(self, job, host, profile):
         profile.book(job, self.now, host)
         profile.free[host] -= job.procs
+        profile.watts -= job.watts
         job.start, job.host = self.now, host
         self.queue.remove(job)
         self.running.append(job)
@@ -340,7 +367,7 @@ class Simulation:
         left = []
         for job in order:
             time, host = profile.earliest(job)
-            if time == self.now and job.procs <= profile.free[host]:
+            if time == self.now and job.procs <= profile.free[host] and job.watts <= profile.watts:
                 self.start(job, host, profile)
             else:
                 profile.book(job, time, host)
@@ -368,7 +395,7 @@ class Simulation:
         else:  # even a job of no length has its moment
             profile.book(blocked, shadow, host, at_least=math.nextafter(shadow, math.inf))
         if self.backfill == "easy-sjf":
-            others.sort(key=lambda job: (job.believed, job.number))
+            others.sort(key=lambda job: (self.length(job), job.number))
         for job in others:
             if (host := profile.host_now(job)) is not None:
                 self.start(job, host, profile)

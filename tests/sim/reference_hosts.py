@@ -46,6 +46,7 @@ class Cluster:
     def __init__(self, hosts, allocator, typical=(), unit=1, seed=0):
         self.hosts, self.allocator, self.typical, self.unit, self.seed = hosts, allocator, typical, unit, seed
         self.cursor, self.running = 0, []  # where round-robin goes on; running jobs, for clustering
+        self.asleep = set()  # hosts
         self.most_cores = max(host.cores for host in hosts)
         self.most_gpus = max(host.gpus for host in hosts) * 1000
 
@@ -114,7 +115,7 @@ class Cluster:
         def spared(h):
             return spare is not None and min(self.room(spare, h, piece), count) >= rooms[h]
 
-        for h in sorted(members, key=lambda h: (-rooms[h], spared(h), h)):
+        for h in sorted(members, key=lambda h: (-rooms[h], spared(h), -self.wakefulness(free, h), h)):
             n = min(rooms[h], left)
             if n:
                 idle = [d for d, milli in enumerate(free[h][2]) if milli >= 1000][:n] if piece[2] else []
@@ -162,6 +163,12 @@ class Cluster:
             return more and frag > 0, sorted(way.items()), way
         order = (even, frag, waste) if self.allocator == "load-balance" else (frag, waste, even)
         return more and frag > 0, *order, sorted(way), way
+
+    def wakefulness(self, free, h):
+        """Return 2 for a host in use, 1 for one that is awake, 0 for one asleep; the same for all other allocators."""
+        if self.allocator != "pack-and-sleep":
+            return 0
+        return 2 if free[h] != self.idle()[h] else h not in self.asleep
 
     def one_by_one(self, job, free, members, count, piece):
         """Place tasks one after the other, each where the allocator likes it best."""
@@ -219,6 +226,8 @@ class Cluster:
         left += Fraction(idle - asked, self.most_gpus) if self.most_gpus else 0
         if self.allocator == "best-fit":
             return -left
+        if self.allocator == "pack-and-sleep":
+            return self.wakefulness(free, h), -left
         if self.allocator == "worst-fit":
             return left
         if self.allocator == "random":
@@ -334,6 +343,8 @@ class Simulation(reference.Simulation):
         super().__init__(jobs, policy, backfill, rules)
         self.cluster, cluster.running = cluster, self.running
         self.first_reservation = {}  # by job: when it was to start at first
+        first = min(job.submit for job in self.jobs)  # as recorded: all hosts are awake then
+        self.busy_until, self.up = [dict.fromkeys(range(len(cluster.hosts)), first) for _ in range(2)]
         for job, need in zip(self.jobs, needs, strict=True):
             job.__dict__.update(need.__dict__, parts=[])
         self.alike = not rules.outages and all(self.takes_whole_hosts(job) for job in self.jobs)
@@ -371,19 +382,27 @@ class Simulation(reference.Simulation):
         return [(0, job.cores, 0, {})] if self.alike else parts
 
     def bookings(self):
-        """Return (from, to, parts) of the running jobs by estimates; one that is past its own holds nothing."""
-        return [(self.now, job.estimated_end, self.for_plans(job, job.parts)) for job in self.running]
+        """Return (from, to, parts, watts) of the running jobs by estimates; one that is past its own holds nothing."""
+        return [(self.now, job.estimated_end, self.for_plans(job, job.parts), job.watts) for job in self.running]
+
+    def spare(self):
+        """Return the watts that are really left."""
+        return self.rules.headroom - sum(job.watts for job in self.running)
 
     def edges(self, bookings):
-        times = {edge for begin, end, _ in bookings for edge in (begin, end)}
+        times = {edge for begin, end, _, _ in bookings for edge in (begin, end)}
         known = [o for o in self.rules.outages if self.rules.announced or o[0] <= self.now]
         return sorted({self.now} | {t for t in times | {t for o in known for t in o[:2]} if t > self.now})
 
     def planned_at(self, job, time, bookings, *really):
         """Return where a job goes that begins at a time and holds the same cells over its estimated length, or None."""
         moments = [time] + [edge for edge in self.edges(bookings) if time < edge < time + job.believed]
+        for moment in moments:
+            drawn = sum(watts for begin, end, _, watts in bookings if begin <= moment < end)
+            if drawn + job.watts > self.rules.headroom:
+                return None
         states = [
-            self.minus(self.planned, [p for begin, end, p in bookings if begin <= moment < end], self.away(moment))
+            self.minus(self.planned, [p for begin, end, p, _ in bookings if begin <= moment < end], self.away(moment))
             for moment in moments
         ]
         return self.planned.place(job, least([*states, *really]))
@@ -395,6 +414,8 @@ class Simulation(reference.Simulation):
     def really(self, job, parts):
         """Return the parts of a job that is planned for now if what it claims is free, else None."""
         free = self.free()
+        if job.watts > self.spare():
+            return None
         if self.alike:
             return self.cluster.place(job, free)
         self.cluster.take(free, parts)
@@ -406,8 +427,26 @@ class Simulation(reference.Simulation):
 
     # ---- events and passes ------------------------------------------------------------------------------------------
 
+    def happen(self):
+        super().happen()
+        if self.rules.sleep:
+            after = self.rules.sleep[0]
+            self.cluster.asleep = {h for h, until in self.busy_until.items() if self.now - until > after[h]}
+
     def begin(self, job, parts):
+        """Start a job; first its hosts that sleep wake up, after they have turned off."""
         job.start, job.parts = self.now, parts
+        if self.rules.sleep:
+            used = {part[0] for part in parts}
+            for h in used & self.cluster.asleep:
+                after, off, on = (times[h] for times in self.rules.sleep)
+                self.up[h] = max(self.now, self.busy_until[h] + after + off) + on
+            job.start = max(self.now, *(self.up[h] for h in used))
+            for h in used:
+                self.busy_until[h] = max(self.busy_until[h], job.end)
+            self.cluster.asleep = {
+                h for h, until in self.busy_until.items() if self.now - until > self.rules.sleep[0][h]
+            }
         self.cluster.cursor = parts[-1][0] + 1
         self.running.append(job)
         self.queue.remove(job)
@@ -439,7 +478,7 @@ class Simulation(reference.Simulation):
         for job in order:
             time, parts = self.earliest(job, bookings)
             real = self.really(job, parts) if time == self.now else None
-            bookings.append((time, time + job.believed, parts))
+            bookings.append((time, time + job.believed, parts, job.watts))
             if real is None:
                 left.append(job)
             else:
@@ -451,13 +490,15 @@ class Simulation(reference.Simulation):
         bookings = self.bookings() if self.rules.outages else None
 
         def fit(job):
+            if job.watts > self.spare():
+                return None
             if bookings is None:
                 return self.cluster.place(job, self.free())
             if job.believed <= 0:  # holds nothing for longer than an instant
                 return self.cluster.place(job, self.free())
             parts = self.planned_at(job, self.now, bookings, self.free())
             if parts is not None:
-                bookings.append((self.now, self.now + job.believed, parts))
+                bookings.append((self.now, self.now + job.believed, parts, job.watts))
             return parts
 
         while order and (parts := fit(order[0])) is not None:
@@ -470,19 +511,23 @@ class Simulation(reference.Simulation):
         if self.backfill == "none":
             return
         if self.backfill == "easy-sjf":
-            others.sort(key=lambda job: (job.believed, job.number))
+            others.sort(key=lambda job: (self.length(job), job.number))
         if bookings is None:
             self.fill(blocked, others)
             return
         time, parts = self.earliest(blocked, bookings)
-        bookings.append((time, max(time + blocked.believed, math.nextafter(time, math.inf)), parts))
+        bookings.append((time, max(time + blocked.believed, math.nextafter(time, math.inf)), parts, blocked.watts))
         for job in others:
             if (parts := fit(job)) is not None:
                 self.begin(job, parts)
 
     def fill(self, blocked, others):
         """Start jobs that end before the reservation's time, or that fit beside it: now and then, on the same cells."""
-        shadow, then = self.reserve(blocked)
+        shadow, then, watts_then = self.reserve(blocked)
+        #: Backfilled jobs may have to wait for their hosts.
+        waking = (
+            max((off + on for _, off, on in zip(*self.rules.sleep, strict=True)), default=0) if self.rules.sleep else 0
+        )
         self.first_reservation.setdefault(blocked.number, shadow)
         if self.backfill == "rlscheduler":  # by submit time; only jobs that end before the reservation's time
             if self.shadow is None or not self.rules.commit:
@@ -490,24 +535,29 @@ class Simulation(reference.Simulation):
             others = sorted(others, key=lambda job: job.number)
         for job in others:
             free = self.free()
+            if job.watts > self.spare():
+                continue
             if self.backfill == "rlscheduler":
-                until = math.nextafter(self.shadow, -math.inf)
+                until = math.nextafter(self.shadow, -math.inf) - waking
                 parts = self.cluster.place(job, free) if self.now + job.believed <= until else None
-            elif self.now + job.believed <= shadow:
+            elif self.now + job.believed <= shadow - waking:
                 parts = self.cluster.place(job, free, least([free, then]))
             else:
-                parts = self.cluster.place(job, least([free, then]))
+                parts = self.cluster.place(job, least([free, then])) if job.watts <= watts_then else None
                 if parts is not None:
                     self.cluster.take(then, parts)
+                    watts_then -= job.watts
             if parts is not None:
                 self.begin(job, parts)
 
     def reserve(self, job):
-        """Return when a job fits if running jobs end by their estimates, and what is free then beside it."""
+        """Return when a job fits if running jobs end by their estimates, and room and watts that are left then."""
         free = self.free()
         then, ends, shadow = copy.deepcopy(free), sorted(self.running, key=lambda other: other.estimated_end), self.now
-        while ends and (ends[0].estimated_end <= shadow or self.cluster.place(job, then) is None):
+        watts = self.spare()
+        while ends and (ends[0].estimated_end <= shadow or watts < job.watts or self.cluster.place(job, then) is None):
             shadow = max(shadow, ends[0].estimated_end)
+            watts += ends[0].watts
             self.cluster.take(then, ends.pop(0).parts, 1)
         self.cluster.take(then, self.cluster.place(job, then, free))
-        return shadow, then
+        return shadow, then, watts - job.watts

@@ -21,6 +21,7 @@ from tracekit.sim.agents.ppo import ValueScale, generalised_advantages  # noqa: 
 from tracekit.sim.agents.rollout import cost_to_go  # noqa: E402
 from tracekit.sim.engine.chance import uniform  # noqa: E402
 from tracekit.sim.metrics import bounded_slowdown  # noqa: E402
+from tracekit.sim.tasks.jobgraph import CONTEXT, LINK_UNIT, LINKS  # noqa: E402
 from tracekit.sim.tasks.pick_job.task import PickJob  # noqa: E402
 
 FEATURES, SLOTS = 5, 20
@@ -36,7 +37,7 @@ def decisions(jobs, counts, skip):
         rows.append(jobs[number, :count])
         slot += range(count)
         if skip:
-            rows.append(np.ones((1, FEATURES), np.float32))
+            rows.append(np.ones((1, jobs.shape[2]), np.float32))
             slot.append(SLOTS)
         segment += [number] * (count + skip)
     return Decisions(
@@ -48,13 +49,22 @@ def decisions(jobs, counts, skip):
     )
 
 
+def task_of(kind):
+    more = {"feature_names": (*TASK.feature_names, *LINKS)} if kind == "gat" else {}
+    return SimpleNamespace(**(vars(TASK) | more))
+
+
 @pytest.mark.parametrize("skip", [False, True])
 @pytest.mark.parametrize("hidden", [(8,), (16, 8), (32, 16, 8)])
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_both_forward_passes_agree(kind, hidden, skip) -> None:
     torch.manual_seed(3)
-    model = ActorCritic(Config(network=kind, hidden=hidden), TASK)
+    model = ActorCritic(Config(network=kind, hidden=hidden), task_of(kind))
     jobs = np.random.default_rng(1).random((len(COUNTS), SLOTS, FEATURES), dtype=np.float32)
+    if kind == "gat":
+        links = np.random.default_rng(2).integers(0, 4, (len(COUNTS), SLOTS, len(LINKS))) * LINK_UNIT
+        links[..., CONTEXT] = 0
+        jobs = np.concatenate([jobs, links.astype(np.float32)], 2)
     packed = decisions(jobs, COUNTS, skip)
     expected = model.actor(packed).detach().numpy()
     net = model.play_by().net
@@ -69,7 +79,7 @@ def test_both_forward_passes_agree(kind, hidden, skip) -> None:
 
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_weights_survive_the_flat_form(kind) -> None:
-    models = [ActorCritic(Config(network=kind), TASK) for _ in range(2)]
+    models = [ActorCritic(Config(network=kind), task_of(kind)) for _ in range(2)]
     assert not np.array_equal(models[0].flat(), models[1].flat())
     load_flat(models[1].actor, models[0].flat())
     np.testing.assert_array_equal(models[0].flat(), models[1].flat())

@@ -52,7 +52,10 @@ def worlds(draw):
             "outages_announced": draw(st.booleans()),
         }
     kind = draw(st.sampled_from(["requested", "actual", "last-two", "predict"]))
-    switches |= {"predict": "last-two"} if kind == "predict" else {"estimates": kind}
+    if kind == "predict":
+        switches |= {"predict": "last-two", "predict_for": draw(st.sampled_from(["backfill", "order", "both"]))}
+    else:
+        switches["estimates"] = kind
     if dependencies:
         previous = draw(st.lists(ids, min_size=count, max_size=count))
         think = draw(st.lists(st.sampled_from([0.0, 3.0, 50.0, np.nan, -2.0]), min_size=count, max_size=count))

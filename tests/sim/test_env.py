@@ -92,6 +92,7 @@ def test_the_vector_environment_does_what_gymnasiums_own_does(mode):
         assert set(infos) == set(their_infos)
         for key in ("window_start", "score", "_score", "_final_info"):
             np.testing.assert_array_equal(infos.get(key, 0), their_infos.get(key, 0))
+        np.testing.assert_equal(infos.get("parts"), their_infos.get("parts"))
         if terminated.any() and mode == AutoresetMode.SAME_STEP:
             np.testing.assert_array_equal(infos["final_info"]["score"], their_infos["final_info"]["score"])
             assert not infos["final_obs"][np.flatnonzero(terminated)[0]].any()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import json
 from functools import cache
@@ -13,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from order_toys import random_queue, slow_starts
 from shared_data import DATA, shared
 
 import tracekit
@@ -20,8 +20,9 @@ from tracekit.clusters import completed
 from tracekit.errors import TracekitError, UsageError
 from tracekit.machine import HostGroup, Machine
 from tracekit.sim.orders.bounds import lower_bound
+from tracekit.sim.orders.cases import GOALS
 from tracekit.sim.orders.evaluate import begin, cost_of, costs, room_for
-from tracekit.sim.orders.problem import CANDIDATES, GOALS, HEURISTICS, QueueProblem, check_order, order_cost
+from tracekit.sim.orders.problem import CANDIDATES, HEURISTICS, QueueProblem, check_order, order_cost
 from tracekit.sim.orders.rolling import SearchPolicy
 from tracekit.sim.orders.solve import SOLVERS, solve
 from tracekit.sim.snapshot import Snapshot
@@ -58,44 +59,6 @@ def ilos(row: dict[str, Any], metric: str) -> QueueProblem:
         bound=bound,
         compat="ilos",
     )
-
-
-def random_queue(rng: np.random.Generator, jobs: int, **changes: Any) -> QueueProblem:
-    total = int(rng.integers(4, 40))
-    running = int(rng.integers(0, 4))
-    held = rng.multinomial(int(rng.integers(0, total)), np.full(running, 1 / running)) if running else np.empty(0)
-    held = held[held > 0].astype(np.int64)
-    ends = np.sort(rng.integers(1, 60, len(held))).astype(np.float64)
-    run = rng.integers(0, 50, jobs).astype(np.float64)
-    given: dict[str, Any] = {
-        "job_id": np.arange(1, jobs + 1),
-        "age": rng.integers(0, 30, jobs).astype(np.float64),
-        "run": run,
-        "estimate": run + rng.integers(0, 40, jobs),
-        "size": rng.integers(1, total + 1, jobs),
-        "submit": rng.integers(1, 1000, jobs).astype(np.float64),
-        "user": rng.integers(0, 3, jobs),
-        "total": total,
-        "ends": ends,
-        "expected_ends": ends + rng.integers(0, 20, len(ends)),
-        "held": held,
-    }
-    return QueueProblem(**(given | changes))
-
-
-def slow_starts(queue: QueueProblem, order: Any) -> np.ndarray[Any, Any]:
-    """List scheduling strictly in order, with Python's heap."""
-    running = list(zip(queue.ends.tolist(), queue.held.tolist(), strict=True))
-    heapq.heapify(running)
-    free, clock, start = queue.total - int(queue.held.sum()), 0.0, np.empty(len(queue))
-    for job in order:
-        while queue.size[job] > free:
-            end, size = heapq.heappop(running)
-            clock, free = max(clock, end), free + size
-        start[job] = clock
-        free -= queue.size[job]
-        heapq.heappush(running, (clock + queue.run[job], queue.size[job]))
-    return start
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -226,6 +189,23 @@ def test_solvers_keep_their_promises(solver: str) -> None:
         assert (np.diff(found.curve[:, 1]) <= 0).all()
         assert (np.diff(found.curve[:, 0]) >= 0).all()
         assert found.curve[-1, 1] == pytest.approx(found.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["none", "hill-climb", "anneal", "branch-and-bound"])
+def test_restarts_keep_to_the_budget_and_never_lose_the_best_order(solver: str) -> None:
+    queue = QueueProblem.from_trace(tracekit.sample(), 200, 12, objective="bsld")
+    once = solve(queue, solver, evaluations=40, restarts=0, seed=3)
+    for restarts in (1, 3, 39):
+        found = solve(queue, solver, evaluations=40, restarts=restarts, seed=3)
+        again = solve(queue, solver, evaluations=40, restarts=restarts, seed=3)
+        assert found.order.tolist() == again.order.tolist()
+        assert found.evaluations <= max(40, once.evaluations)
+        assert (np.diff(found.curve[:, 0]) > 0).all()
+        assert (np.diff(found.curve[:, 1]) < 0).all()
+        assert found.value == pytest.approx(found.curve[-1, 1])
+        assert found.value <= found.init_value * (1 + 1e-12)
+    with pytest.raises(UsageError, match="--restarts"):
+        solve(queue, solver, evaluations=40, restarts=40)
 
 
 def test_exhaustive_search_sees_every_order() -> None:

@@ -16,7 +16,9 @@ from .helpers import both, table_of
 
 #: For each policy × backfilling; a long search is made with, say, TRACEKIT_EXAMPLES=2000.
 EXAMPLES = int(os.environ.get("TRACEKIT_EXAMPLES", "22"))
-DECIDING = [name for name in POLICIES if name != "replay" and isinstance(POLICIES.get(name), BuiltIn)]
+DECIDING = [
+    name for name in POLICIES if name not in ("replay", "predicted-index") and isinstance(POLICIES.get(name), BuiltIn)
+]
 #: Everything that changes how events and passes go together.
 MANNERS = [
     {},

@@ -39,7 +39,10 @@ def experiment(
         str | None,
         typer.Option("--address", help="Ray cluster to use (default: RAY_ADDRESS, else a local one)."),
     ] = None,
-    learner: Annotated[str | None, typer.Option("--learner", help="ppo, or pick-heuristic (takes seconds).")] = None,
+    learner: Annotated[
+        str | None,
+        typer.Option("--learner", help="ppo; pick-heuristic (takes seconds); predict-run-time (a minute)."),
+    ] = None,
     policy: Annotated[
         str | None, typer.Option("--policy", help="Policies to compare with, separated by commas, as in simulate.")
     ] = None,
@@ -108,7 +111,9 @@ def experiment(
 def verdict(
     real: Annotated[str, typer.Argument(metavar="REAL", help="The real trace.")],
     synth: Annotated[str, typer.Argument(metavar="SYNTH", help="The synthetic trace, from any tool.")],
-    learner: Annotated[str, typer.Option("--learner", help="ppo, or pick-heuristic (takes seconds).")] = "ppo",
+    learner: Annotated[
+        str, typer.Option("--learner", help="ppo; pick-heuristic (takes seconds); predict-run-time (a minute).")
+    ] = "ppo",
     margin: Annotated[float, typer.Option("--margin", help="Differences below this ratio count as equivalent.")] = 0.1,
     out: Annotated[
         str | None, typer.Option("--output", "-o", metavar="RUN", help="Keep the run and its report in this folder.")

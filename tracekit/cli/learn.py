@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -10,21 +11,30 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, Settings, app, console, print_json, say, search_here, table
+from tracekit.cli.order_agents import train_order
+from tracekit.cli.predict import EVALUATING, TRAINING, check_options, evaluate_predictor, is_predictor, train_predictor
 from tracekit.cli.simulate import (
+    Carbon,
     Cluster,
     From,
     MachineFile,
+    Power,
+    Price,
     Procs,
     allocators_of,
+    check_energy,
     load_trace,
+    names_of,
     policies_of,
     warn_of_rejections,
 )
 from tracekit.errors import OutputError, UsageError
+from tracekit.folders import check_folder
+from tracekit.sim.predict import TASK as PREDICT_RUN_TIME
 
 if TYPE_CHECKING:
     from tracekit.machine import Unit
-    from tracekit.sim.agents import Evaluation, Status
+    from tracekit.sim.agents import Agent, Evaluation, Status
     from tracekit.trace import SizeFrom
 
 Allocate = Annotated[
@@ -41,23 +51,35 @@ def train(
     trace: In,
     out: Annotated[str, typer.Option("--output", "-o", metavar="AGENT", help="Folder for the agent.")],
     task: Annotated[
-        str, typer.Option("--task", help="What the agent decides: pick-job, pick-host, or your own module:Class.")
+        str,
+        typer.Option(
+            "--task",
+            help="What the agent decides: pick-job, pick-host, pick-policy, order, predict-run-time, or module:Class.",
+        ),
     ] = "pick-job",
     config: Annotated[
         str | None,
-        typer.Option("--config", metavar="FILE.toml", help="TOML file with training settings; see docs/agents.md."),
+        typer.Option("--config", metavar="FILE.toml", help="TOML file with training settings, or gat-drl."),
     ] = None,
     objective: Annotated[
         str | None,
         typer.Option(
             "--objective",
             help="bsld, slowdown, wait, response (jct), utilization, gpu-utilization, makespan, fair-mean or fair-max; "
-            "with weights: bsld:0.7,wait:0.3. [default: bsld; pick-host: wait]",
+            "with --power energy, carbon, cost or peak; weights: bsld:0.7,wait:0.3. [default: bsld; pick-host: wait]",
         ),
     ] = None,
     network: Annotated[
         str | None,
-        typer.Option("--network", help="kernel, attention, mlp or hosts. [default: kernel; pick-host: hosts]"),
+        typer.Option("--network", help="kernel, attention, mlp, hosts or gat. [default: kernel; pick-host: hosts]"),
+    ] = None,
+    edges: Annotated[
+        str | None,
+        typer.Option("--edges", help="gat: edges of the graph of jobs: user, project, time, free, machine; all, none."),
+    ] = None,
+    algorithm: Annotated[str | None, typer.Option("--algorithm", help="ppo or a2c. [default: ppo]")] = None,
+    policies: Annotated[
+        str | None, typer.Option("--policies", help="pick-policy: policies to choose from, with commas.")
     ] = None,
     steps: Annotated[
         int | None, typer.Option("--steps", min=1, help="Number of decisions to train on. [default: 500000]")
@@ -108,7 +130,10 @@ def train(
     ] = False,
     init: Annotated[
         str | None,
-        typer.Option("--init", help="Initial agent: imitate:f1 (a heuristic), imitate:best, search, or agent:DIR."),
+        typer.Option(
+            "--init",
+            help="Initial agent: imitate:f1 (a heuristic), imitate:best, imitate:search, search, or agent:DIR.",
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted training.")] = False,
     estimates: Annotated[
@@ -123,13 +148,24 @@ def train(
     cluster: Cluster = None,
     allocate: Allocate = None,
     cycle: Annotated[
-        float | None, typer.Option("--cycle", help="pick-host: seconds between cycles. [default: 0, at every event]")
+        float | None,
+        typer.Option("--cycle", help="pick-host, pick-policy: seconds between cycles. [default: 0, at every event]"),
     ] = None,
     actions: Annotated[
         str | None, typer.Option("--actions", help="pick-host: host, or priorities of the hosts. [default: host]")
     ] = None,
     order: Annotated[
         str | None, typer.Option("--order", help="pick-host: order of the queue, a static policy. [default: fcfs]")
+    ] = None,
+    power: Power = None,
+    carbon: Carbon = None,
+    price: Price = None,
+    labels: Annotated[
+        str | None,
+        typer.Option("--labels", metavar="FILE", help="order: label set of order-labels. [default: it makes its own]"),
+    ] = None,
+    ages: Annotated[
+        str | None, typer.Option("--ages", help="order: how long jobs have waited: real or ilos. [default: real]")
     ] = None,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write event files to AGENT/tensorboard.")
@@ -150,19 +186,37 @@ def train(
 
     Example: `tracekit train sample.swf -o agent --steps 2000 --jobs 64 --init imitate:sjf --seed 1`
     """
+    given = dict(locals())
     from tracekit.sim.agents import Config
     from tracekit.sim.agents import train as learn
     from tracekit.sim.switches import Switches
     from tracekit.sim.tasks.base import find_task
 
+    if task == PREDICT_RUN_TIME:
+        check_options(task, _typed(train, given), TRAINING)
+        check_folder(out, ("agent.json",), force=force)
+        read = load_trace(trace, from_, machine, resource)
+        share = 1.0 if overlap else split
+        train_predictor(read, out, source=source_of(trace), share=share, seed=seed, force=force, json=json)
+        return
     search_here([task])
     kind = find_task(task)
     if resume and force:
         raise UsageError("give either --resume (continue the existing training) or --force (replace it), not both")
+    if kind.name == "order":
+        _check_out(Path(out), resume=resume, force=force)
+        with _going_on(Path(out)):
+            report = None if Settings.quiet else progress_of_training()
+            made = train_order(given, _typed(train, given), source_of(trace), report)
+        _tell(made, out, trace, json=json)
+        return
+    if labels is not None or ages is not None:
+        raise UsageError(f"--{'labels' if labels else 'ages'}: only for --task order")
     jobs_read = load_trace(trace, from_, machine, resource)
     hosts: Any = cluster or (jobs_read.machine if kind.needs_hosts and jobs_read.machine.groups else None)
     settings = (Config.load(config) if config is not None else Config(network=kind.network)).replace(
         network=network,
+        algorithm=algorithm,
         steps=steps,
         jobs=jobs,
         learning_rate=learning_rate,
@@ -170,10 +224,12 @@ def train(
         base=base,
         dense=None if reward is None or kind.needs_hosts else reward == "dense",
     )
+    check_energy(power, carbon, price)
     placing = _one_allocator(cluster, allocate)
     chosen = _task(
         kind,
-        observer=observer,
+        **_graph(kind, settings.network, observer, edges),
+        policies=policies,
         visible=visible,
         backfill=backfill,
         commit=commit,
@@ -195,6 +251,9 @@ def train(
             compat=compat,
             cluster=None if kind.needs_hosts else cluster,
             allocate=placing,
+            power=power,
+            carbon=carbon,
+            price=price,
         ),
     )
     _check_out(Path(out), resume=resume, force=force)
@@ -210,11 +269,22 @@ def train(
             overlap=overlap,
             resume=resume,
             force=force,
-            source=_source(trace),
-            report=None if Settings.quiet else _Progress(),
+            source=source_of(trace),
+            report=None if Settings.quiet else progress_of_training(),
             say=say,
             tensorboard=tensorboard,
         )
+    _tell(agent, out, trace, json=json)
+
+
+def _typed(command: Callable[..., None], given: dict[str, Any]) -> set[str]:
+    """Return the flags that are not at their defaults."""
+    usual = inspect.signature(command).parameters
+    return {name for name, value in given.items() if value != usual[name].default}
+
+
+def _tell(agent: Agent, out: str, trace: str, *, json: bool) -> None:
+    """Print how a training went."""
     metrics = agent.facts["metrics"]
     if json:
         print_json({"agent": out, "trace": trace, **metrics})
@@ -226,6 +296,19 @@ def train(
     say(f"{metrics['steps']:,} decisions in {metrics['iterations']} iterations; best after {metrics['best_iteration']}")
     if metrics["note"]:
         console().print(metrics["note"])
+
+
+def _graph(kind: Any, network: str, observer: str, edges: str | None) -> dict[str, Any]:
+    """Return what a task shows of the graph of jobs: with network gat all edges, or those named."""
+    if network != "gat":
+        if edges is not None:
+            raise UsageError("--edges: only network gat sees the graph of jobs; add --network gat")
+        return {"observer": observer}
+    if kind.name != "pick-job":
+        return {"observer": observer, "edges": edges or "all"}
+    if observer not in ("default", "graph", "hosts-graph"):
+        raise UsageError(f"--observer {observer}: network gat has its own observer, graph")
+    return {"observer": f"graph:{edges or 'all'}"}
 
 
 def _known_reward(reward: str | None) -> str:
@@ -285,7 +368,7 @@ def _check_out(out: Path, *, resume: bool, force: bool) -> None:
                 raise OutputError(f"{out}: contains {name} already; use --resume to continue or --force to replace it")
 
 
-def _source(file: str) -> dict[str, Any]:
+def source_of(file: str) -> dict[str, Any]:
     """Return the origin of a trace, with a hash if it is a file."""
     import hashlib
 
@@ -294,6 +377,11 @@ def _source(file: str) -> dict[str, Any]:
         return {"file": path.name}
     with path.open("rb") as data:
         return {"file": path.name, "sha256": hashlib.file_digest(data, "sha256").hexdigest()}
+
+
+def progress_of_training() -> _Progress:
+    """Return what shows the progress of a training on stderr."""
+    return _Progress()
 
 
 class _Progress:
@@ -367,6 +455,7 @@ def evaluate(
 
     Example: `tracekit evaluate default sample.swf --windows 4 --jobs 128 --seed 1`
     """
+    given = dict(locals())
     import dataclasses
 
     from tracekit.files import check_writable
@@ -377,6 +466,13 @@ def evaluate(
     from tracekit.sim.tasks.episodes import EpisodeSource
     from tracekit.sim.windows import parse_window
 
+    if is_predictor(agent):
+        check_options(PREDICT_RUN_TIME, _typed(evaluate, given), EVALUATING)
+        read = load_trace(trace, from_, machine, resource)
+        evaluate_predictor(
+            agent, trace, read, policies_of(policy or "fcfs,sjf"), names_of(backfill or "easy-sjf"), json=json
+        )
+        return
     if window and windows:
         raise UsageError("give --window START:COUNT or --windows K, not both")
     parts = [parse_window(text) for text in window or []]
@@ -386,6 +482,11 @@ def evaluate(
     if update_card and not Path(agent.removeprefix("agent:")).is_dir():
         raise UsageError(f"--update-card: {agent} comes with the package; it is only for agents in a folder of yours")
     trained = agent_task(found)
+    if trained.name == "order":
+        raise UsageError(
+            f"{agent}: orders a queue that stands still; compare it with heuristics and searches by "
+            f"'tracekit order-study {trace} --agent {agent} -o DIR'"
+        )
     policies = heuristics_of(trained) if policy is None else tuple(policies_of(policy))
     for name in policies:
         trained.check_heuristic(name)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, app, console, json_text, print_json, say, table
-from tracekit.cli.simulate import From, In, MachineFile, Procs, load_trace
-from tracekit.errors import UnknownName
+from tracekit.cli.learn import Allocate
+from tracekit.cli.simulate import Cluster, From, In, MachineFile, Procs, allocators_of, load_trace
+from tracekit.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     from tracekit.machine import Unit
@@ -27,9 +28,14 @@ def order(
     ],
     solver: Annotated[
         str,
-        typer.Option("--solver", help="none, hill-climb, anneal, branch-and-bound, exhaustive (up to 9 jobs)."),
+        typer.Option(
+            "--solver", help="none, hill-climb, anneal, branch-and-bound, exhaustive (up to 9 jobs), or agent:DIR."
+        ),
     ] = "hill-climb",
     evaluations: Annotated[int, typer.Option("--evaluations", help="Budget: schedules that are evaluated.")] = 10_000,
+    restarts: Annotated[
+        int, typer.Option("--restarts", help="Begin again so many times from the best order so far, within the budget.")
+    ] = 0,
     objective: Annotated[
         str, typer.Option("--objective", help="wait, bsld, slowdown, response, utilization, fair-mean, fair-max.")
     ] = "wait",
@@ -40,8 +46,11 @@ def order(
         str, typer.Option("--estimates", help="Run times that the search sees: actual or requested.")
     ] = "actual",
     init: Annotated[
-        str, typer.Option("--init", help="First order: a policy, or best: the best of the heuristics.")
+        str, typer.Option("--init", help="First order: a policy, best: the best of the heuristics, or agent:DIR.")
     ] = "best",
+    decode: Annotated[
+        str, typer.Option("--decode", help="Orders of an agent: greedy, sample:K or beam:K; each is an evaluation.")
+    ] = "greedy",
     ages: Annotated[
         str | None,
         typer.Option("--ages", help="How long jobs have waited: real, or ilos: drawn as ILOS does. [default: real]"),
@@ -54,6 +63,8 @@ def order(
     compat: Annotated[
         str | None, typer.Option("--compat", help="ilos: its jobs, ages, bound of 300 s, formulas and ties.")
     ] = None,
+    cluster: Cluster = None,
+    allocate: Allocate = None,
     procs: Procs = None,
     resource: Resource = None,
     seed: Seed = 0,
@@ -68,13 +79,14 @@ def order(
     """Find the best order of a queue: jobs that all wait at one moment, none arrive later.
 
     The value is the mean over the jobs with their actual run times; --estimates requested lets the search see
-    requested run times only, as a scheduler does. Several windows are solved one by one.
+    requested run times only, as a scheduler does. Several windows are solved one by one. With --cluster jobs are placed
+    on its hosts, by the allocator.
 
     Example: `tracekit order sample.swf --window 200:64 --objective bsld --evaluations 2000`
     """
     from tracekit.folders import check_folder
     from tracekit.sim.orders.problem import ILOS_BOUND, QueueProblem
-    from tracekit.sim.orders.solve import SOLVERS, solve
+    from tracekit.sim.orders.solve import AGENT, find_solver, parse_decoding, solve
     from tracekit.sim.switches import Switches
     from tracekit.sim.windows import parse_window
 
@@ -82,11 +94,23 @@ def order(
         raise UnknownName("compatibility", str(compat), ["ilos"])
     if backfill not in ("none", "easy"):
         raise UnknownName("backfilling of an order", backfill, ["none", "easy"])
-    SOLVERS.get(solver)
+    parse_decoding(decode)
+    for name in (solver, init):
+        if name is solver or name.startswith(AGENT):
+            find_solver(name, decode)
     if out is not None:
         check_folder(Path(out), OUTPUTS, force=force)
     windows = [parse_window(text) for text in window]
-    switches = Switches(procs=procs, resource=cast("Unit | None", resource))
+    allocator, *others = allocators_of(cluster, allocate)
+    if others:
+        raise UsageError(f"order takes one allocator, not {allocate}")
+    switches = Switches(
+        procs=procs,
+        resource=cast("Unit | None", resource),
+        cluster=cluster,
+        allocate=allocator,
+        seed=seed,
+    )
     settings: dict[str, Any] = {
         "objective": objective,
         "bound": bound if bound is not None else ILOS_BOUND if compat == "ilos" else 10.0,
@@ -107,7 +131,14 @@ def order(
             **settings,
         )
         solution = solve(
-            problem, solver, evaluations=evaluations, estimates=cast("Any", estimates), init=init, seed=seed
+            problem,
+            solver,
+            evaluations=evaluations,
+            estimates=cast("Any", estimates),
+            init=init,
+            decode=decode,
+            restarts=restarts,
+            seed=seed,
         )
         found.append((start, solution))
     rows = [_plain(solution) | {"window": f"{start}:{len(solution.problem)}"} for start, solution in found]
@@ -124,8 +155,9 @@ def order(
 
 
 def _plain(solution: Solution) -> dict[str, Any]:
-    """Return a solution as plain values."""
+    """Return a solution as plain values; on a cluster with the hosts of each job, in the order found."""
     problem = solution.problem
+    places = problem.places(solution.order)
     return {
         "jobs": problem.job_id.tolist(),
         "ages": problem.age.tolist(),
@@ -138,12 +170,13 @@ def _plain(solution: Solution) -> dict[str, Any]:
         "evaluations": solution.evaluations,
         "curve": [[int(count), cost] for count, cost in solution.curve.tolist()],
         "rejected": dict(problem.rejected),
-    }
+    } | ({} if places is None else {"hosts": [places[job] for job in solution.order.tolist()]})
 
 
 def _switches(solution: Solution, ages: str, busy: bool) -> dict[str, Any]:
     """Return what the result depends on."""
-    problem = solution.problem
+    problem, hosts = solution.problem, solution.problem.hosts
+    on_hosts = {} if hosts is None else {"cluster": hosts.model.cluster.name, "allocate": hosts.switches.allocate}
     return {
         "objective": problem.objective,
         "bound": problem.bound,
@@ -154,6 +187,7 @@ def _switches(solution: Solution, ages: str, busy: bool) -> dict[str, Any]:
         "compat": problem.compat,
         "solver": solution.solver,
         "procs": problem.total // problem.scale,
+        **on_hosts,
     }
 
 
@@ -193,12 +227,16 @@ def _write(shown: dict[str, Any], found: list[tuple[int, Solution]], folder: Pat
     from tracekit.plots.orders import before_and_after, over_windows
 
     lines = ["window,place,job_id,age_s,start_s,wait_s,run_time_s,procs"]
+    if found[0][1].problem.hosts is not None:
+        lines[0] += ",hosts"
     for start, solution in found:
         problem, begin = solution.problem, solution.problem.starts(solution.order)
+        places = problem.places(solution.order)
         for place, job in enumerate(solution.order.tolist()):
             values = (problem.age[job], begin[job], begin[job] + problem.age[job], problem.run[job])
             cells = ",".join(f"{value:.10g}" for value in (*values, problem.size[job] / problem.scale))
-            lines.append(f"{start},{place},{problem.job_id[job]},{cells}")
+            where = "" if places is None else f",{places[job]}"
+            lines.append(f"{start},{place},{problem.job_id[job]},{cells}{where}")
     solutions = [solution for _, solution in found]
     figure = before_and_after(solutions[0]) if len(solutions) == 1 else over_windows(solutions)
     with writing_folder(folder, ours=[*OUTPUTS], force=force) as made:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, app, print_json, say
 from tracekit.cli.score import Bar, Holdout, Preset, Quick, file_names, load_compared
-from tracekit.cli.simulate import Cluster
+from tracekit.cli.simulate import Cluster, check_energy
 from tracekit.cli.traces import From, Procs
 from tracekit.errors import UsageError
 
@@ -40,11 +41,16 @@ def report(
     procs: Procs = None,
     resource: Resource = None,
     cluster: Cluster = None,
+    power: Annotated[
+        str | None, typer.Option("--power", help="Power model: adds a section on energy; a TOML file or a preset.")
+    ] = None,
     seed: Seed = 0,
     force: Force = False,
     json: Json = False,
 ) -> None:
     """Write one self-contained HTML page that compares synthetic traces, or shows an experiment.
+
+    With --power, a section shows what each trace draws on the real machine under that power model.
 
     Example: `tracekit report KTH-SP2.swf.gz tvae.swf lublin.swf --holdout other-weeks.swf -o report.html`
     """
@@ -52,16 +58,19 @@ def report(
     from evaluation.report.run import content_of, is_run
 
     page, beside = targets(output, force=force)  # before any work
+    check_energy(power, None, None)
     with Bar() as bar:
         if is_run(sources[0]):
             if len(sources) > 1 or holdout or preset or from_ or resource or cluster or procs is not None:
                 raise UsageError("the report of an experiment takes only its folder: give RUN and -o")
-            from dataclasses import replace
-
             content = content_of(sources[0])
             content = replace(content, title=title) if title else content
         else:
             content = _scored(sources, title, holdout, preset, quick, from_, procs, resource, cluster, seed, bar)
+        if power is not None:
+            content = replace(
+                content, power=power, command=f"{content.command} --power {shlex.quote(Path(power).name)}"
+            )
         write(content, page, force=force, progress=bar)
     size = page.stat().st_size
     if json:

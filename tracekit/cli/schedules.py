@@ -225,5 +225,8 @@ _MEANINGS = {
     "overtaken": "jobs submitted after it took the place",
     "fragmentation": "enough was free, but no host had room",
     "held_back": "free processors were kept for others",
+    "shifted": "held back for less carbon or a lower price",
+    "power_cap": "held back by the power cap",
+    "waking": "its hosts were waking up",
     "estimate": "its own estimate was too long",
 }

@@ -19,6 +19,7 @@ from tracekit.folders import check_folder, writing_folder
 if TYPE_CHECKING:
     from tracekit.machine import Unit
     from tracekit.sim.analysis.grid import Grid
+    from tracekit.sim.energy.integrate import Energy
     from tracekit.sim.jobs import Table
     from tracekit.sim.simulate import SimResult
     from tracekit.trace import SizeFrom, Trace
@@ -39,6 +40,17 @@ Outage = Annotated[
 ]
 Cluster = Annotated[
     str | None, typer.Option("--cluster", help="Hosts: a preset of 'tracekit clusters', or a TOML file.")
+]
+
+Power = Annotated[
+    str | None,
+    typer.Option("--power", help="Power model: a TOML file or a preset, such as frontier, cpu-node or gat-drl."),
+]
+Carbon = Annotated[
+    str | None, typer.Option("--carbon", help="CSV of a time and kg (or g_per_kwh) of CO2 per kWh; see docs/energy.md.")
+]
+Price = Annotated[
+    str | None, typer.Option("--price", help="CSV of a time and a price per kWh (or eur_per_mwh), as --carbon.")
 ]
 
 #: More results than this are written without figures.
@@ -95,8 +107,15 @@ def simulate(
         bool, typer.Option("--outage-sudden", help="Outages are unplanned: not known in advance.")
     ] = False,
     predict: Annotated[
-        str | None, typer.Option("--predict", help="last-two: backfill by corrected predictions (as easy++ does).")
+        str | None,
+        typer.Option(
+            "--predict",
+            help="Predict run times at submit: last-two (as easy++ does), or agent:DIR of task predict-run-time.",
+        ),
     ] = None,
+    predict_for: Annotated[
+        str, typer.Option("--predict-for", help="What goes by the predictions: backfill, order or both.")
+    ] = "backfill",
     warmup: Annotated[
         str, typer.Option("--warmup", help="Exclude from the metrics at the start: 5% of the jobs, or 12h.")
     ] = "0",
@@ -124,6 +143,25 @@ def simulate(
         str | None,
         typer.Option("--allocate", help="With --cluster: allocators, by comma, or module:Class. [default: first-fit]"),
     ] = None,
+    power: Power = None,
+    carbon: Carbon = None,
+    price: Price = None,
+    energy_until: Annotated[
+        str | None,
+        typer.Option("--energy-until", help="End of the window of the energy: seconds or a time stamp (default: end)."),
+    ] = None,
+    sleep_after: Annotated[
+        float | None, typer.Option("--sleep-after", help="With --cluster: seconds after which idle hosts go to sleep.")
+    ] = None,
+    power_cap: Annotated[
+        float | None, typer.Option("--power-cap", help="kW that the machine may draw; starts wait for it.")
+    ] = None,
+    frequency: Annotated[
+        float, typer.Option("--frequency", help="Share of the highest frequency; jobs take longer and draw less.")
+    ] = 1.0,
+    max_extra_wait: Annotated[
+        float, typer.Option("--max-extra-wait", help="Seconds to hold jobs back for less --carbon or --price.")
+    ] = 0.0,
     machine: MachineFile = None,
     from_: From = None,
     force: Force = False,
@@ -133,7 +171,7 @@ def simulate(
 
     Over windows, means have 95 % intervals, and policies are compared with the baseline window by window: difference
     of the bounded slowdown, its interval, and the p value of Wilcoxon's test. --out also writes summary.csv,
-    summary.json and two pictures.
+    summary.json and two pictures. With --power, results have the energy of the schedule.
 
     Example: `tracekit simulate sample.swf --policy fcfs,sjf,wfp3 --backfill none,easy`
     """
@@ -152,6 +190,7 @@ def simulate(
         outage_mode=cast("Any", outage_mode),
         outages_announced=not outage_sudden,
         predict=predict,
+        predict_for=predict_for,
         warmup=warmup,
         cooldown=cooldown,
         commit=commit,
@@ -165,7 +204,16 @@ def simulate(
         seed=seed,
         options=_options(option),
         cluster=cluster,
+        power=power,
+        carbon=carbon,
+        price=price,
+        energy_until=energy_until,
+        sleep_after=sleep_after,
+        power_cap=power_cap,
+        frequency=frequency,
+        max_extra_wait=max_extra_wait,
     )
+    check_energy(power, carbon, price, energy_until)
     allocators = allocators_of(cluster, allocate)
     policies = policies_of(policy)
     pairs = pairs_of(policies, names_of(backfill or "easy"), switches)
@@ -242,6 +290,17 @@ def simulate(
         say(note)
     if shaken is not None:
         print_shaken(rows, shaken)
+
+
+def check_energy(power: str | None, carbon: str | None, price: str | None, until: str | None = None) -> None:
+    """Read the files of the energy before any simulation; those that would have no effect are errors."""
+    if power is None and until is not None:
+        raise UsageError("--energy-until is the end of the window of the energy: add --power FILE.toml or a preset")
+    if power is None and carbon is None and price is None:
+        return
+    from tracekit.sim.energy.account import Asked
+
+    Asked(power, carbon, price).check()
 
 
 def warn_of_rejections(jobs: Table) -> list[str]:
@@ -327,6 +386,8 @@ def _write(grid: Grid, results: list[SimResult], out: Path, *, figures: bool) ->
         plots.save(plots.utilization(result), place / "utilization.png", force=True)
         if result.hosts is not None:
             draw_hosts(result, place)
+        if result.energy is not None:
+            draw_energy(result.energy, place)
 
 
 def draw_hosts(result: SimResult, place: Path) -> None:
@@ -341,9 +402,19 @@ def draw_hosts(result: SimResult, place: Path) -> None:
             say(f"{name} is not drawn: {reason}")
 
 
+def draw_energy(made: Energy, folder: Path) -> None:
+    """Draw power over time and the load-duration curve."""
+    from tracekit import plots
+    from tracekit.plots.energy import ENERGY_PICTURES
+
+    for name, picture in ENERGY_PICTURES.items():
+        plots.save(picture(made), folder / name, force=True)
+
+
 def _print(file: str, first: SimResult, rows: list[dict[str, Any]], windows: int) -> None:
-    hosts = "allocate" in rows[0]
+    hosts, energy = "allocate" in rows[0], "energy" in rows[0]
     titles = ["policy", "backfill", *["allocate"] * hosts, "jobs", "wait, s", "bsld", "p95 bsld", "used", "days"]
+    titles += ["kWh", "peak, kW"] * energy
     over = ", one window" if windows else ""
     made = table(
         *titles,
@@ -361,6 +432,7 @@ def _print(file: str, first: SimResult, rows: list[dict[str, Any]], windows: int
             f"{row['p95_bsld']:,.1f}",
             f"{row['utilization']:.3f}",
             f"{row['makespan_s'] / 86400:,.2f}",
+            *([f"{row['energy']['total_kwh']:,.1f}", f"{row['energy']['peak_kw']:,.1f}"] if energy else ()),
         )
     console().print(made)
 

@@ -250,6 +250,7 @@ def _print_info(file: str, summary: dict[str, Any]) -> None:
         ("wait_time", "wait, s", "wait_time"),
         ("procs", f"size, {machine['unit']}", None),
         ("interarrival", "inter-arrival, s", None),
+        *([("mean_watts", "mean power, W", "mean_watts")] if summary["mean_watts"] else []),
     ):
         found = summary[name]
         cells = (

@@ -72,7 +72,11 @@ def use_of(result: SimResult) -> Use:
     placed = result.hosts
     if not isinstance(placed, Placements) or not len(result):
         raise NothingToDraw("the schedule has no jobs on hosts")
-    count = len(result)
+    return held_by(placed, len(result))
+
+
+def held_by(placed: Placements, count: int) -> Use:
+    """Return what the first ``count`` jobs hold of hosts."""
     span, log, need = placed.span[:count], placed.log, placed.need[:count]
     job = np.repeat(np.arange(count), span[:, 1])
     entry = np.repeat(span[:, 0] - np.cumsum(span[:, 1]) + span[:, 1], span[:, 1]) + np.arange(len(job))
@@ -225,7 +229,7 @@ def host_gantt(result: SimResult, *, jobs: int = MOST_JOBS) -> Figure:
     boxes: list[Any] = []
     colours: list[str] = []
     for row, host in enumerate(shown.tolist()):
-        for low, high, job in _boxes(use, result, np.flatnonzero(kept & (use.host == host)), host):
+        for low, high, job in host_boxes(use, result.start, result.end, np.flatnonzero(kept & (use.host == host))):
             left, right = (result.start[job] - origin) / unit, (result.end[job] - origin) / unit
             bottom, top = row + 0.06 + 0.88 * low, row + 0.06 + 0.88 * high
             boxes.append([(left, bottom), (right, bottom), (right, top), (left, top)])
@@ -248,9 +252,12 @@ def host_gantt(result: SimResult, *, jobs: int = MOST_JOBS) -> Figure:
     return figure
 
 
-def _boxes(use: Use, result: SimResult, rows: Ints, host: int) -> list[tuple[float, float, int]]:
-    """Return (from, to, job) of what jobs hold of a host, as shares of its height; for drawing only."""
-    start, end, found = result.start[use.job[rows]], result.end[use.job[rows]], []
+def host_boxes(use: Use, starts: Floats, ends: Floats, rows: Ints) -> list[tuple[float, float, int]]:
+    """Return (from, to, job) of what jobs hold of one host, as shares of its height; for drawing only.
+
+    ``rows`` are the entries of that host; ``starts`` and ``ends`` are those of all jobs, (jobs,).
+    """
+    start, end, found, host = starts[use.job[rows]], ends[use.job[rows]], [], int(use.host[rows[0]])
     gpus = int(use.placements.fixed[host, 2])
     if gpus == 0:
         total = max(int(min(use.size[host], 128)), 1)

@@ -209,7 +209,7 @@ def _snapshot(request: Request, rows: Ints, features: tuple[str, ...]) -> Snapsh
     places = rows.tolist()
 
     def some(name: str) -> list[Any] | None:
-        labels = getattr(jobs, name) if name in features else None
+        labels = getattr(jobs, name) if {name, f"link-{name}"} & set(features) else None
         return None if labels is None else [labels[i] for i in places]
 
     return Snapshot(
@@ -243,11 +243,17 @@ def _episode(request: Request, rows: Ints, task: PickJob) -> tuple[Episode, Ints
     ready, begun = snapshot.prepared()
     count, others = len(begun), len(snapshot.running)
     unknown = np.full(count, np.nan)
+    memory, user, group, app = (
+        np.concatenate([numbers(snapshot.waiting), unknown[:others]]) if name in task.feature_names else unknown
+        for name, numbers in _FACTS.items()
+    )
     facts = Facts(
-        *(
-            np.concatenate([numbers(snapshot.waiting), unknown[:others]]) if name in task.feature_names else unknown
-            for name, numbers in _FACTS.items()
-        )
+        memory,
+        user,
+        group,
+        app,
+        project=np.full(count, -1.0),  # requests do not contain projects
+        origin=float(ready.table.submit.min(initial=request.now)),
     )
     users = np.zeros(count, np.int64)  # users matter only for their history, which requests do not contain
     columns = JobColumns(

@@ -35,7 +35,7 @@ VERSION = 1
 _LABELS: dict[str, tuple[type, ...]] = {
     "id": (str, int),
     "where": (str, type(None)),
-    **dict.fromkeys(("user", "group", "app"), (str, int, type(None))),
+    **dict.fromkeys(("user", "group", "app", "project"), (str, int, type(None))),
 }
 
 

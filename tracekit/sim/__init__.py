@@ -2,6 +2,7 @@
 
     switches, jobs, setup   the input of one simulation: semantics, jobs, starting state
     metrics, windows        metrics of a schedule; parts of a trace
+    predict/                run times predicted at submit: history, trees, training, evaluation
     policies/               which waiting job comes first: names, formulas, your own
     engine/                 compiled, arrays only: events, the scheduling pass, backfilling, capacities
     simulate, runs          a trace in, a schedule out; many of them on every core

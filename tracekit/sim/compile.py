@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+
+from numba.extending import overload
 
 from tracekit import compiled
 
@@ -74,6 +77,20 @@ def _classes(types: Any) -> list[type]:
         if hasattr(kind, "instance_class"):
             found += [kind.instance_class, *_classes(kind.types)]
     return found
+
+
+def chosen_by_class(declared: Callable[..., Any], body_of: Callable[[type], Callable[..., Any] | None]) -> None:
+    """Let compiled code choose the body of a function by the class of its first argument, a named tuple.
+
+    ``body_of`` returns None for classes that the function is not meant for. Arguments are named as in ``declared``.
+    """
+
+    def choose(*arguments: Any) -> Callable[..., Any] | None:
+        kind = getattr(arguments[0], "instance_class", None)  # numba's type of a named tuple knows its class
+        return None if kind is None else body_of(kind)
+
+    choose.__signature__ = inspect.signature(declared)  # type: ignore[attr-defined]  # numba compares argument names
+    overload(declared, strict=False)(choose)
 
 
 def log_first_compilation(name: str) -> None:

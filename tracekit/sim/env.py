@@ -1,4 +1,4 @@
-"""Importing this module registers tracekit's environments with Gymnasium: ``tracekit/PickJob-v0``.
+"""Importing this module registers tracekit's environments with Gymnasium: ``tracekit/PickJob-v0`` and others.
 
 They live in `tracekit.sim.tasks.gym`, their ids in `tracekit.sim.tasks.ids`. ``import tracekit`` registers them too.
 """

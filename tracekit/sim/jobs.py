@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,7 @@ class Table:
     previous: NDArray[np.int64] | None = None  # id of the predecessor, −1 = none; None: dependencies do not count
     think: Floats | None = None  # seconds from its end to the submit
     demand: Demand | None = None  # what jobs ask of hosts, where the machine is made of hosts
+    stretch: Floats | None = None  # run time at the chosen frequency / as recorded; None: the highest frequency
 
     def __len__(self) -> int:
         return len(self.submit)
@@ -59,6 +60,8 @@ class Table:
             columns |= {"previous": self.previous[rows], "think": self.think[rows]}
         if self.demand is not None:
             columns["demand"] = self.demand.take(rows)
+        if self.stretch is not None:
+            columns["stretch"] = self.stretch[rows]
         return Table(
             **columns,
             users=self.users,
@@ -131,8 +134,20 @@ def extract_jobs(trace: Trace, switches: Switches) -> Table:
         previous=np.nan_to_num(trace.column("prev_job"), nan=-1.0).astype(np.int64) if switches.dependencies else None,
         think=writable(trace.column("think_time")) if switches.dependencies else None,
         demand=demand,
+        stretch=_stretch(trace, switches.frequency),
     )
     return made.take(keep)
+
+
+def _stretch(trace: Trace, frequency: float) -> Floats | None:
+    """Return how much longer each job runs at a share of the highest frequency: b/x + 1 − b; None where it is 1.
+
+    b is the share of its run time that scales with the frequency (``cpu_bound``); unknown counts as all of it.
+    """
+    if frequency == 1.0:
+        return None
+    bound = np.nan_to_num(trace.column("cpu_bound"), nan=1.0)
+    return np.asarray(bound / frequency + 1.0 - bound)
 
 
 def writable(values: NDArray[Any]) -> NDArray[Any]:
@@ -145,7 +160,7 @@ class Prepared:
     """Jobs that can be simulated, by (submit time, file position), and how many could not."""
 
     table: Table
-    run: Floats  # after --kill-at-limit
+    run: Floats  # after --kill-at-limit, then --frequency
     estimate: Floats  # the scheduler's estimate (last-two: that of users without history)
     units: NDArray[np.int64]
     scale: int  # units in one processor
@@ -156,6 +171,11 @@ class Prepared:
     def total(self) -> int:
         """The machine's size in units."""
         return self.table.total * self.scale
+
+    def take(self, rows: NDArray[np.intp]) -> Prepared:
+        """Return some jobs, in the order of ``rows``."""
+        columns = {name: getattr(self, name)[rows] for name in ("run", "estimate", "units")}
+        return replace(self, table=self.table.take(rows), **columns)
 
 
 def prepare(jobs: Table, switches: Switches, *, replay: bool = False) -> Prepared:
@@ -181,6 +201,8 @@ def prepare(jobs: Table, switches: Switches, *, replay: bool = False) -> Prepare
     else:  # noisy: log-normal around the truth
         estimate = run * np.exp(number * np.random.default_rng(switches.seed).standard_normal(len(run)))
 
+    if kept.stretch is not None:
+        run, estimate = run * kept.stretch, estimate * kept.stretch
     units, scale = whole_units(kept.procs, 1 if kept.demand is None else kept.demand.scale)
     return Prepared(kept, run, estimate, units, scale, rejected, int((~has_limit).sum()))
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from tracekit.sim.simulate import SimResult, run_table
 from tracekit.sim.switches import Switches
 
 if TYPE_CHECKING:
-    from tracekit.sim.engine.capacity import MachineModel
+    from tracekit.sim.engine.machines import MachineModel
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,22 @@ def mean_summary(results: Sequence[SimResult]) -> dict[str, object]:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             mean = float(np.mean([summary[key] for summary in summaries]))
             found[key] = int(mean) if key in ("jobs", "rejected") and mean.is_integer() else mean
+        elif isinstance(value, str):
+            found[key] = value
+        elif key == "energy":
+            found[key] = _means([summary[key] for summary in summaries])
+    return found
+
+
+def _means(tables: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the mean of every number of some tables alike, also in tables inside; None where a number is missing."""
+    found: dict[str, Any] = {}
+    for key, value in tables[0].items():
+        column = [table[key] for table in tables]
+        if isinstance(value, dict):
+            found[key] = _means(column)
+        elif isinstance(value, (int, float)) or value is None:
+            found[key] = None if None in column else float(np.mean(column))
         elif isinstance(value, str):
             found[key] = value
     return found

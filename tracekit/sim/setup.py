@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,16 @@ from tracekit.sim.policies.protocol import Policy
 from tracekit.sim.switches import Switches
 
 if TYPE_CHECKING:
-    from tracekit.sim.engine.capacity import MachineModel
+    from tracekit.sim.engine.machines import MachineModel
 
 Floats = NDArray[np.float64]
+
+
+class Cap(NamedTuple):
+    """A power cap: what jobs draw on top of the idle machine, and what they may draw together."""
+
+    need: NDArray[np.int64]  # (jobs,) milliwatts
+    headroom: int  # milliwatts
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +36,7 @@ class Setup:
     machine: MachineModel | None = None  # None = a pool of processors
     begun: Floats | None = None  # (jobs,) starts of jobs that have started before `clock`, NaN for all others
     clock: float = -np.inf  # what has been submitted by then and not started waits
+    cap: Cap | None = None  # None = no power cap
 
 
 class Placed(NamedTuple):
@@ -57,4 +65,13 @@ class PerSimulation(Protocol):
 
     def started(self, setup: Setup, /) -> Policy:
         """Return the policy for one simulation."""
+        ...
+
+
+@runtime_checkable
+class TakesNotes(Protocol):
+    """A policy that has something to say about a finished simulation."""
+
+    def notes(self, wait: Floats, /) -> Mapping[str, Any]:
+        """Return entries for the result's metrics, by name; ``wait`` is that of all jobs, (jobs,), in seconds."""
         ...

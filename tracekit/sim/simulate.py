@@ -15,16 +15,18 @@ from numpy.typing import NDArray
 from tracekit import notebook
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim import metrics
+from tracekit.sim.energy.states import HostStates
 from tracekit.sim.hosts.rltune_demand import RLTuneStops, refuse
-from tracekit.sim.jobs import Table, extract_jobs, prepare
+from tracekit.sim.jobs import Prepared, Table, extract_jobs, prepare
 from tracekit.sim.policies.builtin import find, name_of
 from tracekit.sim.policies.protocol import BuiltIn, Policy
-from tracekit.sim.setup import PerSimulation, Scheduler, Setup
+from tracekit.sim.setup import Cap, PerSimulation, Scheduler, Setup, TakesNotes
 from tracekit.sim.switches import Switches, backfill_for, combined, parse_cut
 from tracekit.trace import Trace, check_trace
 
 if TYPE_CHECKING:
-    from tracekit.sim.engine.capacity import MachineModel
+    from tracekit.sim.energy.integrate import Energy
+    from tracekit.sim.engine.machines import MachineModel
 
 Floats = NDArray[np.float64]
 Hook = Callable[[float, float, float], None]
@@ -48,6 +50,7 @@ class SimResult:
     rejected: Mapping[str, int] = field(default_factory=dict)  # reason -> how many jobs could not be simulated
     notes: Mapping[str, Any] = field(default_factory=dict)  # counts from the preparation of jobs
     hosts: Sequence[str] | None = None  # where each job ran, when the capacity knows
+    energy: Energy | None = None  # where a power model was given
 
     def __len__(self) -> int:
         return len(self.start)
@@ -105,7 +108,11 @@ class SimResult:
             "procs": self.procs if np.any(self.procs % 1) else self.procs.astype(np.int64),
             "wait_time": self.wait,
         }
-        return pd.DataFrame(columns if self.hosts is None else columns | {"hosts": list(self.hosts)})
+        if self.hosts is not None:
+            columns["hosts"] = list(self.hosts)
+        if self.energy is not None:
+            columns["energy_kwh"] = self.energy.job_kwh
+        return pd.DataFrame(columns)
 
     def made_by(self, window: tuple[int, int] | None = None) -> str:
         """Return policy and switches as JSON: what `tracekit explain` needs to simulate again."""
@@ -121,6 +128,7 @@ class SimResult:
             "jobs": len(self),
             "rejected": sum(self.rejected.values()),
             **self.metrics,
+            **({} if self.energy is None else {"energy": self.energy.to_dict()}),
         }
 
 
@@ -139,7 +147,7 @@ def simulate(
     (`tracekit.sim.policies.protocol.Policy`) or ``module:Class``;
     ``backfill`` is none, easy, easy-sjf, conservative or rlscheduler; ``switches`` are the fields of
     `tracekit.sim.switches.Switches`. ``machine`` replaces the pool of processors: any
-    `tracekit.sim.engine.capacity.MachineModel`. ``on_interval(begin, end, used)`` is called, slowly, for every stretch
+    `tracekit.sim.engine.machines.MachineModel`. ``on_interval(begin, end, used)`` is called, slowly, for every stretch
     between two events with the processors in use.
 
     >>> import tracekit
@@ -168,8 +176,10 @@ def run_table(
     rule, asked = combined(backfill, switches)
     switches = asked.resolved()
     replay = isinstance(found, BuiltIn) and found.name == "replay"
-    ready = prepare(jobs, switches, replay=replay)
+    ready, cap = under_cap(prepare(jobs, switches, replay=replay), switches)
     kept = ready.table
+    if replay and switches.levers:
+        raise UsageError(f"replay repeats the recorded starts; leave out {', '.join(switches.levers)}")
     if kept.demand is not None and kept.demand.as_coded:
         refuse(kept.demand, kept.job_id)
     if jobs.demand is not None:
@@ -179,7 +189,7 @@ def run_table(
     if replay:
         backfill, made = "none", Outcome(kept.submit + kept.wait, kept.submit, ready.run)
     else:
-        made = outcome(Setup(ready, rule, switches, machine), found, on_interval=on_interval)
+        made = scheduled(Setup(ready, rule, switches, machine, cap=cap), found, on_interval)
     if switches.compat == "rltune":
         kept, made = _without_dropped(kept, made, backfill)
     measured = {} if jobs.demand is None or made.hosts is None else _host_metrics(made, switches, machine)
@@ -200,7 +210,55 @@ def run_table(
         ready.rejected,
         measured | notes | dict(made.notes),
         made.hosts,
+        _energy(kept, made, switches),
     )
+
+
+def under_cap(ready: Prepared, switches: Switches) -> tuple[Prepared, Cap | None]:
+    """Return the jobs that can run under the power cap, and what it leaves to them; None without a cap."""
+    if switches.power_cap is None or not len(ready.table):
+        return ready, None
+    from tracekit.sim.energy.cap import capped_jobs
+
+    return capped_jobs(ready, switches)
+
+
+def scheduled(setup: Setup, policy: BuiltIn | Policy, on_interval: Hook | None = None) -> Outcome:
+    """Simulate; jobs may be held back before they join the queue."""
+    ready, switches = setup.ready, setup.switches
+    if not switches.max_extra_wait or not len(ready.table):
+        return outcome(setup, policy, on_interval=on_interval)
+    from tracekit.sim.energy.shifting import release_times
+
+    release = release_times(ready, switches)
+    order = np.argsort(release, kind="stable")
+    joined = ready.take(order)
+    joined = replace(joined, table=replace(joined.table, submit=release[order]))
+    cap = None if setup.cap is None else setup.cap._replace(need=setup.cap.need[order])
+    made = outcome(replace(setup, ready=joined, cap=cap), policy, on_interval=on_interval)
+    held, back = release - ready.table.submit, np.argsort(order)
+    counted = {"jobs": int((held > 0).sum()), "mean_s": float(held.mean()), "max_s": float(held.max())}
+    places = None if made.hosts is None else made.hosts.take(back)  # type: ignore[attr-defined]
+    return replace(
+        made,
+        start=made.start[back],
+        submit=ready.table.submit,
+        run=made.run[back],
+        notes={"held_back": counted, **made.notes},
+        hosts=places,
+        release=release,
+    )
+
+
+def _energy(kept: Table, made: Outcome, switches: Switches) -> Energy | None:
+    """Return the energy of a schedule, where a power model is given or a lever needs one."""
+    if not switches.needs_power or not len(made.start):
+        return None
+    from tracekit.sim.energy.account import energy_of
+
+    table = replace(kept, submit=made.submit)
+    end = made.start + made.run
+    return energy_of(table, switches, made.start, end, made.hosts, made.states, switches.frequency)
 
 
 def _without_dropped(kept: Table, made: Outcome, backfill: str) -> tuple[Table, Outcome]:
@@ -224,9 +282,11 @@ def _without_dropped(kept: Table, made: Outcome, backfill: str) -> tuple[Table, 
 def hosts_of(jobs: Table, switches: Switches) -> MachineModel:
     """Return the machine model of a cluster; numba is slow to import, so only where there is one."""
     from tracekit.sim.hosts.model import HostModel
+    from tracekit.sim.hosts.sleep import sleep_times
 
     assert jobs.demand is not None
-    return HostModel(jobs.demand, switches.allocate, seed=switches.seed, outages=switches.outages)
+    sleep = sleep_times(jobs.demand.cluster, switches)
+    return HostModel(jobs.demand, switches.allocate, seed=switches.seed, outages=switches.outages, sleep=sleep)
 
 
 def _host_metrics(made: Outcome, switches: Switches, machine: MachineModel | None) -> dict[str, Any]:
@@ -251,6 +311,8 @@ class Outcome:
     run: Floats  # of jobs that an outage killed: until then
     notes: Mapping[str, Any] = field(default_factory=dict)
     hosts: Sequence[str] | None = None  # where each job ran, when the machine model knows
+    states: HostStates | None = None  # when hosts slept
+    release: Floats | None = None  # when held-back jobs joined the queue; None: at their submit
 
 
 def outcome(setup: Setup, policy: BuiltIn | Policy, *, on_interval: Hook | None = None) -> Outcome:
@@ -262,11 +324,15 @@ def outcome(setup: Setup, policy: BuiltIn | Policy, *, on_interval: Hook | None 
     ready, switches = setup.ready, setup.switches
     if not len(ready.table):
         return Outcome(np.empty(0), ready.table.submit, ready.run)
-    if switches.dynamic and setup.begun is not None:
-        raise TracekitError("dependencies, outages and predictions need a simulation that starts on an empty machine")
+    if (switches.dynamic or switches.sleep_after is not None) and setup.begun is not None:
+        raise TracekitError(
+            "dependencies, outages, predictions and sleep need a simulation that starts on an empty machine"
+        )
     if isinstance(policy, Scheduler):  # an agent: asked job by job, in the environment that it was trained in
         if switches.dynamic:
             raise UsageError(f"{policy.name} was trained without dependencies, outages and predictions; leave them out")
+        if switches.sleep_after is not None or setup.cap is not None:
+            raise UsageError(f"{policy.name} was trained without --sleep-after and --power-cap; leave them out")
         if on_interval is not None:
             raise UsageError(f"on_interval is not supported for {policy.name}; use its schedule")
         placed = policy.schedule(setup)
@@ -287,4 +353,11 @@ def outcome(setup: Setup, policy: BuiltIn | Policy, *, on_interval: Hook | None 
     jobs = run.jobs
     if np.isnan(jobs.start).any():
         raise TracekitError("the simulation ended with jobs still waiting; please report it with the trace")
-    return Outcome(jobs.start, jobs.submit, jobs.run, run.notes, run.machine.hosts(run.sim.capacity))
+    notes = run.notes | (dict(policy.notes(jobs.start - jobs.submit)) if isinstance(policy, TakesNotes) else {})
+    hosts = run.machine.hosts(run.room)
+    states = None
+    if switches.sleep_after is not None:
+        from tracekit.sim.energy.sleeping import sleep_states
+
+        states = sleep_states(hosts, jobs.start + jobs.run, run.machine.sleep, float(jobs.submit[0]))  # type: ignore
+    return Outcome(jobs.start, jobs.submit, jobs.run, notes, hosts, states)

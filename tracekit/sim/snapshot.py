@@ -28,7 +28,7 @@ from tracekit.sim.switches import Switches, backfill_for, combined
 from tracekit.trace import Trace, check_trace
 
 if TYPE_CHECKING:
-    from tracekit.sim.engine.capacity import MachineModel
+    from tracekit.sim.engine.machines import MachineModel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -65,6 +65,9 @@ class RunningJobs:
     size: Floats
     where: Sequence[str | None] | None = None  # hosts, as the source writes them
     run: Floats | None = None  # actual run time, where the source has it
+    submit: Floats | None = None
+    user: Labels | None = None
+    project: Labels | None = None
 
     def __len__(self) -> int:
         return len(self.id)
@@ -83,6 +86,7 @@ class WaitingJobs:
     group: Labels | None = None
     app: Labels | None = None
     run: Floats | None = None  # actual run time, where the source has it
+    project: Labels | None = None
 
     def __len__(self) -> int:
         return len(self.id)
@@ -344,7 +348,7 @@ def _at(
     begin = start[place]
     stands = standing(time, ready.table.submit, begin, begin + ready.run)
     running, waiting = np.flatnonzero(stands == RUNNING), np.flatnonzero(stands == WAITING)
-    rows = table.take(place[waiting])
+    rows, others = table.take(place[waiting]), table.take(place[running])
     return Snapshot(
         float(time),
         table.total,
@@ -355,6 +359,9 @@ def _at(
             ready.table.procs[running],
             None if where is None else [where[i] for i in place[running]],
             ready.run[running],
+            ready.table.submit[running],
+            _labels(others, "user"),
+            _labels(others, "project"),
         ),
         WaitingJobs(
             ready.table.job_id[waiting].tolist(),
@@ -368,6 +375,7 @@ def _at(
             _labels(rows, "group"),
             _labels(rows, "app"),
             ready.run[waiting],
+            _labels(rows, "project"),
         ),
         table.resource,
         ready.rejected,

@@ -28,6 +28,7 @@ COMBINATIONS: dict[str, tuple[Backfill, dict[str, Any]]] = {"easy++": ("easy-sjf
 #: The default and the name of how RLTune places jobs of base policies.
 RLTUNE_GREEDY = ("first-fit", "lexicographic")
 COMPATIBILITIES = ("rlscheduler", "rltune")
+PREDICT_FOR = ("backfill", "order", "both")
 
 #: Options of the policy ``multifactor``: weights of the four factors (each factor is 0 … 1), then seconds. The times
 #: are Slurm's own defaults (PriorityMaxAge, PriorityDecayHalfLife: seven days); Slurm's weights default to 0, ours not.
@@ -92,11 +93,20 @@ class Switches:
     outages: tuple[Outage, ...] = ()  # (from, to, units): so many units are out of service
     outage_mode: Literal["drain", "kill", "requeue"] = "drain"  # what happens to running jobs when an outage begins
     outages_announced: bool = True  # planned outages: the scheduler knows of them before they begin
-    predict: str | None = None  # "last-two": backfilling uses corrected predictions, policies use the estimates
+    predict: str | None = None  # run times are predicted at submit: "last-two", or "agent:DIR" of predict-run-time
+    predict_for: str = "backfill"  # what goes by the predictions, which are then corrected: backfill, order or both
     warmup: str = "0"  # left out of the metrics at the beginning: a share of the jobs (5%) or a time (12h)
     cooldown: str = "0"  # the same at the end
     cluster: str | Machine | None = None  # hosts: a preset, a TOML file or a machine with groups; None = a counter
     allocate: Any = "first-fit"  # with a cluster: which hosts a job gets; a name, module:Class or an object
+    power: str | None = None  # power model for the energy of the schedule: a preset or a TOML file; None = no energy
+    carbon: str | None = None  # CSV file of the grid's carbon intensity over time
+    price: str | None = None  # CSV file of the price of energy over time
+    energy_until: str | None = None  # end of the window of the energy: seconds or a time stamp; None = the last end
+    sleep_after: float | None = None  # an idle host goes to sleep after so many seconds; None = never
+    power_cap: float | None = None  # kW that the machine may draw; None = no cap
+    frequency: float = 1.0  # of the processors, as a share of the highest
+    max_extra_wait: float = 0.0  # seconds by which a job may be held back for less carbon, or a lower price
 
     def __post_init__(self) -> None:
         estimate_of(self.estimates)
@@ -116,8 +126,9 @@ class Switches:
                 f"the interval between passes must be 0 (at every event) or more seconds, not {self.interval}"
             )
         _one_of("outage mode", self.outage_mode, ("drain", "kill", "requeue"))
-        if self.predict is not None:
-            _one_of("prediction", self.predict, ("last-two",))
+        if self.predict is not None and not self.predict.startswith("agent:"):
+            _one_of("prediction", self.predict, ("last-two", "agent:DIR"))
+        _one_of("use of predictions", self.predict_for, PREDICT_FOR)
         object.__setattr__(self, "outages", tuple(check_outage(*outage) for outage in self.outages))
         if self.cluster is None and any(isinstance(outage[2], str) for outage in self.outages):
             raise UsageError("outages of named hosts need a cluster (--cluster); else write FROM:TO:PROCS")
@@ -125,6 +136,7 @@ class Switches:
             raise UsageError("on a cluster outages name hosts: write FROM:TO:HOST+HOST, or a group's name")
         parse_cut(self.warmup)
         parse_cut(self.cooldown)
+        self._check_levers()
         self._check_together()
         for key, value in self.options.items():
             _one_of("option of multifactor", key, tuple(MULTIFACTOR_DEFAULTS))
@@ -149,8 +161,47 @@ class Switches:
             raise UsageError("dependencies, outages and predictions cannot be combined with compat or ties")
         if self.compat == "rltune":
             self._check_rltune()
+        if self.predict is None and self.predict_for != "backfill":
+            raise UsageError("--predict-for says what predictions are used for: add --predict last-two or agent:DIR")
         if self.predict is not None and estimate_of(self.estimates)[0] == "last-two":
             raise UsageError("--predict cannot be combined with --estimates last-two")
+
+    @property
+    def levers(self) -> tuple[str, ...]:
+        """The levers of energy that are in use, as options of the command line."""
+        used = {
+            "--sleep-after": self.sleep_after is not None,
+            "--power-cap": self.power_cap is not None,
+            "--frequency": self.frequency != 1.0,
+            "--max-extra-wait": self.max_extra_wait != 0.0,
+        }
+        return tuple(name for name, is_used in used.items() if is_used)
+
+    @property
+    def needs_power(self) -> bool:
+        """Whether there is a power model, so that results have energy: one is given, or a lever needs the cluster's."""
+        return self.power is not None or self.sleep_after is not None or self.power_cap is not None
+
+    def _check_levers(self) -> None:
+        """Refuse values of levers that mean nothing, and what they cannot be combined with."""
+        if self.sleep_after is not None and not (self.sleep_after >= 0 and math.isfinite(self.sleep_after)):
+            raise UsageError(f"--sleep-after must be 0 or more seconds, not {self.sleep_after:g}")
+        if self.power_cap is not None and not (self.power_cap > 0 and math.isfinite(self.power_cap)):
+            raise UsageError(f"--power-cap must be above 0 kW, not {self.power_cap:g}")
+        if not 0 < self.frequency <= 1:
+            raise UsageError(f"--frequency is a share of the highest: above 0, at most 1, not {self.frequency:g}")
+        if not (self.max_extra_wait >= 0 and math.isfinite(self.max_extra_wait)):
+            raise UsageError(f"--max-extra-wait must be 0 or more seconds, not {self.max_extra_wait:g}")
+        if self.max_extra_wait and self.carbon is None and self.price is None:
+            raise UsageError("--max-extra-wait moves jobs to better hours: give --carbon FILE.csv or --price FILE.csv")
+        if self.max_extra_wait and self.dependencies:
+            raise UsageError("--max-extra-wait cannot be combined with --dependencies, which move submit times as well")
+        if self.sleep_after is not None and self.cluster is None:
+            raise UsageError("--sleep-after is about hosts: give --cluster NAME or FILE.toml")
+        if self.sleep_after is not None and (self.outages or self.power_cap is not None):
+            raise UsageError("--sleep-after cannot be combined with --outage or --power-cap")
+        if self.levers and self.compat is not None:
+            raise UsageError(f"{self.levers[0]} cannot be combined with --compat {self.compat}")
 
     def _check_rltune(self) -> None:
         """Refuse what RLTune's semantics cannot be combined with."""
@@ -174,8 +225,8 @@ class Switches:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for the result."""
-        plain = dataclasses.asdict(dataclasses.replace(self, cluster=None, allocate="", outages=(), compat=None))
-        plain["compat"] = self.compat
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        plain["queue_factors"] = dict(self.queue_factors)
         named = self.cluster.name or "cluster" if isinstance(self.cluster, Machine) else self.cluster
         hosts = {"cluster": named, "allocate": None if named is None else getattr(self.allocate, "name", self.allocate)}
         return plain | hosts | {"outages": self.outages, "options": MULTIFACTOR_DEFAULTS | dict(self.options)}

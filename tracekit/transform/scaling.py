@@ -36,7 +36,8 @@ def scale_load(trace: Trace, load: float) -> Trace:
 def scale_procs(trace: Trace, procs: int) -> Trace:
     """Fit the jobs to a machine of another size: every job keeps its share of the machine, and at least one unit.
 
-    Recorded waits belong to the old machine and become unknown.
+    A job's mean power follows its size in the scheduled unit. Recorded waits belong to the old machine and become
+    unknown.
     """
     size = trace.machine.size()
     if procs < 1:
@@ -51,6 +52,10 @@ def scale_procs(trace: Trace, procs: int) -> Trace:
         if name in trace.jobs.columns:
             values = trace.column(name)
             scaled[name] = np.where(values > 0, np.maximum(np.round(values * ratio), 1.0), values)
+    if "mean_watts" in trace.jobs.columns:
+        before, after = trace.sizes(), trace.assign(scaled).sizes()
+        share = np.divide(after, before, out=np.full(len(trace), ratio), where=before > 0)
+        scaled["mean_watts"] = trace.column("mean_watts") * share
     machine = trace.machine
     sizes = {unit: max(1, round(have * ratio)) for unit in ("procs", "nodes", "gpus") if (have := machine.size(unit))}
     machine = machine.replace(**{**sizes, machine.unit: procs})

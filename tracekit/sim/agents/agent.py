@@ -22,7 +22,8 @@ from tracekit.registry import imported
 from tracekit.sim.agents.actor import Actor
 from tracekit.sim.agents.card import CARD, card_text
 from tracekit.sim.agents.config import NETWORKS
-from tracekit.sim.agents.inference import KINDS, Net, shapes_of
+from tracekit.sim.agents.inference import KINDS, Layout, Net, layout_of
+from tracekit.sim.predict import TASK as PREDICT_RUN_TIME
 from tracekit.sim.tasks.base import TASKS, task_from_dict
 
 WEIGHTS, FACTS, LOG, CHECKPOINT = "weights.safetensors", "agent.json", "log.jsonl", "checkpoint.safetensors"
@@ -30,7 +31,6 @@ SETTINGS = "config.toml"  # of the training, for --config
 #: Of the folder's layout; an agent of an unknown version is rejected. Version 1 (tracekit 0.1.0) had
 #: one task and did not record its name.
 VERSION, KNOWN_VERSIONS = 2, (1, 2)
-Layout = tuple[tuple[str, tuple[int, ...]], ...]  # name and shape of every part of the flat weights
 #: Agents that come with the package.
 PACKAGED = Path(__file__).resolve().parents[2] / "data" / "agents"
 
@@ -100,6 +100,8 @@ class Agent:
 
         place = find_folder(folder)
         facts = _facts(place)
+        if facts.get("task") == {"name": PREDICT_RUN_TIME}:
+            raise FormatError(place, "predicts run times only; use it with 'tracekit simulate --predict agent:DIR'")
         try:
             network, sizes = facts.pop("network"), tuple(int(size) for size in facts.pop("sizes"))
             features, task = tuple(facts.pop("features")), {"name": "pick-job", **facts.pop("task")}
@@ -154,14 +156,6 @@ def _facts(place: Path) -> dict[str, Any]:
     if not isinstance(facts, dict) or facts.pop("version", None) not in KNOWN_VERSIONS:
         raise FormatError(place / FACTS, f"is not an agent file of version {' or '.join(map(str, KNOWN_VERSIONS))}")
     return facts
-
-
-def layout_of(network: str, sizes: tuple[int, ...]) -> Layout:
-    """Return the layout of a network of layers: ``<layer>.weight`` (in, out) and ``<layer>.bias`` (out,) of each."""
-    found: list[tuple[str, tuple[int, ...]]] = []
-    for name, wide, narrow in shapes_of(network, sizes):
-        found += [(f"{name}.weight", (wide, narrow)), (f"{name}.bias", (narrow,))]
-    return tuple(found)
 
 
 def arrays_of(flat: NDArray[np.float32], layout: Layout) -> dict[str, NDArray[np.float32]]:

@@ -46,7 +46,7 @@ class AgentAllocator:
         table = session.ready.table
         constants = constants_of(table) | dict(self.task.constants) | largest_host(model.demand)
         codes = np.array([CODES[name] for name in self.task.feature_names])
-        capacity, scales = session.sim.capacity, scales_of(constants, model.demand)
+        capacity, scales = session.room, scales_of(constants, model.demand)
         facts = facts_of(model.total, model.fixed[:, 2], scales)
         self._session = session
         self._lanes = allocate(capacity.data[None], capacity.real[None], 1, facts, codes, scales, None)

@@ -20,7 +20,28 @@ from tracekit.sim.agents.agent import CHECKPOINT, FACTS, LOG, SETTINGS, WEIGHTS
 
 Arrays = dict[str, NDArray[Any]]
 #: What a training may have left in its folder.
-_LEFT = (FACTS, WEIGHTS, CHECKPOINT, LOG, SETTINGS, "tensorboard/*")
+_LEFT = (FACTS, WEIGHTS, CHECKPOINT, LOG, SETTINGS, "tensorboard/*", "lessons/*")
+#: Windows that a slow teacher has played, and what they depend on, until a training has learnt from them.
+LESSONS, _IDENTITY = "lessons", "lessons/identity.json"
+
+
+def keep_identity(folder: Path, now: dict[str, Any]) -> None:
+    """Write down what lessons depend on."""
+    (folder / LESSONS).mkdir(exist_ok=True)
+    write_text(folder / _IDENTITY, json.dumps(now), force=True)
+
+
+def has_lessons(folder: Path, now: dict[str, Any]) -> bool:
+    """Return whether a training was interrupted during its lessons; refuse to resume it with other settings."""
+    path = folder / _IDENTITY
+    if not path.is_file():
+        return False
+    try:
+        before = json.loads(path.read_text())
+    except ValueError as error:
+        raise FormatError(path, f"damaged, cannot be resumed: {error}") from None
+    check_same(folder, before, now)
+    return True
 
 
 def begin(folder: Path, *, force: bool) -> None:

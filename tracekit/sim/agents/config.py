@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, Self, get_type_hints
 
 from tracekit.errors import UnknownName, UsageError, loads
 from tracekit.files import read_toml
@@ -17,20 +17,88 @@ from tracekit.registry import Registry
 #: Every network by name; other packages add theirs by the entry point group ``tracekit.networks``.
 NETWORKS: Registry[Any] = Registry(
     "network",
-    {name.lower(): f"tracekit.sim.agents.networks:{name}" for name in ("Kernel", "Attention", "Mlp", "Hosts")},
+    {
+        **{name.lower(): f"tracekit.sim.agents.networks:{name}" for name in ("Kernel", "Attention", "Mlp", "Hosts")},
+        "gat": "tracekit.sim.agents.networks_graph:Gat",
+        "pointer": "tracekit.sim.agents.order.network:Pointer",
+    },
     group="tracekit.networks",
 )
+ALGORITHMS = ("ppo", "a2c")
+#: Settings by name, for ``--config NAME``. gat-drl: those of GAT-DRL's code, a window of 200 jobs per update; its
+#: discount, entropy bonus and learning rate; advantages are returns less the critic's values, normalised.
+PRESETS: dict[str, dict[str, Any]] = {
+    "gat-drl": {
+        "algorithm": "a2c",
+        "network": "gat",
+        "hidden": (128, 128),
+        "windows": 1,
+        "jobs": 200,
+        "gamma": 0.99,
+        "learning_rate": 3e-4,
+        "critic_speed": 1.0,
+        "entropy": 0.01,
+        "entropy_schedule": "constant",
+        "target_kl": 0.0,
+        "max_grad_norm": 0.5,
+        "validate_every": 20,
+    }
+}
 SCHEDULES = ("constant", "linear", "exponential", "cosine")
 
 
 @dataclass(frozen=True)
-class Config:
+class Settings:
+    """Settings of a training as plain values, and as a TOML file."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(self).items()
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], *, origin: str = "configuration") -> Self:
+        """Read plain values; an unknown name or a value of the wrong type is an error that names it."""
+        kinds = get_type_hints(cls)
+        chosen: dict[str, Any] = {}
+        for name, value in values.items():
+            if name not in kinds:
+                raise UnknownName(f"setting in {origin}", name, kinds)
+            chosen[name] = _convert(name, value, kinds[name], origin)
+        return cls(**chosen)
+
+    @classmethod
+    @loads("settings of a training")
+    def load(cls, path: str | Path) -> Self:
+        """Read a TOML file: the fields above, at the top level or in a table ``[train]``."""
+        data = read_toml(path)
+        inner = data.get("train", data)
+        if not isinstance(inner, dict):
+            raise UsageError(f"{path}: [train] must be a table of settings")
+        if inner is not data and len(data) > 1:
+            raise UnknownName(f"table in {path}", next(name for name in data if name != "train"), ["train"])
+        return cls.from_dict(inner, origin=str(path))
+
+    def to_toml(self) -> str:
+        """Return the settings as a TOML file that `load` reads."""
+        rows = (f"{name} = {json.dumps(value)}" for name, value in self.to_dict().items())
+        return "\n".join(["[train]", *rows, ""])
+
+    def replace(self, **changes: Any) -> Self:
+        """Return these settings with some changed; None changes nothing."""
+        return type(self).from_dict(self.to_dict() | {name: v for name, v in changes.items() if v is not None})
+
+
+@dataclass(frozen=True)
+class Config(Settings):
     """The settings of one training. Budgets are counts of decisions and windows, never seconds."""
 
     network: str = (
         "kernel"  # kernel: one small network for every row; attention: rows attend to each other; mlp: all slots;
-        # hosts: for rows that are hosts, of any number
+        # hosts: for rows that are hosts, of any number; gat: rows look along the edges of the graph of jobs
     )
+    algorithm: str = "ppo"  # ppo, or a2c: the plain policy gradient, each decision used once
     hidden: tuple[int, ...] = (32, 16, 8)  # widths of the layers between a job's features and its score
 
     steps: int = 500_000  # decisions to learn from, all iterations together
@@ -86,8 +154,18 @@ class Config:
     soften: float = 1.0  # scores are divided by this after imitation: the same best choice, but others are tried
     threads: int = 0  # threads that play windows; 0 = one per core. The result does not depend on it.
 
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a TOML file: the fields above, at the top level or in a table ``[train]``; or a name of `PRESETS`."""
+        if str(path) in PRESETS and not Path(path).exists():
+            return cls(**PRESETS[str(path)])
+        return super().load(path)
+
     def __post_init__(self) -> None:
         NETWORKS.target(self.network)
+        if self.network == "pointer":
+            raise UsageError("network pointer orders whole queues; it is for 'tracekit train --task order'")
+        _one_of("algorithm", self.algorithm, ALGORITHMS)
         _one_of("schedule", self.schedule, SCHEDULES)
         _one_of("schedule", self.entropy_schedule, SCHEDULES)
         _one_of("schedule", self.exploration_schedule, SCHEDULES)
@@ -111,42 +189,6 @@ class Config:
         _check("average", self.average, 0 <= self.average < 1)
         if not self.hidden or min(self.hidden) < 1 or max(self.hidden) > 1024:
             raise UsageError(f"hidden widths must lie between 1 and 1024, not {list(self.hidden)}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return dataclasses.asdict(self) | {"hidden": list(self.hidden)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any], *, origin: str = "configuration") -> Config:
-        """Read plain values; an unknown name or a value of the wrong type is an error that names it."""
-        kinds = get_type_hints(cls)
-        chosen: dict[str, Any] = {}
-        for name, value in values.items():
-            if name not in kinds:
-                raise UnknownName(f"setting in {origin}", name, kinds)
-            chosen[name] = _convert(name, value, kinds[name], origin)
-        return cls(**chosen)
-
-    @classmethod
-    @loads("settings of a training")
-    def load(cls, path: str | Path) -> Config:
-        """Read a TOML file: the fields above, at the top level or in a table ``[train]``."""
-        data = read_toml(path)
-        inner = data.get("train", data)
-        if not isinstance(inner, dict):
-            raise UsageError(f"{path}: [train] must be a table of settings")
-        if inner is not data and len(data) > 1:
-            raise UnknownName(f"table in {path}", next(name for name in data if name != "train"), ["train"])
-        return cls.from_dict(inner, origin=str(path))
-
-    def to_toml(self) -> str:
-        """Return the settings as a TOML file that `load` reads."""
-        rows = (f"{name} = {json.dumps(value)}" for name, value in self.to_dict().items())
-        return "\n".join(["[train]", *rows, ""])
-
-    def replace(self, **changes: Any) -> Config:
-        """Return these settings with some changed; None changes nothing."""
-        return Config.from_dict(self.to_dict() | {name: v for name, v in changes.items() if v is not None})
 
 
 def _convert(name: str, value: Any, kind: Any, origin: str) -> Any:

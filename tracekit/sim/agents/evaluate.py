@@ -42,6 +42,9 @@ class Evaluation:
     switches: Mapping[str, Any] = field(default_factory=dict)
     measures: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by policy, means over windows
     notes: tuple[str, ...] = ()  # caveats to read before the numbers
+    weights: Mapping[str, float] = field(default_factory=dict)  # of the parts of the objective
+    parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by policy, means over windows, unweighted
+    chosen: str = ""  # the heuristic that was best on the agent's training windows
 
     @property
     def mean(self) -> float:
@@ -75,6 +78,9 @@ class Evaluation:
             ],
             "baselines": {name: compare(self.score, values) for name, values in self.baselines.items()},
             "best_heuristic": self.best_heuristic,
+            "best_on_training": self.chosen or None,
+            "weights": dict(self.weights),
+            "parts": {name: dict(values) for name, values in self.parts.items()},
             "measures": {name: dict(values) for name, values in self.measures.items()},
             "switches": dict(self.switches),
             "notes": list(self.notes),
@@ -108,6 +114,7 @@ def evaluate(
         played = [play(batch, windows, actor, keep=False)]
     samples = np.stack([one.score for one in played])
     baselines = heuristics(source, windows, policies=names, threads=threads)
+    shown, parts = _measures(agent.name, source, windows, played, [*dict.fromkeys(names)], batch)
     return Evaluation(
         agent=agent.name,
         objective=source.task.objective,
@@ -116,8 +123,11 @@ def evaluate(
         samples=samples,
         baselines=baselines,
         switches=source.task.to_dict(),
-        measures=_measures(agent.name, source, windows, played, [*dict.fromkeys(names)], batch),
+        measures=shown,
         notes=(*training_notes(agent, source.table, windows), *other_cluster(agent, source.task)),
+        weights=dict(source.task.objectives.terms),
+        parts=parts,
+        chosen=str(agent.facts.get("metrics", {}).get("base_policy", "")),
     )
 
 
@@ -128,17 +138,22 @@ def _measures(
     played: Sequence[Any],
     policies: Sequence[str],
     batch: Any,
-) -> dict[str, dict[str, float]]:
-    """Return what results show beside the objective, of the agent and of each policy, as means over windows."""
+) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
+    """Return what results show beside the objective, and its parts, by agent and policy, as means over windows."""
     schedules = {name: [one.starts for one in played]}
     schedules |= {policy: [[source.schedule(window, policy) for window in windows]] for policy in policies}
-    found = {}
+    found, parts = {}, {}
     for policy, draws in schedules.items():
-        rows = [measures(source.finished(w, start)) for draw in draws for w, start in zip(windows, draw, strict=True)]
-        found[policy] = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
+        finished = [source.finished(w, start) for draw in draws for w, start in zip(windows, draw, strict=True)]
+        found[policy] = _means([measures(schedule) for schedule in finished])
+        parts[policy] = _means([source.task.objectives.parts(schedule) for schedule in finished])
     for policy, more in source.task.measures(batch, windows, policies).items():
         found[policy or name] |= more
-    return found
+    return found, parts
+
+
+def _means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
 
 
 def heuristics(

@@ -1,27 +1,79 @@
 """Imitation: a network first learns to choose as a heuristic does, before it learns to choose better.
 
-Behaviour cloning: the heuristic plays windows, the network learns its choices as labels.
+Behaviour cloning: the heuristic plays windows, the network learns its choices as labels. A formula plays in compiled
+code. A policy written in Python, such as a search, takes its time, so each window that it has played is kept in the
+agent's folder until the network has learnt from it: an interrupted training does not play it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+from tracekit.files import writing
+from tracekit.sim.agents.actor import Actor
+from tracekit.sim.agents.checkpoint import LESSONS, keep_identity
 from tracekit.sim.agents.config import Config
 from tracekit.sim.agents.networks import ActorCritic
 from tracekit.sim.agents.ppo import gathered
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.tasks.base import Batch
-from tracekit.sim.tasks.played import Played
+from tracekit.sim.tasks.played import Played, joined
 from tracekit.sim.windows import Window
 
+Say = Callable[[str], None]
 
-def lessons(batch: Batch, windows: Sequence[Window], name: str) -> Played:
-    """Play windows with a heuristic."""
-    return play(batch, windows, None, teacher=batch.task.teacher(batch, windows, name))
+#: How often the progress of a slow teacher is told.
+_TOLD = 8
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Where the windows of a slow teacher are kept, what they depend on, and who is told how far it is."""
+
+    folder: Path  # of the agent
+    identity: dict[str, Any]
+    say: Say
+
+
+def lessons(batch: Batch, windows: Sequence[Window], name: str, shelf: Shelf | None = None) -> Played:
+    """Play windows with a heuristic, or with a policy written in Python; what is on the shelf is not played again."""
+    teacher = batch.task.teacher(batch, windows, name)
+    if not callable(teacher[0]):
+        return play(batch, windows, None, teacher=teacher)
+    if shelf is None:
+        return play(batch, windows, Actor(None), teacher=teacher)
+    shelf.say(f"{name} plays the windows one after the other")
+    keep_identity(shelf.folder, shelf.identity)
+    found: list[Played] = []
+    for number, window in enumerate(windows):
+        path = shelf.folder / LESSONS / f"{number:04d}.npz"
+        if not path.is_file():
+            _write(path, play(batch, [window], Actor(None), teacher=[teacher[number]]))
+            if (number + 1) * _TOLD // len(windows) > number * _TOLD // len(windows):
+                shelf.say(f"{name} has played {number + 1} of {len(windows)} windows")
+        found.append(_read(path, batch.task.slots))
+    return joined(found)
+
+
+_ARRAYS = ("rows", "first", "count", "chosen", "window", "time", "last", "score", "left", "skips", "action", "earned")
+
+
+def _write(path: Path, played: Played) -> None:
+    """Write what is learnt from."""
+    with writing(path, force=True) as out:
+        np.savez(out, **{name: getattr(played, name) for name in _ARRAYS})
+
+
+def _read(path: Path, slots: int) -> Played:
+    """Read what `_write` wrote."""
+    with np.load(path, allow_pickle=False) as arrays:
+        return Played(**{name: arrays[name] for name in _ARRAYS}, slots=slots)
 
 
 def clone(

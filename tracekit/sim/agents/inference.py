@@ -13,17 +13,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.sim.agents.inference_gat import LOOKS, GraphScratch, graph_scratch, hide_context, look_at_graph
+from tracekit.sim.agents.inference_layers import Singles, layer, vector
 from tracekit.sim.compile import jit
+from tracekit.sim.tasks.jobgraph import LINKS
 
-KERNEL, ATTENTION, MLP, HOSTS = range(4)
-KINDS = {"kernel": KERNEL, "attention": ATTENTION, "mlp": MLP, "hosts": HOSTS}
+KERNEL, ATTENTION, MLP, HOSTS, GAT = range(5)
+KINDS = {"kernel": KERNEL, "attention": ATTENTION, "mlp": MLP, "hosts": HOSTS, "gat": GAT}
 
 #: Kernel networks work on jobs in blocks of this many: loops of a known multiple are much faster than odd ones.
 BLOCK = 32
 
 NOT_NUMBERS = "the network's scores are NaN; the agent is damaged or its training diverged"
 
-Singles = NDArray[np.float32]
+Layout = tuple[tuple[str, tuple[int, ...]], ...]  # name and shape of every part of the flat weights
 
 
 class Net(NamedTuple):
@@ -40,9 +43,10 @@ class Scratch(NamedTuple):
 
     a: Singles  # (width, most rows)
     b: Singles  # (width, most rows)
-    c: Singles  # (3 × width, most rows) queries, keys and values of the attention; hosts: (4, width) vectors
+    c: Singles  # (3 × width, most rows) queries, keys and values of the attention; hosts: (4, width) vectors; gat: one
     row: Singles  # (most rows,)
     score: Singles  # (most rows,) the answer
+    graph: GraphScratch  # of gat; tiny for the others
 
 
 def no_net() -> Net:
@@ -57,9 +61,13 @@ def room(net: Net, rows: int) -> Scratch:
     return Scratch(
         np.empty((width, columns), np.float32),
         np.empty((width, columns), np.float32),
-        np.empty({ATTENTION: (3 * width, columns), HOSTS: (4, width)}.get(net.kind, (1, 1)), np.float32),
+        np.empty(
+            {ATTENTION: (3 * width, columns), HOSTS: (4, width), GAT: (width, columns)}.get(net.kind, (1, 1)),
+            np.float32,
+        ),
         np.empty(rows, np.float32),
         np.empty(rows, np.float32),
+        graph_scratch(rows, int(net.sizes[1])) if net.kind == GAT else graph_scratch(1, 1),
     )
 
 
@@ -71,40 +79,36 @@ def shapes_of(network: str, sizes: tuple[int, ...]) -> list[tuple[str, int, int]
     if network == "hosts":
         found[1:1] = [("job", sizes[0], sizes[1])]
         found[2:2] = [(name, sizes[1], sizes[1]) for name in ("query", "key", "value")]
+    if network == "gat":
+        found[0] = ("layer0", sizes[0] - len(LINKS), sizes[1])
+        found[1:1] = [(name, sizes[1], sizes[1]) for name in (*LOOKS, "pool")]
     return found
+
+
+def layout_of(network: str, sizes: tuple[int, ...]) -> Layout:
+    """Return name and shape of every part of the flat weights, layer by layer.
+
+    A layer has ``<layer>.weight`` (in, out) and ``<layer>.bias`` (out,); one that looks along the edges of a graph also
+    ``<layer>.source`` and ``<layer>.target`` (out,), the vectors of its attention.
+    """
+    found: list[tuple[str, tuple[int, ...]]] = []
+    for name, wide, narrow in shapes_of(network, sizes):
+        found += [(f"{name}.weight", (wide, narrow)), (f"{name}.bias", (narrow,))]
+        if name in LOOKS:
+            found += [(f"{name}.source", (narrow,)), (f"{name}.target", (narrow,))]
+    return tuple(found)
 
 
 def weights_in(kind: str, sizes: NDArray[np.int64]) -> int:
     """Return how many numbers the flat array of a network of these sizes holds."""
-    return sum((wide + 1) * narrow for _, wide, narrow in shapes_of(kind, tuple(int(size) for size in sizes)))
-
-
-@jit
-def _layer(
-    flat: Singles, at: int, wide: int, narrow: int, source: Singles, target: Singles, rows: int, relu: bool
-) -> int:
-    """Apply one layer to columns: target (narrow, rows) from source (wide, rows); return the next layer's offset."""
-    bias = at + wide * narrow
-    for o in range(narrow):
-        out = target[o]
-        for r in range(rows):
-            out[r] = flat[bias + o]
-        # The loop over rows is innermost: contiguous, without dependence between steps, so it becomes vector code.
-        for i in range(wide):
-            weight, x = flat[at + i * narrow + o], source[i]
-            for r in range(rows):
-                out[r] += weight * x[r]
-        if relu:
-            for r in range(rows):
-                out[r] = max(out[r], np.float32(0.0))
-    return bias + narrow
+    return sum(math.prod(shape) for _, shape in layout_of(kind, tuple(int(size) for size in sizes)))
 
 
 @jit
 def _attend(flat: Singles, at: int, width: int, h: Singles, qkv: Singles, row: Singles, rows: int) -> int:
     """Add to every job's vector its attention over the others; h (width, rows) changes in place."""
     for part in range(3):
-        at = _layer(flat, at, width, width, h, qkv[part * width : (part + 1) * width], rows, False)
+        at = layer(flat, at, width, width, h, qkv[part * width : (part + 1) * width], rows, False)
     scale = np.float32(1.0 / math.sqrt(width))
     for r in range(rows):
         largest = np.float32(-np.inf)
@@ -130,22 +134,6 @@ def _attend(flat: Singles, at: int, width: int, h: Singles, qkv: Singles, row: S
 
 
 @jit
-def _vector(flat: Singles, at: int, wide: int, narrow: int, source: Singles, target: Singles, relu: bool) -> int:
-    """Apply one layer to a vector: target (narrow,) from source (wide,); return the next layer's offset."""
-    bias = at + wide * narrow
-    for o in range(narrow):
-        target[o] = flat[bias + o]
-    for i in range(wide):
-        x = source[i]
-        for o in range(narrow):
-            target[o] += flat[at + i * narrow + o] * x
-    if relu:
-        for o in range(narrow):
-            target[o] = max(target[o], np.float32(0.0))
-    return bias + narrow
-
-
-@jit
 def _look_at_hosts(
     flat: Singles, at: int, features: int, width: int, rows: Singles, h: Singles, scratch: Scratch, count: int
 ) -> int:
@@ -162,8 +150,8 @@ def _look_at_hosts(
         for r in range(count):
             total += rows[f, r]
         mean[f] = total / np.float32(count)
-    at = _vector(flat, at, features, width, mean, job, True)
-    at = _vector(flat, at, width, width, job, query, False)
+    at = vector(flat, at, features, width, mean, job, True)
+    at = vector(flat, at, width, width, job, query, False)
     scale = np.float32(1.0 / math.sqrt(width))
     for i in range(width):  # the query in the hosts' own space; a key's bias is the same for all hosts and cancels
         part = np.float32(0.0)
@@ -187,7 +175,7 @@ def _look_at_hosts(
         for r in range(count):
             part += weight[r] * h[i, r]
         mixed[i] = part / total
-    at = _vector(flat, at, width, width, mixed, query, False)
+    at = vector(flat, at, width, width, mixed, query, False)
     for i in range(width):
         add = query[i] + job[i]
         for r in range(count):
@@ -208,6 +196,8 @@ def score(net: Net, jobs: Singles, rows: int, skip: bool, scratch: Scratch) -> N
     if net.kind == MLP:
         _score_slots(net, jobs, rows, skip, scratch)
         return
+    if net.kind == GAT:  # the last features are links, which make the edges
+        features -= len(LINKS)
     # Padding is harmless where every job is scored by itself; attention among jobs would see the padded rows.
     columns = total if net.kind == ATTENTION else (total + BLOCK - 1) // BLOCK * BLOCK
     for f in range(features):
@@ -215,20 +205,24 @@ def score(net: Net, jobs: Singles, rows: int, skip: bool, scratch: Scratch) -> N
             b[f, r] = jobs[r, f]
         for r in range(rows, columns):  # skipping, and empty slots, whose scores are not used
             b[f, r] = np.float32(1.0)
-    at = _layer(flat, 0, features, sizes[1], b, a, columns, True)
+    at = layer(flat, 0, features, sizes[1], b, a, columns, True)
     if net.kind == ATTENTION:
         at = _attend(flat, at, sizes[1], a, scratch.c, scratch.row, total)
     elif net.kind == HOSTS:
         at = _look_at_hosts(flat, at, features, sizes[1], b, a, scratch, total)
-    for layer in range(1, layers):
-        relu = layer < layers - 1
-        if layer % 2 == 1:
-            at = _layer(flat, at, sizes[layer], sizes[layer + 1], a, b, columns, relu)
+    elif net.kind == GAT:
+        at = look_at_graph(flat, at, jobs, rows, total, a, scratch.c, scratch.graph)
+    for level in range(1, layers):
+        relu = level < layers - 1
+        if level % 2 == 1:
+            at = layer(flat, at, sizes[level], sizes[level + 1], a, b, columns, relu)
         else:
-            at = _layer(flat, at, sizes[layer], sizes[layer + 1], b, a, columns, relu)
+            at = layer(flat, at, sizes[level], sizes[level + 1], b, a, columns, relu)
     answer = b if layers % 2 == 0 else a
     for r in range(total):
         scratch.score[r] = answer[0, r]
+    if net.kind == GAT:
+        hide_context(scratch.graph.links, total, scratch.score)
 
 
 @jit
@@ -252,12 +246,12 @@ def _score_slots(net: Net, jobs: Singles, rows: int, skip: bool, scratch: Scratc
     for o in range(narrow):
         a[o, 0] = max(a[o, 0], np.float32(0.0))
     at = (wide + 1) * narrow
-    for layer in range(1, layers):
-        relu = layer < layers - 1
-        if layer % 2 == 1:
-            at = _layer(flat, at, sizes[layer], sizes[layer + 1], a, b, 1, relu)
+    for level in range(1, layers):
+        relu = level < layers - 1
+        if level % 2 == 1:
+            at = layer(flat, at, sizes[level], sizes[level + 1], a, b, 1, relu)
         else:
-            at = _layer(flat, at, sizes[layer], sizes[layer + 1], b, a, 1, relu)
+            at = layer(flat, at, sizes[level], sizes[level + 1], b, a, 1, relu)
     answer = b if layers % 2 == 0 else a
     for r in range(rows):
         scratch.score[r] = answer[r, 0]

@@ -3,8 +3,8 @@
 The rows (jobs, for pick-job) of many decisions lie below each other in one matrix (rows, features); ``segment`` says
 which decision a row belongs to. So a decision among three jobs costs three rows, not 128. A network returns one number
 for each row and names the distribution that these are the parameters of: a choice among the rows, or priorities of
-them. `tracekit.sim.agents.inference` computes the scores of `Kernel`, `Attention`, `Mlp` and `Hosts` from the same
-weights without torch; a network that it does not know plays by torch, step by step.
+them. `tracekit.sim.agents.inference` computes the scores of those of this package from the same weights without torch;
+a network that it does not know plays by torch, step by step.
 
 A network of your own inherits `Network` and is registered by the entry point group ``tracekit.networks``, or by
 ``NETWORKS.add(name, "module:Class")``.
@@ -13,20 +13,23 @@ A network of your own inherits `Network` and is registered by the entry point gr
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from tracekit.errors import UsageError
 from tracekit.sim.agents.actor import Actor
 from tracekit.sim.agents.config import NETWORKS, Config
 from tracekit.sim.agents.distributions import Choice, Priorities
 from tracekit.sim.agents.inference import KINDS, Net, shapes_of
 from tracekit.sim.tasks.base import Task
+from tracekit.sim.tasks.jobgraph import LINKS, NO_LINK
 
 NAMES = {kind: name for name, kind in KINDS.items()}
 
@@ -120,6 +123,7 @@ class Network(nn.Module):
     """What an actor is: rows in, one number for each out. ``__init__(features, slots, hidden)``."""
 
     sizes: tuple[int, ...]  # what `tracekit.sim.agents.agent` writes down; hidden widths by default
+    sees_links: ClassVar[bool] = False  # whether the last features are `tracekit.sim.tasks.jobgraph.LINKS`
 
     def __init__(self, features: int, slots: int, hidden: tuple[int, ...]) -> None:
         super().__init__()
@@ -185,7 +189,7 @@ class Critic(nn.Module):
         return self.all(torch.cat([mean, total / 32, decisions.context], 1)).squeeze(1)
 
 
-class _Layered(Network):
+class LayeredNetwork(Network):
     """A network of linear layers that `tracekit.sim.agents.inference` knows by its ``kind``."""
 
     kind: int
@@ -224,7 +228,7 @@ class _Layered(Network):
         return Net(self.kind, np.array(self.sizes, np.int64), flat, self.features)
 
 
-class Kernel(_Layered):
+class Kernel(LayeredNetwork):
     """One small network that scores every job by itself (RLScheduler's kernel, SC 2020)."""
 
     def __init__(self, features: int, slots: int, hidden: tuple[int, ...]) -> None:
@@ -241,7 +245,7 @@ class Kernel(_Layered):
         return [module for module in self.body if isinstance(module, nn.Linear)]
 
 
-class Attention(_Layered):
+class Attention(LayeredNetwork):
     """One self-attention layer over the jobs before scoring; one head, as wide as the first layer."""
 
     def __init__(self, features: int, slots: int, hidden: tuple[int, ...]) -> None:
@@ -280,7 +284,7 @@ class Attention(_Layered):
         ]
 
 
-class Hosts(_Layered):
+class Hosts(LayeredNetwork):
     """For rows that are hosts, of any number: a host encoder, a job encoder, and one look of the job at all hosts.
 
     The job is encoded from the mean of the rows: its own features are the same in all of them. What it finds by
@@ -318,7 +322,7 @@ class Hosts(_Layered):
         ]
 
 
-class Mlp(_Layered):
+class Mlp(LayeredNetwork):
     """All slots at once, empty ones as zeros: the plain network that the others are compared with."""
 
     def __init__(self, features: int, slots: int, hidden: tuple[int, ...]) -> None:
@@ -349,7 +353,9 @@ class ActorCritic(nn.Module):
     def __init__(self, config: Config, task: Task) -> None:
         super().__init__()
         features = len(task.feature_names)
-        self.actor: Network = NETWORKS.get(config.network)(features, task.slots + 1, config.hidden)
+        kind = NETWORKS.get(config.network)
+        check_links(config.network, kind, task.feature_names)
+        self.actor: Network = kind(features, task.slots + 1, config.hidden)
         self.critic = Critic(features, max(config.hidden), task.critic_inputs)
         self.actor.start_evenly()
         self.actor.decide(task.actions_are)
@@ -373,7 +379,17 @@ class ActorCritic(nn.Module):
         return tuple((name, tuple(value.shape)) for name, value in self.actor.parts())
 
 
-def load_flat(network: Network, flat: NDArray[np.float32]) -> None:
+def check_links(name: str, network: Any, features: Sequence[str]) -> None:
+    """Refuse a network without the links that it needs, and one that would take links for features."""
+    linked = len(features) > len(LINKS) and all(name in (*LINKS, NO_LINK) for name in features[-len(LINKS) :])
+    wants = getattr(network, "sees_links", False)
+    if wants and not linked:
+        raise UsageError(f"network {name} needs the graph of jobs: use --observer graph (pick-policy: --edges all)")
+    if linked and not wants:
+        raise UsageError(f"network {name} does not see the graph of jobs: use --network gat, or another --observer")
+
+
+def load_flat(network: Any, flat: NDArray[np.float32]) -> None:
     """Give a network the weights of a flat array."""
     at = 0
     with torch.no_grad():

@@ -3,8 +3,9 @@
 Schulman, Wolski, Dhariwal, Radford & Klimov, "Proximal policy optimization algorithms", 2017; advantages: Schulman et
 al., "High-dimensional continuous control using generalized advantage estimation", ICLR 2016; invalid actions are
 masked: Huang & Ontañón, "A closer look at invalid action masking in policy gradient algorithms", FLAIRS 2022 (here it
-is not even computed). Every draw is keyed by (seed, iteration), so that a resumed training gives the
-same results and no generator's state has to be stored.
+is not even computed). `A2C`, advantage actor-critic, differs in its loss alone: Mnih et al., "Asynchronous methods for
+deep reinforcement learning", ICML 2016, without the asynchrony. Every draw is keyed by (seed, iteration), so that a
+resumed training gives the same results and no generator's state has to be stored.
 """
 
 from __future__ import annotations
@@ -88,6 +89,11 @@ class PPO:
         self.scale = ValueScale()
         self.speed = 1.0  # factor of the KL-adaptive learning rate
 
+    @property
+    def epochs(self) -> int:
+        """How often an update uses each decision."""
+        return self.config.epochs
+
     def explore(self, progress: float) -> None:
         """Set the deviation that is added to priorities; ``progress`` is the share of the budget spent."""
         config = self.config
@@ -121,7 +127,7 @@ class PPO:
         ]
         sums: dict[str, float] = {}
         steps, stopped = 0, False
-        for _ in range(config.epochs):
+        for _ in range(self.epochs):
             moved = []
             for part in rng.permutation(len(parts)):
                 told = self._step(parts[part], bonus)
@@ -199,8 +205,7 @@ class PPO:
         found = self.model.actor.distribution(decisions)
         change = found.log_probability(picked) - old
         ratio = change.exp()
-        clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
-        policy_loss = -torch.min(ratio * advantage, clipped * advantage).mean()
+        policy_loss = self._policy_loss(change, advantage)
         spread = found.entropy().mean()
         value_loss = (self.model.critic(decisions) - target).square().mean()
         loss = (
@@ -220,6 +225,11 @@ class PPO:
             "kl": (ratio - 1 - change).mean().item(),
             "clipped": ((ratio - 1).abs() > config.clip).float().mean().item(),
         }
+
+    def _policy_loss(self, change: Tensor, advantage: Tensor) -> Tensor:
+        """Return the clipped loss; ``change`` is that of the log-probability of what was chosen, (decisions,)."""
+        ratio, clip = change.exp(), self.config.clip
+        return -torch.min(ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage).mean()
 
     # ---- what a checkpoint holds -------------------------------------------------------------------------------------
 
@@ -251,6 +261,22 @@ class PPO:
         self.optimiser.load_state_dict({"state": slots, "param_groups": groups})
         self.speed = numbers["speed"]
         self.scale = ValueScale(numbers["mean"], numbers["square"], numbers["seen"])
+
+
+class A2C(PPO):
+    """Advantage actor-critic: the plain policy gradient, each decision used once; no ``epochs``, no ``clip``."""
+
+    @property
+    def epochs(self) -> int:
+        """How often an update uses each decision: once, because the gradient holds for the policy that decided."""
+        return 1
+
+    def _policy_loss(self, change: Tensor, advantage: Tensor) -> Tensor:
+        return -(change * advantage).mean()  # the log-probability but for a constant
+
+
+#: Learners by the name of their algorithm.
+LEARNERS = {"ppo": PPO, "a2c": A2C}
 
 
 def gathered(played: Played, context: NDArray[np.float32], which: NDArray[np.int64]) -> tuple[Decisions, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,9 +69,10 @@ def train(
     """Train an agent on a trace and write it into the folder ``out``; the same seed gives the same bytes.
 
     ``init``: None = from scratch, ``imitate:NAME`` = like a heuristic (``imitate:best`` = like the best one on each
-    window), ``agent:DIR`` = from another agent. ``share`` of the trace, in time, is learnt from, half of the rest
-    validates; or ``parts`` gives the jobs of each. ``resume`` continues an interrupted training. ``source``
-    states where the trace comes from (file, sha256). The agent of the best validation is kept.
+    window) or a policy written in Python (``imitate:search:evaluations=500``), ``agent:DIR`` = from another agent.
+    ``share`` of the trace, in time, is learnt from, half of the rest validates; or ``parts`` gives the jobs of each.
+    ``resume`` continues an interrupted training. ``source`` states where the trace comes from (file, sha256). The
+    agent of the best validation is kept.
     """
     try:
         import torch  # noqa: F401
@@ -119,6 +121,7 @@ class _Training:
         self.batch = episodes.task.batch(episodes, lanes=min(config.windows, 256), threads=config.threads or None)
         self.iteration = self.steps = self.waited = 0
         self.best_iteration, self.best_score, self.start_score = 0, np.inf, np.nan
+        self.best_parts: dict[str, float] = {}  # of the objective, in the best validation
         self.best: NDArray[np.float32] | None = None
         self.average: NDArray[np.float32] | None = None  # running mean of the actor's weights
 
@@ -128,14 +131,14 @@ class _Training:
         """Train to the end of the budget, or until validation stops improving."""
         import torch
 
-        from tracekit.sim.agents.ppo import PPO, Diverged
+        from tracekit.sim.agents.ppo import LEARNERS, Diverged
 
         threads = torch.get_num_threads()
         torch.set_num_threads(
             1
         )  # the order of sums changes the last bits: one thread gives the same bytes on any machine
         try:
-            self.ppo = PPO(self.config, self.episodes.task, self.seed)
+            self.ppo = LEARNERS[self.config.algorithm](self.config, self.episodes.task, self.seed)
             self._look_around()
             if not self._resumed(resume, force):
                 self._begin()
@@ -171,6 +174,8 @@ class _Training:
         self.heuristic, self.heuristic_score = known[int(costs.argmin())], float(costs.min())
         best = f"{self.heuristic} {self.heuristic_score:,.4g}"
         self.say(f"best heuristic on {len(self.validation)} validation windows: {best}")
+        if len(episodes.task.objectives.terms) > 1:
+            self.say(f"objective: {episodes.task.objectives}")
         sample = windows_from(episodes, self.parts.train, config.validation_windows, config.jobs, [self.seed, _LESSONS])
         kind, _, name = (self.init or "").partition(":")
         relative = getattr(episodes.task, "reward", "") == "relative"
@@ -196,10 +201,11 @@ class _Training:
         self._remember()
         self.start_score = self._validate()
         self._write({"iteration": 0, "steps": 0, **told, **self._validated()})
+        shutil.rmtree(self.out / checkpoint.LESSONS, ignore_errors=True)  # learnt, and in the checkpoint
 
     def _imitate(self, name: str | None) -> dict[str, float]:
         """Teach the actor the choices of a heuristic, or of a searched weighted sum of the features."""
-        from tracekit.sim.agents.imitation import clone, lessons
+        from tracekit.sim.agents.imitation import Shelf, clone, lessons
         from tracekit.sim.agents.search import linear, search
 
         config = self.config
@@ -210,7 +216,7 @@ class _Training:
         shown, told = windows(config.teacher_windows, 1), {}
         if name is not None:
             self.say(f"imitating {name} on {len(shown)} windows")
-            played = lessons(self.batch, shown, name)
+            played = lessons(self.batch, shown, name, Shelf(self.out, self._identity(), self.say))
         else:
             self.say(f"searching for weights of the features, {config.search_rounds} rounds")
             weights, found = search(
@@ -263,11 +269,15 @@ class _Training:
         assert self.average is not None
         played = play(self.batch, self.validation, self.ppo.model.play_by(self.average), keep=False)
         self.score = float(played.score.mean())
+        pairs = zip(self.validation, played.starts, strict=True)
+        parts = [self.episodes.parts(window, start) for window, start in pairs]
+        self.parts_now = {name: float(np.mean([part[name] for part in parts])) for name in parts[0]}
         self.waited += 1
         if self.score < self.best_score:
             if not self.best_score - self.score <= self.config.least_gain * abs(self.best_score):
                 self.waited = 0
             self.best_score, self.best_iteration = self.score, self.iteration
+            self.best_parts = self.parts_now
             self.best = self.average
         return self.score
 
@@ -276,6 +286,7 @@ class _Training:
             "validation_score": self.score,
             "validation_best": self.best_score,
             "validation_heuristic": self.heuristic_score,
+            **{f"validation_{name}": value for name, value in self.parts_now.items() if len(self.parts_now) > 1},
         }
 
     def _exhausted(self) -> bool:
@@ -315,6 +326,7 @@ class _Training:
             "score": self.score,
             "best_score": self.best_score,
             "best_iteration": self.best_iteration,
+            "best_parts": self.best_parts,
             "start_score": self.start_score,
             "numbers": numbers,
             "identity": self._identity(),
@@ -329,7 +341,8 @@ class _Training:
         """Continue from the last checkpoint, if requested and present."""
         found = checkpoint.read(self.out) if resume else None
         if found is None:
-            checkpoint.begin(self.out, force=force)
+            if not (resume and checkpoint.has_lessons(self.out, self._identity())):
+                checkpoint.begin(self.out, force=force)
             return False
         arrays, facts = found
         checkpoint.check_same(self.out, facts["identity"], self._identity())
@@ -337,6 +350,7 @@ class _Training:
         self.ppo.restore(arrays, facts["numbers"])
         for name in ("iteration", "steps", "waited", "score", "best_score", "best_iteration"):
             setattr(self, name, facts[name])
+        self.best_parts = facts.get("best_parts", {})
         self.start_score = facts.get("start_score", np.nan if self.best_iteration else self.best_score)
         checkpoint.cut_log(self.out, self.iteration)
         return True
@@ -353,6 +367,8 @@ class _Training:
                 "objective": self.episodes.task.objective,
                 "validation_score": self.best_score,
                 "validation_windows": len(self.validation),
+                "weights": dict(self.episodes.task.objectives.terms),
+                "validation_parts": self.best_parts,
                 "best_heuristic": self.heuristic,
                 "best_heuristic_score": self.heuristic_score,
                 "base_policy": self.baseline.policy,

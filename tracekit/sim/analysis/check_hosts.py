@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from tracekit.sim.hosts.demand import (
     TYPES,
     demand_of,
 )
+from tracekit.sim.hosts.parse import parse_hosts
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -33,45 +33,12 @@ _NEAR = 1e-6
 _MOST_STEPS = 2_000
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """What jobs hold of hosts, one entry for each job and host."""
-
-    row: Ints  # of the schedule
-    host: Ints  # −1: not in the cluster
-    cores: Floats
-    gpus: Floats
-    strange: str | None  # the first name that is not in the cluster
-
-
-def parse_hosts(texts: pd.Series, names: list[str], path: str = "the schedule") -> Parts:
-    """Read a column of ``host:cores/gpus+…``."""
-    place = {name: number for number, name in enumerate(names)}
-    rows, hosts, cores, gpus = [], [], [], []
-    strange = None
-    for row, text in enumerate(texts.fillna("").astype(str)):
-        for part in text.split("+") if text else ():
-            name, _, held = part.rpartition(":")
-            first, _, second = held.partition("/")
-            try:
-                numbers = float(first), float(second or 0)
-            except ValueError:
-                raise FormatError(path, f"hosts '{part}': write host:cores/gpus", line=row + 2) from None
-            if name not in place and strange is None:
-                strange = name or part
-            rows.append(row)
-            hosts.append(place.get(name, -1))
-            cores.append(numbers[0])
-            gpus.append(numbers[1])
-    return Parts(np.array(rows, np.int64), np.array(hosts, np.int64), np.array(cores), np.array(gpus), strange)
-
-
 def check_hosts(schedule: pd.DataFrame, trace: Trace, cluster: str | Machine) -> list[Violation]:
     """Return the first violation of each kind: over-commitment, pool mixing, split gangs, wrong hosts, too little."""
     machine = cluster_of(cluster)
     if "hosts" not in schedule.columns:
         raise FormatError("the schedule", "has no column hosts", hint="simulate --cluster writes host:cores/gpus+…")
-    parts = parse_hosts(schedule["hosts"], host_names(machine))
+    parts = parse_hosts(schedule["hosts"].fillna("").astype(str), host_names(machine))
     job_id = schedule["job_id"].to_numpy().astype(np.int64)
     ids = trace.column("job_id")
     order = np.argsort(ids, kind="stable")

@@ -28,7 +28,7 @@ from tracekit.sim.windows import Window
 from tracekit.trace import Trace, check_trace
 
 if TYPE_CHECKING:
-    from tracekit.sim.engine.capacity import MachineModel
+    from tracekit.sim.engine.machines import MachineModel
 
 Floats = NDArray[np.float64]
 

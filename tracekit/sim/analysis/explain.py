@@ -8,7 +8,11 @@ Over the wait of a job that needs n processors, every moment has one cause, the 
 * ahead: blocked by jobs submitted before it and started while it waited;
 * overtaken: blocked by jobs submitted after it;
 * fragmentation: on a cluster of hosts, enough is free in all, but not where the job fits;
+* power cap: n processors are free, but not the watts that the job draws;
 * held back: n processors are free, but are reserved for jobs of higher priority.
+
+Before all of these comes the time for which a job was held back for less carbon or a lower price (shifted); the time in
+which its hosts wake up is one more (waking).
 
 Jobs that run at the submit only end, so "full" is one stretch at the beginning: its end is when the job would have
 started if it had been first in line. ahead, overtaken and held back together are the policy's order.
@@ -31,6 +35,7 @@ from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError
 from tracekit.registry import imported
+from tracekit.sim.analysis.explain_levers import LEVERS, LeverFacts
 from tracekit.sim.snapshot import RUNNING, standing
 from tracekit.sim.switches import Outage, outage_steps
 
@@ -110,6 +115,7 @@ class Recorded:
     outages: tuple[Outage, ...] = ()
     announced: bool = False  # planned: no job starts whose estimated end lies inside the outage
     room: HostRoom | None = None  # the hosts and what the jobs hold of them
+    levers: LeverFacts | None = None  # what levers of energy did, where any was used
 
     def row(self, job: int) -> int:
         """Return the row of a job; an error when it is missing or appears twice."""
@@ -183,6 +189,7 @@ def _level(times: Floats, begin: Floats, end: Floats, amount: Floats) -> Floats:
 def _moments(recorded: Recorded, row: int, last: float) -> Floats:
     """Return every moment from the submit to ``last`` at which anything changes."""
     edges = [outage[i] for outage in recorded.outages for i in (0, 1)]
+    edges += recorded.levers.edges(row) if recorded.levers is not None else []
     times = np.unique(np.concatenate((recorded.start, recorded.end, edges, [last])))
     submit = recorded.submit[row]
     return np.append(submit, times[(times > submit) & (times <= last)])
@@ -207,7 +214,7 @@ def _parts(recorded: Recorded, row: int, until: float, estimate: float) -> tuple
         span = np.maximum(recorded.start, submit), np.minimum(recorded.end, start)
         cause, free_first, words = recorded.room.causes(row, times, span, kinds, away_hosts)
         names = (*PARTS[:5], FRAGMENTATION)
-        parts = {name: float(lengths[cause == code].sum()) for code, name in enumerate(names)}
+        parts = _divided(recorded, row, times, lengths, cause, names)
         able = np.flatnonzero(free_first)
         first = float(times[able[0]]) if len(able) else float(start)
         return parts, min(first, float(start)), _longest(words, lengths)
@@ -228,10 +235,24 @@ def _parts(recorded: Recorded, row: int, until: float, estimate: float) -> tuple
         [0, 1, 2, 3],
         4,
     )
-    parts = {name: float(lengths[cause == code].sum()) for code, name in enumerate(PARTS[:5])}
+    parts = _divided(recorded, row, times, lengths, cause, PARTS[:5])
     able = np.flatnonzero(cause >= 2)
     first = float(times[able[0]]) if len(able) else float(start)
     return parts, min(first, float(start)), ""
+
+
+def _divided(
+    recorded: Recorded, row: int, times: Floats, lengths: Floats, cause: NDArray[np.int64], names: tuple[str, ...]
+) -> dict[str, float]:
+    """Return the seconds of each cause by its name; levers may have caused some of them."""
+    if recorded.levers is not None:
+        others = (np.arange(len(recorded.start)) != row) & (recorded.end > recorded.start)
+        begin, end = (np.clip(edge[others], times[0], times[-1]) for edge in (recorded.start, recorded.end))
+        drawn = _level(times, begin, end, recorded.levers.watts[others])
+        held_back = PARTS.index("held_back")
+        cause = recorded.levers.causes(row, times, drawn, cause, held_back, len(names))
+        names = (*names, *LEVERS)
+    return {name: float(lengths[cause == code].sum()) for code, name in enumerate(names)}
 
 
 def _longest(words: list[str], lengths: Floats) -> str:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from tracekit.clusters import host_names, pool_names
 from tracekit.errors import FormatError
 from tracekit.machine import Machine
-from tracekit.sim.analysis.check_hosts import Parts, parse_hosts
 from tracekit.sim.hosts.demand import CORES, GPUS, MEMORY, MILLI, MILLI_GPU, PIECES, Demand, demand_of, usable_groups
+from tracekit.sim.hosts.parse import Parts, parse_hosts
 from tracekit.sim.switches import Outage
 from tracekit.trace import SizeFrom, Trace
 
@@ -153,7 +153,7 @@ def room_of(schedule: pd.DataFrame, trace: Trace, machine: Machine, source: Size
     if "hosts" not in schedule.columns:
         raise FormatError("the schedule", "has no column hosts", hint="leave out --cluster")
     names = host_names(machine)
-    parts = parse_hosts(schedule["hosts"], names)
+    parts = parse_hosts(schedule["hosts"].fillna("").astype(str), names)
     ids = pd.Index(trace.column("job_id"))
     slot = ids.drop_duplicates().get_indexer(pd.Index(schedule["job_id"].to_numpy().astype(np.int64)))
     demand = demand_of(trace, machine, source).take(np.flatnonzero(~ids.duplicated())[slot])

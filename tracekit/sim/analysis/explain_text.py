@@ -47,7 +47,7 @@ def text(found: Explanation) -> str:
     sentences = [f"{head} and waited {duration(found.wait)}, from {begin} to {end}."]
     sentences += _dependency(found)
     sentences.append(_machine(found))
-    sentences += [s for s in (_scattered(found), _order(found), _estimate(found)) if s]
+    sentences += [s for s in (_scattered(found), *_levers(found), _order(found), _estimate(found)) if s]
     return " ".join(sentences)
 
 
@@ -65,8 +65,23 @@ def _scattered(found: Explanation) -> str:
     return f"For {duration(seconds)} it was blocked by fragmentation: {found.fragmented}."
 
 
+#: What each lever of energy did.
+_BY_LEVER = {
+    "shifted": "For {} it was held back for hours of less carbon, or of a lower price.",
+    "power_cap": "For {} it was held back by the power cap: processors were free, but not the watts that it draws.",
+    "waking": "For {} it had its hosts, and waited until they had woken up.",
+}
+
+
+def _levers(found: Explanation) -> list[str]:
+    shares = [(words, found.parts.get(name, 0.0)) for name, words in _BY_LEVER.items()]
+    return [words.format(duration(seconds)) for words, seconds in shares if seconds > 0]
+
+
 def _machine(found: Explanation) -> str:
     full, outage = found.parts["full"], found.parts["outage"]
+    if full + outage <= 0 and _levers(found):
+        return "The machine had room for it."
     if full + outage <= 0 and found.parts.get(FRAGMENTATION, 0.0) > 0:
         return "Enough was free in all when it was submitted."
     if full + outage <= 0:

@@ -25,7 +25,7 @@ from tracekit.sim.windows import Window, random_windows
 from tracekit.trace import Trace
 
 if TYPE_CHECKING:
-    from tracekit.sim.engine.capacity import MachineModel
+    from tracekit.sim.engine.machines import MachineModel
 
 Pair = tuple[str | Policy, str]  # policy and backfilling
 
@@ -34,6 +34,7 @@ WINDOW_JOBS = 1024
 #: Files in a result's folder; the command line adds the figures.
 OUTPUTS = ("schedule.csv", "switches.json", "gantt.png", "utilization.png")
 HOST_OUTPUTS = ("hosts-heatmap.png", "fragmentation.png", "hosts-gantt.png")
+ENERGY_OUTPUTS = ("power.png", "load-duration.png")
 
 
 def pairs_of(
@@ -137,7 +138,8 @@ class Grid:
 
     def outputs(self) -> list[str]:
         """Return patterns of the files that a run with these results may leave, relative to its folder."""
-        return [f"{glob.escape(folder)}/{name}" for folder in self.folders() for name in (*OUTPUTS, *HOST_OUTPUTS)]
+        names = (*OUTPUTS, *HOST_OUTPUTS, *ENERGY_OUTPUTS)
+        return [f"{glob.escape(folder)}/{name}" for folder in self.folders() for name in names]
 
     def write(self, out: Path, results: Sequence[SimResult]) -> dict[Path, SimResult]:
         """Write schedule.csv and switches.json into each result's folder; return the folders."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -16,10 +18,14 @@ from tracekit.errors import FormatError, TracekitError, loads
 from tracekit.machine import Machine
 from tracekit.sim.analysis.explain import Explanation, Recorded, explain
 from tracekit.sim.analysis.explain_hosts import room_of
+from tracekit.sim.analysis.explain_levers import LeverFacts
 from tracekit.sim.hosts.demand import unit_of
 from tracekit.sim.switches import Switches
 from tracekit.stats import has_calendar
 from tracekit.trace import Trace
+
+if TYPE_CHECKING:
+    from tracekit.sim.simulate import Outcome
 
 Floats = NDArray[np.float64]
 
@@ -84,14 +90,14 @@ class Resimulation:
     def __init__(self, made: Provenance, trace: Trace, job: int) -> None:
         from tracekit.sim.jobs import extract_jobs, prepare
         from tracekit.sim.policies.builtin import find
-        from tracekit.sim.simulate import hosts_of
+        from tracekit.sim.simulate import hosts_of, under_cap
         from tracekit.sim.switches import backfill_for, combined
 
         whole = extract_jobs(trace, made.switches.resolved())
         jobs = whole if made.window is None else whole.window(*made.window)
         self.rule, switches = combined(backfill_for(made.backfill, made.switches), made.switches)
         self.switches, self.policy = switches.resolved(), find(made.policy)
-        self.ready = prepare(jobs, self.switches)
+        self.ready, self.cap = under_cap(prepare(jobs, self.switches), self.switches)
         self.machine = None if jobs.demand is None else hosts_of(jobs, self.switches)
         rows = np.flatnonzero(self.ready.table.job_id == job)
         if len(rows) != 1:
@@ -100,19 +106,19 @@ class Resimulation:
             )
         self.row = int(rows[0])
 
-    def _starts(self, estimate: float | None) -> Floats:
+    def _made(self, estimate: float | None) -> Outcome:
         from tracekit.sim.setup import Setup
-        from tracekit.sim.simulate import outcome
+        from tracekit.sim.simulate import scheduled
 
         estimates = self.ready.estimate.copy()
         if estimate is not None:
             estimates[self.row] = estimate
         changed = dataclasses.replace(self.ready, estimate=estimates)
-        return outcome(Setup(changed, self.rule, self.switches, self.machine), self.policy).start
+        return scheduled(Setup(changed, self.rule, self.switches, self.machine, cap=self.cap), self.policy)
 
     def __call__(self, estimate: float) -> float:
         """Return when the job starts with another estimate."""
-        return float(self._starts(estimate)[self.row])
+        return float(self._made(estimate).start[self.row])
 
     @property
     def estimate(self) -> float:
@@ -121,10 +127,31 @@ class Resimulation:
 
     def agrees(self, recorded: Recorded) -> bool:
         """Return whether simulating again gives the recorded starts."""
-        ours = pd.Series(self._starts(None), index=self.ready.table.job_id)
+        ours = pd.Series(self.as_it_was.start, index=self.ready.table.job_id)
         if ours.index.duplicated().any() or len(ours) != len(recorded.job_id):
             return False
         return bool(np.array_equal(ours.reindex(recorded.job_id).to_numpy(), recorded.start))
+
+    @cached_property
+    def as_it_was(self) -> Outcome:
+        """The simulation with no estimate changed."""
+        return self._made(None)
+
+    def levers(self, job_id: NDArray[np.int64]) -> LeverFacts | None:
+        """Return what levers did to some jobs; None where none was used that makes jobs wait."""
+        switches, made, table = self.switches, self.as_it_was, self.ready.table
+        if not {"--sleep-after", "--power-cap", "--max-extra-wait"} & set(switches.levers):
+            return None
+        granted = getattr(made.hosts, "granted", None)
+        facts = {
+            "release": table.submit if made.release is None else made.release,
+            "granted": made.start if granted is None else granted[: len(table)],
+            "watts": np.zeros(len(table)) if self.cap is None else self.cap.need / 1000,
+        }
+        by_id = pd.DataFrame(facts, index=table.job_id).reindex(job_id)
+        headroom = np.inf if self.cap is None else self.cap.headroom / 1000
+        release, granted, watts = (by_id[name].to_numpy() for name in facts)
+        return LeverFacts(release, granted, watts, headroom)
 
 
 def _with_predecessor(found: Explanation, recorded: Recorded, trace: Trace, row: int) -> Explanation:
@@ -164,6 +191,7 @@ def explain_file(
         remade = Resimulation(made, trace, job)
         if remade.agrees(recorded):
             again, limit = remade, remade.estimate
+            recorded = dataclasses.replace(recorded, levers=remade.levers(recorded.job_id))
     found = explain(recorded, job, limit if limit > 0 else float("nan"), run, again=again)
     if made is not None and made.switches.dependencies:
         found = _with_predecessor(found, recorded, trace, int(rows[0]))

@@ -1,1 +1,6 @@
-"""Room for power and energy (to come): power models of hosts, integrated over a finished schedule."""
+"""Power and energy: power models of machines, integrated exactly over a finished schedule.
+
+`model` reads power models, `pue` cooling, `series` carbon, prices and temperatures over time; `states` are hosts that
+sleep, `held` is what jobs hold of hosts, `integrate` the integral, `gat_drl` another system's model; `account`
+joins them.
+"""

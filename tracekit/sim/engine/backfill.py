@@ -18,6 +18,7 @@ from tracekit.sim.compile import jit_internal, jit_merged
 from tracekit.sim.engine.capacity import fits, fits_beside, fits_claimed, reserve, shares_pool
 from tracekit.sim.engine.conservative import plan
 from tracekit.sim.engine.heap import heapify, pop
+from tracekit.sim.engine.predictions import ORDER
 from tracekit.sim.engine.profile import book, earliest, fits_from_now, unroll
 from tracekit.sim.engine.start import start, start_claimed
 from tracekit.sim.engine.state import (
@@ -121,6 +122,7 @@ def make_reservation(sim: Simulation, job: int) -> None:
     state.shadow = reserve(sim.capacity, sim.at_shadow, now, job, sim.running)
     # RLScheduler's and RLTune's backfilled jobs must end before the reservation, not at it
     state.fill_until = np.nextafter(state.shadow, -np.inf) if rule >= RLSCHEDULER else state.shadow
+    state.fill_until -= sim.rules.waking  # a backfilled job may have to wait for its hosts
     state.reserved, state.present = True, state.arrived
 
 
@@ -161,7 +163,8 @@ def fill_gaps(sim: Simulation, dynamics: Any) -> int:
         if job == state.blocked or not np.isnan(jobs.start[job]):
             continue
         if may_fill(sim, dynamics, job):
-            heap[count].key = jobs.estimate[job] if rule == EASY_SJF else 0.0 if rule == RLSCHEDULER else queue.value[i]
+            shortest = jobs.asked[job] if sim.rules.predicts & ORDER else jobs.estimate[job]
+            heap[count].key = shortest if rule == EASY_SJF else 0.0 if rule == RLSCHEDULER else queue.value[i]
             heap[count].tie = heap[count].item = job
             count += 1
     # Collected first and ordered afterwards: few of many waiting jobs qualify, so few are sorted.

@@ -13,18 +13,11 @@ refused by name (`require`), never guessed.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
-
-import numpy as np
-from numba.extending import overload
-from numpy.typing import NDArray
+from collections.abc import Callable
+from typing import Any
 
 from tracekit.errors import UsageError
-
-if TYPE_CHECKING:
-    from tracekit.sim.jobs import Prepared
+from tracekit.sim.compile import chosen_by_class
 
 Function = Callable[..., Any]
 _NO_BOUND = 2**62 - 1  # larger than any job
@@ -91,6 +84,19 @@ def shares_pool(capacity: Any, job: Any, other: Any) -> bool:
 
 def keeps_reservation(capacity: Any, job: Any) -> bool:
     """Return whether a job's reservation, made again while nothing has ended, would be the same; by default it is."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def tick(capacity: Any, now: Any) -> None:
+    """Take note of the time before anything happens at it; by default nothing."""
+    raise NotImplementedError("only compiled code can call this")
+
+
+def begins(capacity: Any, job: Any, now: Any, run: Any) -> float:
+    """Return when a job that has just got its room begins to run, for ``run`` seconds; by default now.
+
+    Later where hosts have to wake up first.
+    """
     raise NotImplementedError("only compiled code can call this")
 
 
@@ -211,6 +217,14 @@ def _shares_pool(capacity: Any, job: Any, other: Any) -> Any:
     return True
 
 
+def _tick(capacity: Any, now: Any) -> Any:
+    pass
+
+
+def _begins(capacity: Any, job: Any, now: Any, run: Any) -> Any:
+    return now
+
+
 def _stairs(capacity: Any, running: Any, stair: Any) -> Any:
     pass
 
@@ -236,6 +250,8 @@ _DEFAULTS: dict[str, Function] = {
     "largest_startable": _largest_startable,
     "asks": _no,
     "shares_pool": _shares_pool,
+    "tick": _tick,
+    "begins": _begins,
     "stairs": _stairs,
     "earliest_start": _earliest_start,
     "in_the_way": _yes,
@@ -287,7 +303,7 @@ _REFUSED: dict[str, Function] = {
 _INTERFACE: tuple[Function, ...] = (
     *BASIC,
     *(largest_startable, asks, shares_pool, stairs, earliest_start, in_the_way),
-    *(take_in_time, job_fact, keeps_reservation),
+    *(take_in_time, job_fact, keeps_reservation, tick, begins),
     *ENVIRONMENT,
     *OUTAGES,
 )
@@ -311,7 +327,7 @@ def register_capacity(capacity: type, *functions: Function) -> None:
 
 def require(capacity: Any, group: tuple[Function, ...], purpose: str) -> None:
     """Raise a `UsageError` that says what is missing if a capacity does not bring a group of functions."""
-    kind = type(capacity)
+    kind = type(_inner(capacity))
     missing = [f.__name__ for f in group if (kind, f.__name__) not in _PROVIDED]
     if missing:
         raise UsageError(f"{kind.__name__} does not support {purpose}: it lacks {', '.join(missing)}")
@@ -319,81 +335,31 @@ def require(capacity: Any, group: tuple[Function, ...], purpose: str) -> None:
 
 def is_asked(capacity: Any) -> bool:
     """Return whether this kind of capacity has its jobs placed by Python."""
-    return (type(capacity), asks.__name__) in _PROVIDED
+    return (type(_inner(capacity)), asks.__name__) in _PROVIDED
 
 
 def cells_of(capacity: Any) -> int:
     """Return how many `cells` a row of this capacity has, to Python."""
-    return int(_PROVIDED[type(capacity), cells.__name__](capacity))
+    inner = _inner(capacity)
+    return int(_PROVIDED[type(inner), cells.__name__](inner)) + (inner is not capacity)
+
+
+def _inner(capacity: Any) -> Any:
+    """Return the capacity that another one, which adds one cell, stands around (`tracekit.sim.engine.capped`)."""
+    return getattr(capacity, "inner", capacity)
 
 
 def _dispatch(declared: Function) -> None:
-    """Make numba choose a function's body by the type of its first argument."""
+    """Make compiled code choose a function's body by the type of its first argument."""
     name = declared.__name__
 
-    def choose(*arguments: Any) -> Function | None:
-        kind = getattr(arguments[0], "instance_class", None)  # numba's type of a named tuple knows its class
-        if kind is None or (kind, BASIC[0].__name__) not in _PROVIDED:
+    def body_of(kind: type) -> Function | None:
+        if (kind, BASIC[0].__name__) not in _PROVIDED:
             return None
         return _PROVIDED.get((kind, name)) or _DEFAULTS.get(name) or _REFUSED.get(name)
 
-    choose.__signature__ = inspect.signature(declared)  # type: ignore[attr-defined]  # numba compares argument names
-    overload(declared, strict=False)(choose)
+    chosen_by_class(declared, body_of)
 
 
 for _declared in _INTERFACE:
     _dispatch(_declared)
-
-
-# ---- from Python -----------------------------------------------------------------------------------------------------
-
-
-@runtime_checkable
-class NamesHosts(Protocol):
-    """A machine model whose outages are of named hosts."""
-
-    def outage_bits(self, outages: Sequence[Any], /) -> list[tuple[float, float, float]]:
-        """Return (from, to, 2ᵏ) for each outage (from, to, names), by begin: what is away is then a set of bits."""
-        ...
-
-
-@runtime_checkable
-class LooksAhead(Protocol):
-    """A machine model that is handed the next waiting jobs before it places one."""
-
-    upcoming: NDArray[np.int64]  # in policy order, without the job to be placed
-    ahead: int  # how many of the waiting jobs come before the job to be placed: it was picked earlier
-    filling: bool  # whether the job is started to fill a gap
-
-
-class MachineModel(Protocol):
-    """How a kind of capacity is made for the jobs of a simulation; `tracekit.simulate` and environments take one."""
-
-    name: str
-
-    def most_running(self, jobs: int, units: int) -> int:
-        """Return how many of ``jobs`` jobs can run at once, at most, on a machine of ``units``."""
-        ...
-
-    def allocate(self, lanes: int, jobs: int) -> Any:
-        """Return a capacity whose arrays have a leading axis of ``lanes`` and room for ``jobs``."""
-        ...
-
-    def twin(self, capacity: Any) -> Any:
-        """Return a second capacity that shares demands and places but not what is free: for reservations."""
-        ...
-
-    def load(self, capacity: Any, lane: int, ready: Prepared) -> None:
-        """Write jobs, and an idle machine, into a lane."""
-        ...
-
-    def place(self, capacity: Any, at_shadow: Any | None, job: int) -> None:
-        """Write where a job is to go into one lane's capacity; asked before `take` where the capacity `asks`.
-
-        With ``at_shadow`` the job must leave the reservation its room, as in `take_beside`.
-        """
-        ...
-
-    def hosts(self, capacity: Any) -> Sequence[str] | None:
-        """Return where each job of one lane's capacity ran, or None where places have no names."""
-        ...

@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.compile import jit, jit_internal, jit_merged
-from tracekit.sim.engine.capacity import give, overdrawn, take, withdraw
+from tracekit.sim.engine.capacity import give, overdrawn, take, tick, withdraw
 from tracekit.sim.engine.dependencies import Followers, next_follower, release
 from tracekit.sim.engine.outages import DRAIN, KILL, change_now, next_outage_change
-from tracekit.sim.engine.predictions import correct, next_correction
+from tracekit.sim.engine.predictions import BACKFILL, ORDER, correct, next_correction, predicted
 from tracekit.sim.engine.running import Running, add, pop_ended, remove_last_started
 from tracekit.sim.engine.state import Queue, Simulation
 from tracekit.sim.jobs import NO_JOB
 from tracekit.sim.policies.usage import hold, predict, record_run
+from tracekit.sim.predict.history import note_end, note_requeue
 
 Floats = NDArray[np.float64]
 
@@ -61,7 +62,7 @@ def next_event(sim: Simulation, dynamics: Any) -> float:
         if dynamics.followers.tally[0].ahead > 0:
             time = min(time, dynamics.followers.submits[0].key)
         time = min(time, next_outage_change(dynamics.outages))
-        if len(dynamics.predictions) > 0:
+        if sim.rules.predicts & BACKFILL:
             time = min(time, next_correction(sim.running, state.now))
     return float(max(time, state.now))
 
@@ -79,6 +80,7 @@ def happen(now: float, sim: Simulation, dynamics: Any) -> None:
     """Move the clock to ``now`` and let everything happen that happens then, except for the scheduling pass."""
     state, jobs = sim.state[0], sim.jobs
     state.now = now
+    tick(sim.capacity, now)
     if sim.rules.arrivals_first and arrival_is_first(now, state.arrived, jobs.submit, sim.running):
         _submit(state.arrived, sim, dynamics)
         state.arrived += 1
@@ -89,7 +91,8 @@ def happen(now: float, sim: Simulation, dynamics: Any) -> None:
             return
     if len(dynamics) > 0:
         _change_service(now, sim, dynamics)
-        correct(now, sim.running, jobs.start, jobs.estimate, jobs.asked, dynamics.predictions)
+        if sim.rules.predicts & BACKFILL:
+            correct(now, sim.running, jobs.start, jobs.estimate, dynamics.predictions)
     while state.arrived < len(jobs.submit):
         if len(dynamics) > 0 and _waits_for_another(state.arrived, dynamics.followers):
             state.arrived += 1
@@ -114,6 +117,8 @@ def _end(now: float, job: int, sim: Simulation, dynamics: Any) -> None:
         if len(dynamics.accounts.user) > 0:
             hold(dynamics.accounts, job, now, -sim.jobs.size[job])
             record_run(dynamics.accounts, job, sim.jobs.run[job])
+        if len(dynamics.learned.history.own) > 0:
+            note_end(dynamics.learned.history, job, now, sim.jobs.run[job])
         if len(dynamics.followers.link) > 0:
             release(dynamics.followers, now, job)
 
@@ -147,7 +152,9 @@ def _requeue(now: float, job: int, sim: Simulation, dynamics: Any) -> None:
         hold(dynamics.accounts, job, now, -sim.jobs.size[job])
     dynamics.stopped[job].restarts += 1
     sim.jobs.start[job] = np.nan
-    if len(dynamics.predictions) > 0:
+    if len(dynamics.learned.history.own) > 0:
+        note_requeue(dynamics.learned.history, job)
+    if sim.rules.predicts & BACKFILL:
         sim.jobs.estimate[job] = dynamics.predictions[job].first
         dynamics.predictions[job].corrected = 0
     _enter(job, sim.queue)
@@ -165,10 +172,22 @@ def _submit(job: int, sim: Simulation, dynamics: Any) -> None:
     if np.isnan(jobs.start[job]):
         if len(dynamics) > 0 and sim.rules.last_two:
             jobs.estimate[job] = predict(dynamics.accounts, job, jobs.estimate[job])
-        if len(dynamics) > 0 and len(dynamics.predictions) > 0:
-            dynamics.predictions[job].first = predict(dynamics.accounts, job, jobs.asked[job])
-            jobs.estimate[job] = dynamics.predictions[job].first
+        if len(dynamics) > 0 and sim.rules.predicts > 0:
+            _predict(job, sim, dynamics)
         _enter(job, sim.queue)
+
+
+@jit_internal
+def _predict(job: int, sim: Simulation, dynamics: Any) -> None:
+    """Predict the run time of a job that is submitted now, and let orders and backfilling go by it."""
+    jobs, prediction = sim.jobs, dynamics.predictions[job]
+    prediction.limit = jobs.asked[job]
+    order, backfill = predicted(job, sim.state[0].now, jobs.asked[job], dynamics.accounts, dynamics.learned)
+    if sim.rules.predicts & ORDER:
+        jobs.asked[job] = order
+    if sim.rules.predicts & BACKFILL:
+        prediction.first = backfill
+        jobs.estimate[job] = backfill
 
 
 @jit_internal

@@ -18,7 +18,7 @@ from tracekit.sim.engine.outages import DRAIN
 from tracekit.sim.engine.start import any_fits
 from tracekit.sim.engine.state import NONE, PICKING, Simulation
 from tracekit.sim.jobs import NO_JOB
-from tracekit.sim.policies.formulas import GIVEN, MULTIFACTOR, formula
+from tracekit.sim.policies.formulas import ADAPTIVE, BUSY, FCFS, GIVEN, MULTIFACTOR, PREDICTED, SMALLEST, formula
 from tracekit.sim.policies.usage import multifactor
 
 #: What `step` came to: the end; an event after which no pass is due; a scheduling pass.
@@ -89,10 +89,21 @@ def tick_from(time: float, origin: float, interval: float) -> float:
     return float(origin + turn * interval)
 
 
+@jit_internal
+def _units_in_use(sim: Simulation) -> int:
+    """Return the units that running jobs hold."""
+    held = 0
+    for i in range(sim.running.tally[0].running):
+        held += sim.jobs.size[sim.running.ends[i].item]
+    return held
+
+
 @jit_merged
 def evaluate(sim: Simulation, dynamics: Any, code: int, given: NDArray[np.float64]) -> None:
     """Fill in ``queue.value`` for every waiting job by a formula, or by the values ``given`` (jobs,)."""
     jobs, queue, now = sim.jobs, sim.queue, sim.state[0].now
+    if code == ADAPTIVE:
+        code = SMALLEST if _units_in_use(sim) > BUSY * sim.rules.total else FCFS
     for i in range(queue.length[0]):
         job = queue.job[i]
         wait, units = now - jobs.submit[job], jobs.size[job]
@@ -102,6 +113,8 @@ def evaluate(sim: Simulation, dynamics: Any, code: int, given: NDArray[np.float6
             queue.value[i] = formula(code, jobs.submit[job], wait, jobs.asked[job], units / sim.rules.scale)
             if len(dynamics) > 0 and code == MULTIFACTOR:
                 queue.value[i] = multifactor(dynamics.accounts, now, job, wait, units)
+            if len(dynamics) > 0 and code == PREDICTED:
+                queue.value[i] = dynamics.learned.priority[job]
 
 
 @jit

@@ -13,7 +13,7 @@ import numpy as np
 
 from tracekit.sim.compile import jit, jit_internal, jit_merged
 from tracekit.sim.engine.backfill import make_reservation
-from tracekit.sim.engine.capacity import fits, fits_beside, give, keeps_reservation, largest_startable
+from tracekit.sim.engine.capacity import fits, fits_beside, give, keeps_reservation, largest_startable, tick
 from tracekit.sim.engine.events import arrival_is_first, next_arrival_or_end
 from tracekit.sim.engine.loop import tick_from
 from tracekit.sim.engine.rank_tree import RankTree, enter, first_rank, leave, next_fit, smallest_size
@@ -47,6 +47,7 @@ def run_ranked(sim: Simulation, ranks: Ranks) -> None:
         origin = time if origin == -np.inf else origin
         first = state.arrived
         state.now = time
+        tick(sim.capacity, time)
         if one_by_one and arrival_is_first(time, state.arrived, jobs.submit, running):
             state.arrived += 1
         else:

@@ -16,14 +16,17 @@ from tracekit.clusters import cluster_of
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim.compile import log_first_compilation
 from tracekit.sim.engine import capacity, events, loop
+from tracekit.sim.engine.capped import capped
 from tracekit.sim.engine.dependencies import followers_in, no_followers
+from tracekit.sim.engine.learned import learned_for
+from tracekit.sim.engine.machines import LooksAhead, NamesHosts
 from tracekit.sim.engine.outages import MODES, outages_of
-from tracekit.sim.engine.predictions import PREDICTION
+from tracekit.sim.engine.predictions import ORDER, PREDICT_FOR, PREDICTION
 from tracekit.sim.engine.processors import ProcessorPool
 from tracekit.sim.engine.profile import Profile, empty_profile
 from tracekit.sim.engine.rank_tree import empty_tree
 from tracekit.sim.engine.ranked import Ranks, run_ranked
-from tracekit.sim.engine.running import no_jobs_running
+from tracekit.sim.engine.running import Running, no_jobs_running
 from tracekit.sim.engine.state import (
     BACKFILL_CODES,
     CONSERVATIVE,
@@ -41,7 +44,7 @@ from tracekit.sim.engine.state import (
     initial_state,
 )
 from tracekit.sim.hosts.rltune_demand import BY_CLUSTER, pools_by
-from tracekit.sim.jobs import NO_JOB
+from tracekit.sim.jobs import NO_JOB, Prepared
 from tracekit.sim.policies.formulas import MULTIFACTOR, values_for
 from tracekit.sim.policies.protocol import Policy, State
 from tracekit.sim.policies.usage import no_accounts, open_accounts
@@ -53,8 +56,8 @@ Values = Callable[[NDArray[np.int64], float], Floats]
 Hook = Callable[[float, float, float], None]
 
 
-def rules_for(switches: Switches, backfill: str, scale: int = 1) -> Rules:
-    """Return the (resolved) switches as compiled code knows them."""
+def rules_for(switches: Switches, backfill: str, scale: int = 1, total: int = 0) -> Rules:
+    """Return the (resolved) switches as compiled code knows them; ``total`` is the machine in units."""
     code = BACKFILL_CODES[backfill]
     as_rltune = switches.compat == "rltune" and switches.cluster is not None
     if code == RLTUNE and as_rltune and pools_by(cluster_of(switches.cluster)) == BY_CLUSTER:  # type: ignore[arg-type]
@@ -65,9 +68,12 @@ def rules_for(switches: Switches, backfill: str, scale: int = 1) -> Rules:
         switches.ties == "arrivals",
         float(switches.interval),
         float(scale),
+        total,
         MODES[switches.outage_mode],
         as_rltune,
+        0.0,
         estimate_of(switches.estimates)[0] == "last-two",
+        PREDICT_FOR[switches.predict_for] if switches.predict is not None else 0,
     )
 
 
@@ -91,11 +97,17 @@ class Session:
         self.ready, self.switches = ready, switches
         self.machine = setup.machine or ProcessorPool()
         self._watched = False  # whether the machine model has been shown this simulation
-        rules = rules_for(switches, setup.backfill, ready.scale)
+        rules = rules_for(switches, setup.backfill, ready.scale, ready.total)
+        sleep = getattr(self.machine, "sleep", None)
+        if sleep is not None:
+            rules = rules._replace(waking=sleep.longest)
         count = len(ready.table)
         batch = self.machine.allocate(1, count)
         self.machine.load(batch, 0, ready)
         room, at_shadow = (type(batch)(*(array[0] for array in b)) for b in (batch, self.machine.twin(batch)))
+        self.room = room  # as the machine model made it
+        if setup.cap is not None:
+            room, at_shadow = capped(room, at_shadow, *setup.cap)
         self._refuse(room, rules)
         most_running = self.machine.most_running(count, ready.total)
         state = initial_state()
@@ -103,7 +115,7 @@ class Session:
         self.sim = Simulation(
             rules,
             state,
-            self._jobs(setup),
+            self._jobs(setup, rules),
             room,
             at_shadow,
             no_jobs_running(most_running),
@@ -112,8 +124,8 @@ class Session:
         )
         self._dependent: dict[str, int] = {}
         self._values: dict[str, tuple[int, Floats | None]] = {}  # of built-in policies, see `evaluate`
-        predicts = rules.last_two or switches.predict is not None
-        self.dynamics: Any = self._dynamics(accounts=predicts) if switches.dynamic or predicts else ()
+        last_two = rules.last_two or switches.predict == "last-two"
+        self.dynamics: Any = self._dynamics(accounts=last_two) if switches.dynamic or last_two else ()
         if setup.begun is not None:
             order = np.argsort(setup.begun, kind="stable")
             events.resume_from_python(self.sim, order[: np.count_nonzero(~np.isnan(setup.begun))])
@@ -124,14 +136,14 @@ class Session:
         """The jobs; ``start`` is what the engine fills in."""
         return self.sim.jobs
 
-    def _jobs(self, setup: Setup) -> Jobs:
+    def _jobs(self, setup: Setup, rules: Rules) -> Jobs:
         """Return the jobs' arrays; what a simulation may change is copied."""
         ready, switches = setup.ready, setup.switches
         start = np.full(len(ready.table), np.nan) if setup.begun is None else setup.begun.astype(np.float64)
         submit, run, estimate = ready.table.submit, ready.run, ready.estimate
         if estimate_of(switches.estimates)[0] == "last-two":
             estimate = estimate.copy()
-        asked = estimate  # policies see what the scheduler believes at submit …
+        asked = estimate.copy() if rules.predicts & ORDER else estimate  # policies see what is believed at submit …
         if switches.dependencies:
             submit = submit.copy()
         if switches.outages:
@@ -146,7 +158,7 @@ class Session:
         options = MULTIFACTOR_DEFAULTS | dict(switches.options)
         followers = no_followers()
         away, total, scale = switches.outages, ready.total, ready.scale
-        if isinstance(self.machine, capacity.NamesHosts):
+        if isinstance(self.machine, NamesHosts):
             away, total, scale = tuple(self.machine.outage_bits(away)), 2**62, 1
         if switches.dependencies:
             followers, self._dependent = followers_in(ready)
@@ -154,6 +166,7 @@ class Session:
             followers,
             outages_of(away, total, scale, announced=switches.outages_announced),
             np.zeros(jobs if switches.predict is not None else 0, PREDICTION),
+            learned_for(ready, switches),
             np.zeros(jobs, STOPPED),
             open_accounts(table.user, table.users, table.queue, ready.total, options) if accounts else no_accounts(),
         )
@@ -235,10 +248,10 @@ class Session:
             watch = getattr(getattr(self.machine, "allocator", None), "watch", None)
             if watch is not None:  # an allocator that looks at more than the hosts, such as an agent
                 watch(self.machine, self)
-        if isinstance(self.machine, capacity.LooksAhead):
+        if isinstance(self.machine, LooksAhead):
             self.machine.upcoming, self.machine.ahead = self._upcoming()
             self.machine.filling = bool(state["phase"] == FILLING)
-        self.machine.place(self.sim.capacity, self.sim.at_shadow if state["beside"] else None, int(state["placing"]))
+        self.machine.place(self.room, self.sim.at_shadow if state["beside"] else None, int(state["placing"]))
         state["placed"] = state["placing"]
 
     def _upcoming(self) -> tuple[NDArray[np.int64], int]:
@@ -332,35 +345,43 @@ def formula_values(session: Session, code: int, given: Floats | None) -> Values:
     return values
 
 
+def seen_by_policies(ready: Prepared, jobs: Jobs, running: Running, now: float, capacity: Any) -> State:
+    """Return what a policy may read at one moment of a simulation of the prepared jobs."""
+    by_end = running.limits[: running.tally["running"][0]][::-1]  # the engine keeps the next one last
+    numbers = by_end["job"].copy()
+    return State(
+        now,
+        jobs.submit,
+        jobs.asked,
+        ready.table.procs,
+        ready.table.user,
+        jobs.start,
+        ready.table.position,
+        (ready.total - int(jobs.size[numbers].sum())) / ready.scale,
+        float(ready.table.total),
+        numbers,
+        np.maximum(by_end["time"], now),
+        capacity,
+    )
+
+
+def answer_of(policy: Policy, waiting: NDArray[np.int64], state: State) -> Floats:
+    """Return the values of a policy written in Python, (waiting,); bad answers are errors that name it."""
+    answer = np.asarray(policy.priority(waiting.copy(), state), dtype=np.float64)
+    if answer.shape != waiting.shape:
+        raise TracekitError(
+            f"policy {policy.name}: priority() returned shape {answer.shape} for {len(waiting)} waiting jobs"
+        )
+    if np.isnan(answer).any():
+        raise TracekitError(f"policy {policy.name}: priority() returned NaN (at time {state.now:g})")
+    return answer
+
+
 def policy_values(session: Session, policy: Policy) -> Values:
-    """Return a user's policy in the form that `Session.step_through` asks for; bad answers are errors that name it."""
-    ready, jobs = session.ready, session.jobs
-    kept, scale = ready.table, ready.scale
-    limits, tally = session.sim.running.limits, session.sim.running.tally
+    """Return a user's policy in the form that `Session.step_through` asks for."""
 
     def values(waiting: NDArray[np.int64], now: float) -> Floats:
-        by_end = limits[: tally["running"][0]][::-1]  # the engine keeps the next one last
-        running = by_end["job"].copy()
-        state = State(
-            now,
-            jobs.submit,
-            jobs.asked,
-            kept.procs,
-            kept.user,
-            jobs.start,
-            kept.position,
-            (ready.total - int(jobs.size[running].sum())) / scale,
-            float(kept.total),
-            running,
-            np.maximum(by_end["time"], now),
-        )
-        answer = np.asarray(policy.priority(waiting.copy(), state), dtype=np.float64)
-        if answer.shape != waiting.shape:
-            raise TracekitError(
-                f"policy {policy.name}: priority() returned shape {answer.shape} for {len(waiting)} waiting jobs"
-            )
-        if np.isnan(answer).any():
-            raise TracekitError(f"policy {policy.name}: priority() returned NaN (at time {now:g})")
-        return answer
+        sim = session.sim
+        return answer_of(policy, waiting, seen_by_policies(session.ready, sim.jobs, sim.running, now, sim.capacity))
 
     return values

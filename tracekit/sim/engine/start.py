@@ -7,11 +7,21 @@ from typing import Any
 import numpy as np
 
 from tracekit.sim.compile import jit_merged
-from tracekit.sim.engine.capacity import asks, fits, largest_startable, take, take_beside, take_claimed, take_in_time
+from tracekit.sim.engine.capacity import (
+    asks,
+    begins,
+    fits,
+    largest_startable,
+    take,
+    take_beside,
+    take_claimed,
+    take_in_time,
+)
 from tracekit.sim.engine.running import add
 from tracekit.sim.engine.state import RLSCHEDULER, Simulation
 from tracekit.sim.jobs import NO_JOB
 from tracekit.sim.policies.usage import hold
+from tracekit.sim.predict.history import note_start
 
 
 @jit_merged
@@ -62,12 +72,15 @@ def _asks_first(sim: Simulation, job: int, beside: bool) -> bool:
 
 @jit_merged
 def _begin(sim: Simulation, dynamics: Any, job: int) -> None:
-    """Record that a job runs from now on."""
+    """Record that a job has its room from now on, and when it runs."""
     now, jobs = sim.state[0].now, sim.jobs
-    jobs.start[job] = now
-    add(sim.running, job, now + jobs.run[job], now + jobs.estimate[job])
+    begin = begins(sim.capacity, job, now, jobs.run[job])
+    jobs.start[job] = begin
+    add(sim.running, job, begin + jobs.run[job], begin + jobs.estimate[job])
     if len(dynamics) > 0 and len(dynamics.accounts.user) > 0:
         hold(dynamics.accounts, job, now, jobs.size[job])
+    if len(dynamics) > 0 and len(dynamics.learned.history.own) > 0:
+        note_start(dynamics.learned.history, job, now)
 
 
 @jit_merged

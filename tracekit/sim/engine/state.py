@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tracekit.sim.engine.dependencies import Followers
 from tracekit.sim.engine.heap import ENTRY, Heap
 from tracekit.sim.engine.outages import Outages
-from tracekit.sim.engine.predictions import Predictions
+from tracekit.sim.engine.predictions import Learned, Predictions
 from tracekit.sim.engine.profile import Profile
 from tracekit.sim.engine.running import Running
 from tracekit.sim.jobs import NO_JOB
@@ -65,7 +65,7 @@ class Jobs(NamedTuple):
     submit: Floats  # (jobs,)
     run: Floats  # (jobs,) how long the job occupies the machine
     estimate: Floats  # (jobs,) how long backfilling believes it will
-    asked: Floats  # (jobs,) how long policies believe it will; a corrected prediction never exceeds it
+    asked: Floats  # (jobs,) how long policies believe it will
     size: Ints  # (jobs,) units of the resource, at least 1
     start: Floats  # (jobs,) NaN = not started; what the engine fills in
 
@@ -87,9 +87,12 @@ class Rules(NamedTuple):
     arrivals_first: bool  # one event at a time, of equals an arrival; else completions, then arrivals
     interval: float  # seconds between passes; 0 = at every event
     scale: float  # units in one processor
+    total: int  # units of the machine
     outage_mode: int  # `tracekit.sim.engine.outages.DRAIN` …
     drops: bool  # a picked job that does not fit an empty machine is dropped: its start is infinite
+    waking: float  # seconds that a job may wait for its hosts to wake up, at most; 0 = hosts do not sleep
     last_two: bool  # estimates are predictions from a user's last two jobs, for policies and backfilling alike
+    predicts: int  # what predictions are used for: `tracekit.sim.engine.predictions.ORDER`, `BACKFILL`; 0 = nothing
 
 
 class Dynamics(NamedTuple):
@@ -104,6 +107,7 @@ class Dynamics(NamedTuple):
     followers: Followers
     outages: Outages
     predictions: Predictions
+    learned: Learned
     stopped: NDArray[Any]  # (jobs,) STOPPED
     accounts: UserAccounts  # of fair shares and predictions
 

@@ -83,6 +83,7 @@ _TITLES = {
     "tiers": "RLTune: as few hosts as can be, one more if that fragments less; then as defrag",
     "least-loaded": "the host with the smallest share of its cores in use",
     "lsf-order": "LSF's order[ut:mem]: the smallest share of cores in use, of equals the most free memory",
+    "pack-and-sleep": "hosts in use, then awake ones, then those that sleep; of equals as best-fit",
 }
 #: Written in Python, with options after a colon.
 _PROGRAMS = {"milp": "tracekit.sim.hosts.milp:Milp", "milp-exact": "tracekit.sim.hosts.milp:exact"}

@@ -26,6 +26,7 @@ from tracekit.sim.hosts.operations import (
     reserves_first,
     units_of,
 )
+from tracekit.sim.hosts.sleep import wake
 from tracekit.sim.hosts.state import (
     ARGUMENT,
     COUNTABLE,
@@ -37,6 +38,7 @@ from tracekit.sim.hosts.state import (
     HOSTS,
     LABEL,
     LOG,
+    SLEEP,
     SPAN,
     TOTAL_CORES,
     TOTAL_GPUS,
@@ -102,6 +104,13 @@ def _register(kind: Any, *, asked: bool) -> None:
 
     def largest_startable(capacity: Any) -> Any:
         return most_startable(capacity.data)
+
+    def tick(capacity: Any, now: Any) -> Any:
+        if capacity.data[SLEEP] > 0:
+            capacity.real[capacity.data[SLEEP]] = now
+
+    def begins(capacity: Any, job: Any, now: Any, run: Any) -> Any:
+        return wake(capacity.data, capacity.real, job, now, run) if capacity.data[SLEEP] > 0 else now
 
     def lane_of(capacity: Any, lane: Any) -> Any:
         return kind(capacity.data[lane], capacity.real[lane])
@@ -181,7 +190,7 @@ def _register(kind: Any, *, asked: bool) -> None:
     register_capacity(
         kind,
         *(fits, give, fits_beside, reserve, *starting),
-        *(largest_startable, earliest_start, in_the_way, shares_pool, keeps_reservation),
+        *(largest_startable, earliest_start, in_the_way, shares_pool, keeps_reservation, tick, begins),
         *(lane_of, clear, free_units, total_units, job_fact),
         *(cells, write_free, add_held, claim, fits_claimed, take_claimed),
         *(withdraw, overdrawn, withdraw_from_row),

@@ -10,7 +10,17 @@ import numpy as np
 
 from tracekit.sim.compile import jit_internal
 from tracekit.sim.hosts.demand import CORES, GPUS, MEMORY, MILLI, MILLI_GPU, PIECES, SPREAD
-from tracekit.sim.hosts.scores import ASKED, BEST_FIT, FIRST_FIT, LEXICOGRAPHIC, ROUND_ROBIN, devices, score
+from tracekit.sim.hosts.scores import (
+    ASKED,
+    BEST_FIT,
+    FIRST_FIT,
+    LEXICOGRAPHIC,
+    PACK_AND_SLEEP,
+    ROUND_ROBIN,
+    devices,
+    score,
+    wakefulness,
+)
 from tracekit.sim.hosts.state import (
     AT,
     BESIDE,
@@ -186,20 +196,24 @@ def _spread(m: Ints, f: Floats, row: Ints, job: int, pool: int) -> None:
 
     A reservation takes, of equals, hosts that do not have this room now before those that do; a job that ends in time
     for it takes hosts that do not have this room beside it first. So both leave as much as they can to jobs beside it.
+    The allocator pack-and-sleep takes, of hosts that are still equal, those that are awake first.
     """
     left, most, mode = need(m, job, PIECES), 2**62, m[MODE]
-    choosy = mode in (IN_TIME, SHADOW)
+    choosy, packs = mode in (IN_TIME, SHADOW), m[RULE] == PACK_AND_SLEEP
     while left > 0:
         most = fullest_below(m, f, 0, pool, most)
-        for turn in range(2 if choosy else 1):
+        turns = 3 if packs else 1
+        for turn in range(2 * turns if choosy else turns):
             for h in range(m[HOSTS]):
                 if left == 0 or fixed(m, h, 0) != pool or m[m[SLOTS] + h] != most:
+                    continue
+                if packs and wakefulness(m, f, row, h) != 2 - turn % turns:
                     continue
                 if choosy:
                     m[MODE] = NOW if mode == SHADOW else BESIDE
                     useful = host_slots(m, row, job, h) >= most
                     m[MODE] = mode
-                    if useful == (turn == 0):
+                    if useful == (turn < turns):
                         continue
                 used = min(most, left)
                 held = lowest_devices(m, f, row, h, used) if need(m, job, GPUS) > 0 else 0

@@ -88,9 +88,8 @@ def by_gpu_type(
     known, gpus = gpu_types(placements.demand.cluster), placements.fixed[:, 2]
     if not known:
         return {}
-    span, need = placements.span[: len(start)], placements.need[: len(start)]
-    owner = np.repeat(np.arange(len(start)), span[:, 1])
-    entry = placements.log[_positions(span)]
+    need = placements.need[: len(start)]
+    owner, entry = placements.entries(len(start))
     each = np.where(need[:, GPUS] > 0, need[:, GPUS] * MILLI_GPU, need[:, MILLI])
     found = {}
     for number, name in [*enumerate(known), (-1, UNTYPED)]:
@@ -107,12 +106,6 @@ def by_gpu_type(
             "utilization": float((run * held).sum() / (size * length)) if length > 0 else None,
         }
     return found
-
-
-def _positions(span: Ints) -> Ints:
-    """Return the positions in the log of the entries of all jobs, one job after the other."""
-    ends = np.cumsum(span[:, 1])
-    return np.repeat(span[:, 0] - ends + span[:, 1], span[:, 1]) + np.arange(ends[-1] if len(ends) else 0)
 
 
 def _sum(cells: Ints) -> float | None:
@@ -151,7 +144,7 @@ def fragmentation_over_time(
 
 def _state(placements: Placements, jobs: int) -> tuple[Ints, Floats]:
     """Return idle hosts on which F can be worked out; empty arrays where that would take too long."""
-    log = placements.log[_positions(placements.span[:jobs])]
+    _, log = placements.entries(jobs)
     model = HostModel(placements.demand)
     looks = 2.0 * float((log[:, 1] - log[:, 0] + 1).sum()) * len(model.share) * float(model.fixed[:, 2].max())
     if looks > MOST_LOOKS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -24,6 +23,7 @@ from tracekit.sim.hosts.operations import do, when
 from tracekit.sim.hosts.placements import Placements
 from tracekit.sim.hosts.rltune_demand import ANY_POOL, pools_by
 from tracekit.sim.hosts.scores import ASKED, FGD
+from tracekit.sim.hosts.sleep import SleepTimes, granted, sleep_words, write
 from tracekit.sim.hosts.state import (
     BESIDE,
     FREE,
@@ -37,7 +37,7 @@ from tracekit.sim.hosts.state import (
     parts_of,
     tree_levels,
 )
-from tracekit.sim.hosts.tiers import TIERED_RULES, scratch_words
+from tracekit.sim.hosts.tiers import TIERED_RULES, common_multiple, scratch_words
 from tracekit.sim.hosts.typical import shapes_of, typical_tasks
 from tracekit.sim.jobs import Prepared
 
@@ -60,9 +60,10 @@ class HostModel:
         seed: int = 0,
         outages: Sequence[Any] = (),
         tier1_only: bool = False,
+        sleep: SleepTimes | None = None,
     ) -> None:
         self.cluster = cluster = demand.cluster
-        self.demand, self.seed, self.tier1_only = demand, seed, tier1_only
+        self.demand, self.seed, self.tier1_only, self.sleep = demand, seed, tier1_only, sleep
         self.allocator = find_allocator(allocate)
         self.asks = not isinstance(self.allocator, Compiled)  # Python places the jobs
         self.kind: Any = AskedHosts if self.asks else Hosts
@@ -212,6 +213,7 @@ class HostModel:
             of.DO: (rltune.do if self.demand.as_coded else do).address,
             of.WHEN: (rltune.when if self.demand.as_coded else when).address,
             of.FACT: fact.address,
+            of.SLEEP: shapes[of.TYPICAL][0] + hosts if self.sleep else 0,
             of.MOST_CORES: max(int(self.total[limited, 0].max(initial=1)), 1),
             of.MOST_GPUS: int(self.fixed[:, 2].max()) * MILLI_GPU,
             of.TOTAL_CORES: int(self.total[:, 0].sum()),
@@ -225,7 +227,7 @@ class HostModel:
             need = f"{lanes} machines of {hosts:,} hosts need {lanes * words * 8 / 2**30:,.0f} GB"
             raise TracekitError(f"{need}; use fewer windows at once (windows in --config) or shorter ones") from None
         data[:, : of.HEAD] = head
-        real = np.full((lanes, shapes[of.TYPICAL][0] + hosts), np.nan)
+        real = np.full((lanes, shapes[of.TYPICAL][0] + hosts + (sleep_words(hosts, jobs) if self.sleep else 0)), np.nan)
         return self.kind(data, real)
 
     def idle_hosts(self, demand: Demand, seed: int) -> Any:
@@ -260,6 +262,8 @@ class HostModel:
         head[of.UNIT], head[of.SCALE] = ready.table.resource == "gpus", ready.scale
         head[of.BOUND] = self._bound(ready)
         head[of.COUNTABLE] = self._alike and self._countable(demand)
+        if self.sleep is not None:
+            write(one.data, one.real, self.sleep, float(ready.table.submit[0]))
 
     def grown(self, before: Any, made: Any) -> Any:
         """Return hosts with room for more jobs, in the state of those before; for lanes in the middle of an episode."""
@@ -391,10 +395,6 @@ class HostModel:
         jobs = int((data[of.TYPESETS] - data[of.NEED]) // 8)
         parts = parts_of(data, self._shapes(jobs))
         return Placements(
-            self.names, self.demand, self.fixed, self.total, parts.need, parts.span, parts.log, parts.filled
+            *(self.names, self.demand, self.fixed, self.total, parts.need, parts.span, parts.log, parts.filled),
+            granted(data, capacity.real),
         )
-
-
-def common_multiple(gpus: Ints) -> int:
-    """Return the least common multiple of the hosts' numbers of GPUs, or 840 where that is larger."""
-    return min(math.lcm(*(int(count) for count in np.unique(gpus) if count > 0)), 840)

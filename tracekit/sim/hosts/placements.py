@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.hosts.demand import CORES, GPUS, MILLI, MILLI_GPU, PIECES, Demand
-from tracekit.sim.hosts.state import Ints
+from tracekit.sim.hosts.state import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,10 +25,19 @@ class Placements(Sequence[str]):
     span: Ints  # (jobs, 2) where in the log a job's entries begin, and how many there are
     log: Ints  # (entries, 4) first host, last host, pieces on each, GPUs held (bits)
     filled: Ints  # (jobs,) whether a job was started to fill a gap; only as RLTune does it
+    granted: Floats | None = None  # (jobs,) when a job got its hosts, before they woke up; None: hosts do not sleep
 
     def take(self, rows: NDArray[np.intp]) -> Placements:
         """Return the placements of some jobs."""
-        return replace(self, need=self.need[rows], span=self.span[rows], filled=self.filled[rows])
+        granted = None if self.granted is None else self.granted[rows]
+        return replace(self, need=self.need[rows], span=self.span[rows], filled=self.filled[rows], granted=granted)
+
+    def entries(self, jobs: int) -> tuple[Ints, Ints]:
+        """Return the job of every entry of the log, and the entries, (entries, 4), of the first ``jobs`` jobs."""
+        span = self.span[:jobs]
+        ends = np.cumsum(span[:, 1])
+        places = np.repeat(span[:, 0] - ends + span[:, 1], span[:, 1]) + np.arange(ends[-1] if len(ends) else 0)
+        return np.repeat(np.arange(len(span)), span[:, 1]), self.log[places]
 
     def __len__(self) -> int:
         return len(self.span)

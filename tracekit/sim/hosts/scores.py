@@ -9,6 +9,7 @@ import numpy as np
 
 from tracekit.sim.compile import jit_internal
 from tracekit.sim.hosts.demand import CORES, GPUS, MILLI, MILLI_GPU, PIECES
+from tracekit.sim.hosts.sleep import is_awake
 from tracekit.sim.hosts.state import (
     CELLS,
     HELD,
@@ -48,8 +49,9 @@ from tracekit.sim.hosts.state import (
     TIERS,
     LEAST_LOADED,
     LSF_ORDER,
+    PACK_AND_SLEEP,
     ASKED,
-) = range(16)
+) = range(17)
 
 
 @jit_internal
@@ -197,6 +199,9 @@ def score(m: Ints, f: Floats, row: Ints, job: int, h: int) -> float:
         return float(np.floor(unused * 1e4) + min(level(m, row, h, 1), 2**34) / 2.0**35)  # exact up to 16 TB
     free, idle = level(m, row, h, 0), idle_gpus(m, f, row, h)
     most_cores, most_gpus = float(m[MOST_CORES]), float(max(m[MOST_GPUS], 1))
+    if rule == PACK_AND_SLEEP:
+        rest = (min(free, m[MOST_CORES]) - cores) * max(m[MOST_GPUS], 1) + (idle - gpus) * m[MOST_CORES]
+        return float(wakefulness(m, f, row, h) - rest / (2.0 * most_cores * most_gpus))
     if rule in (BEST_FIT, WORST_FIT):  # Σ of the shares left over
         if not m[ROUNDED]:  # in whole numbers, so that equals are equal
             rest = float((free - cores) * max(m[MOST_GPUS], 1) + (idle - gpus) * m[MOST_CORES])
@@ -217,6 +222,15 @@ def score(m: Ints, f: Floats, row: Ints, job: int, h: int) -> float:
         after = fragmentation(m, f, row, h, cores, taken, MILLI_GPU)
         return _gain(m, f, _now_fragmented(m, f, row, h), after)
     return _tiered(m, f, h, free, idle, cores, gpus)
+
+
+@jit_internal
+def wakefulness(m: Ints, f: Floats, row: Ints, h: int) -> int:
+    """Return 2 for a host of which something is in use, 1 for an idle one that is awake, 0 for one that sleeps."""
+    for c in range(m[CELLS]):
+        if level(m, row, h, c) < m[m[TOTAL] + h * m[CELLS] + c]:
+            return 2
+    return 1 if is_awake(m, f, h) else 0
 
 
 @jit_internal

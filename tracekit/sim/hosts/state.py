@@ -59,8 +59,9 @@ Floats = NDArray[np.float64]
     FACT,  # … and of that for what agents see
     TIERED,  # jobs that spread by GPUs follow RLTune's tiers: 0 no, 1 tier 1 only, 2 both tiers
     COMMON,  # a common multiple of the hosts' numbers of GPUs, to compare their use in whole numbers
+    SLEEP,  # where the real numbers of hosts that sleep begin (`tracekit.sim.hosts.sleep`); 0: hosts do not sleep
     LEVELS,  # levels of the tree; their beginnings follow
-) = range(38)
+) = range(39)
 _PARTS = LEVELS + 10
 #: Where the parts begin, by their place in the head.
 (
@@ -98,7 +99,7 @@ class Hosts(NamedTuple):
     """The hosts of a cluster and the demands of jobs; with a leading axis of lanes for agents."""
 
     data: Ints  # the head, then the parts
-    real: Floats  # shares of typical tasks; then the fragmentation of each host, NaN = to be worked out
+    real: Floats  # shares of typical tasks; then the fragmentation of each host, NaN = to be worked out; then sleep
 
 
 class AskedHosts(NamedTuple):

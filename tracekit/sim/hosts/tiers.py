@@ -6,6 +6,10 @@ which gets every division of what is left. Tier 1 has as few hosts as an idle po
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from tracekit.sim.compile import jit_internal
 from tracekit.sim.hosts.demand import GPUS, MILLI_GPU, PIECES, SPREAD
 from tracekit.sim.hosts.scores import DEFRAG, LEXICOGRAPHIC, LOAD_BALANCE, TIERS, idle_gpus
@@ -261,3 +265,8 @@ def tiered_hosts(m: Ints, f: Floats, row: Ints, job: int, pool: int, fewest: int
     if found and m[TIERED] > 1:
         best_way(m, f, row, job, pool, fewest, rule, 1)  # once more: its way was overwritten
     return fewest if found else 0
+
+
+def common_multiple(gpus: Ints) -> int:
+    """Return the least common multiple of the hosts' numbers of GPUs, or 840 where that is larger."""
+    return min(math.lcm(*(int(count) for count in np.unique(gpus) if count > 0)), 840)

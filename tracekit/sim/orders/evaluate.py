@@ -3,16 +3,22 @@
 All jobs wait at time 0; none arrive later. Strictly in order, a job starts when it fits and no job before it still
 waits, so starts never decrease along the order. With backfilling the first job that does not fit gets a reservation,
 and jobs behind it start if they do not delay it, tried in the given order.
+
+Searches use `begin` and `cost_of`, which compiled code chooses by the class of the case (`evaluator`). A `Case` counts
+processors; that of a cluster of hosts is in `tracekit.sim.orders.on_hosts`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.sim.compile import jit, jit_internal
+from tracekit.sim.compile import chosen_by_class, jit, jit_internal
+from tracekit.sim.orders.later import NOBODY, Later, cost_of_waiting, largest_later
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -24,9 +30,11 @@ STEP = 8
 class Case(NamedTuple):
     """A queue as a search sees it; shape (jobs,) where not stated, times in seconds from now.
 
-    Job i costs ``linear·t + fixed + max(least, rate·t + offset)`` if it starts at t. Two parts are not sums over jobs:
-    ``makespan`` × (last end + ``oldest``) − ``utilization`` / (last end + ``oldest``), and ``worst_user`` × the largest
-    of the users' means; the latter is then all that counts.
+    Job i costs ``linear·t + fixed + max(least, rate·t + offset)`` if it starts at t, and ``late·(t − due)²`` if that is
+    after ``due``. Two parts are not sums over jobs: ``makespan`` × (last end + ``oldest``) − ``utilization`` / (last
+    end + ``oldest``), and ``worst_user`` × the largest of the users' means; the latter is then all that counts.
+
+    With a finite ``horizon`` H, what lies ahead counts less: t is replaced by H·(1 − exp(−t / H)), except for ``late``.
     """
 
     size: Ints  # units of the machine
@@ -48,6 +56,10 @@ class Case(NamedTuple):
     oldest: float  # the longest age
     worst_user: float
     backfill: bool
+    due: Floats  # infinite = never
+    late: float = 0.0
+    horizon: float = np.inf
+    later: Later = NOBODY  # jobs that may still come
 
 
 class Room(NamedTuple):
@@ -66,9 +78,12 @@ class Room(NamedTuple):
     length: Ints  # (states,) how many jobs run
     kept_ends: Floats  # (states, jobs + running)
     kept_held: Ints  # (states, jobs + running)
+    since: Floats  # (classes,) when later jobs of each class could last have started
+    kept_since: Floats  # (states, classes)
 
 
-def room_for(case: Case) -> Room:
+@singledispatch
+def room_for(case: Any) -> Any:
     """Return scratch space for a case."""
     jobs, most = len(case.size), len(case.size) + len(case.ends)
     states = jobs // STEP + 1
@@ -86,6 +101,8 @@ def room_for(case: Case) -> Room:
         np.zeros(states, np.int64),
         np.empty((states, most)),
         np.empty((states, most), np.int64),
+        np.zeros(len(case.later.size)),
+        np.zeros((states, len(case.later.size))),
     )
 
 
@@ -116,10 +133,26 @@ def largest(values: Floats) -> float:
 
 
 @jit_internal
+def counted(case: Case, time: float) -> float:
+    """Return how much a time from now counts."""
+    return time if case.horizon == np.inf else -case.horizon * np.expm1(-time / case.horizon)
+
+
+@jit_internal
 def job_cost(case: Case, job: int, start: float) -> float:
     """Return what one job adds to the sum."""
-    bounded = max(case.least[job], case.rate[job] * start + case.offset[job])
-    return float(case.linear[job] * start + case.fixed[job] + bounded)
+    time = counted(case, start)
+    cost = case.linear[job] * time + case.fixed[job] + max(case.least[job], case.rate[job] * time + case.offset[job])
+    if start > case.due[job]:
+        cost += case.late * (start - case.due[job]) ** 2
+    return float(cost)
+
+
+@jit_internal
+def later_cost(case: Case, room: Room, free: int, until: float, freed: int) -> float:
+    """Return what later jobs cost that can start at ``until``; see `cost_of_waiting`."""
+    cost = cost_of_waiting(case.later, room.since, free, until, freed)
+    return cost if case.horizon == np.inf or cost == 0.0 else cost * np.exp(-until / case.horizon)
 
 
 @jit
@@ -129,10 +162,10 @@ def is_sum(case: Case) -> bool:
 
 
 @jit_internal
-def whole_cost(case: Case, room: Room, cost: float, last: float) -> float:
-    """Return the cost of a schedule, given the sum over its jobs and its last end."""
+def whole_cost(case: Case, users: Floats, cost: float, last: float) -> float:
+    """Return the cost of a schedule, given the users' means, the sum over its jobs and its last end."""
     if case.worst_user != 0.0:
-        return case.worst_user * largest(room.users)
+        return case.worst_user * largest(users)
     span = last + case.oldest
     if case.utilization != 0.0 and span > 0.0:
         cost -= case.utilization / span
@@ -147,14 +180,15 @@ def keep(room: Room, state: int, clock: float, cost: float, end: float, free: in
     for k in range(count):
         room.kept_ends[state, k] = room.ends[k]
         room.kept_held[state, k] = room.held[k]
+    for k in range(len(room.since)):
+        room.kept_since[state, k] = room.since[k]
 
 
-@jit
-def begin(case: Case, room: Room) -> None:
-    """Keep the state before the first job."""
+def _begin(case: Any, room: Any) -> Any:
     running = len(case.ends)
     for k in range(running):
         room.ends[running - 1 - k], room.held[running - 1 - k] = case.ends[k], case.held[k]
+    clear(room.since)
     keep(room, 0, 0.0, 0.0, 0.0, case.free, len(case.ends))
 
 
@@ -179,6 +213,8 @@ def in_order(case: Case, order: Ints, room: Room, first: int, limit: float, keep
     ends, held = room.ends, room.held
     for k in range(count):
         ends[k], held[k] = room.kept_ends[state, k], room.kept_held[state, k]
+    for k in range(len(room.since)):
+        room.since[k] = room.kept_since[state, k]
     rest_slope = rest_cost = 0.0
     bounded = limit < np.inf and is_sum(case)
     if bounded:
@@ -194,6 +230,7 @@ def in_order(case: Case, order: Ints, room: Room, first: int, limit: float, keep
         while size > free:
             count -= 1
             clock = max(clock, ends[count])
+            cost += later_cost(case, room, free, clock, free + held[count])
             free += held[count]
         own = job_cost(case, job, clock)
         cost += own
@@ -208,9 +245,15 @@ def in_order(case: Case, order: Ints, room: Room, first: int, limit: float, keep
         elif bounded:
             rest_slope -= case.linear[job] + case.rate[job]
             rest_cost -= case.fixed[job] + case.offset[job]
-            if cost + rest_slope * clock + rest_cost > limit:
+            if cost + rest_slope * counted(case, clock) + rest_cost > limit:
                 return np.inf
-    return whole_cost(case, room, cost, last)
+    most = largest_later(case.later)
+    while free < most:
+        count -= 1
+        clock = max(clock, ends[count])
+        cost += later_cost(case, room, free, clock, free + held[count])
+        free += held[count]
+    return whole_cost(case, room.users, cost, last)
 
 
 @jit
@@ -218,7 +261,9 @@ def with_backfilling(case: Case, order: Ints, room: Room) -> float:
     """Return the cost of an order under EASY backfilling that keeps it."""
     left = room.left
     count, waiting, free, clock, cost, last = len(case.ends), len(order), case.free, 0.0, 0.0, 0.0
+    most = largest_later(case.later)
     clear(room.users)
+    clear(room.since)
     for k in range(count):
         room.ends[k], room.expected[k], room.held[k] = case.ends[k], case.expected[k], case.held[k]
     for k in range(waiting):
@@ -247,10 +292,11 @@ def with_backfilling(case: Case, order: Ints, room: Room) -> float:
             count += 1
             free -= size
         waiting = kept
-        if waiting == 0:
-            return whole_cost(case, room, cost, last)
-        clock = max(clock, next_end(room, count))
+        if waiting == 0 and free >= most:
+            return whole_cost(case, room.users, cost, last)
+        clock, before = max(clock, next_end(room, count)), free
         free, count = release(room, count, free, clock)
+        cost += later_cost(case, room, before, clock, free)
 
 
 @jit_internal
@@ -298,16 +344,52 @@ def reservation(room: Room, count: int, free: int, size: int, clock: float) -> t
     return time, free - size
 
 
-@jit
-def cost_of(case: Case, order: Ints, room: Room, first: int, limit: float, keeping: bool) -> float:
-    """Return the cost of an order; ``first``, ``limit`` and ``keeping`` as in `in_order`."""
+def _cost(case: Any, order: Any, room: Any, first: Any, limit: Any, keeping: Any) -> Any:
     if case.backfill:
         return with_backfilling(case, order, room)
     return in_order(case, order, room, first, limit, keeping)
 
 
+# ---- what searches use: the class of the case decides which body is meant --------------------------------------------
+
+_BODIES: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+
+
+def evaluator(kind: type, begin: Callable[..., Any], cost: Callable[..., Any]) -> None:
+    """Register how orders of a class of cases are evaluated; arguments are named as in `begin` and `cost_of`."""
+    _BODIES[kind] = begin, cost
+
+
+def _begin_by_class(case: Any, room: Any) -> None:
+    raise NotImplementedError("only compiled code can call this")
+
+
+def _cost_by_class(case: Any, order: Any, room: Any, first: Any, limit: Any, keeping: Any) -> float:
+    raise NotImplementedError("only compiled code can call this")
+
+
+chosen_by_class(_begin_by_class, lambda kind: _BODIES[kind][0] if kind in _BODIES else None)
+chosen_by_class(_cost_by_class, lambda kind: _BODIES[kind][1] if kind in _BODIES else None)
+evaluator(Case, _begin, _cost)
+
+
 @jit
-def costs(case: Case, orders: Ints, room: Room, found: Floats) -> None:
+def begin(case: Any, room: Any) -> None:
+    """Keep the state before the first job."""
+    _begin_by_class(case, room)
+
+
+@jit
+def cost_of(case: Any, order: Ints, room: Any, first: int, limit: float, keeping: bool) -> float:
+    """Return the cost of an order; infinity where it is above ``limit``, as far as that is known.
+
+    Positions before ``first`` are as they were when states were last kept (``keeping``).
+    """
+    return _cost_by_class(case, order, room, first, limit, keeping)
+
+
+@jit
+def costs(case: Any, orders: Ints, room: Any, found: Floats) -> None:
     """Write the costs of many orders, (orders, jobs), into ``found``, (orders,)."""
     begin(case, room)
     for k in range(len(orders)):

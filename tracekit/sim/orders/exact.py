@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.compile import jit, jit_internal
-from tracekit.sim.orders.evaluate import Case, Room, begin, cost_of, job_cost, push
+from tracekit.sim.orders.evaluate import Case, begin, cost_of, job_cost, push
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -141,7 +141,7 @@ def least_rest(case: Case, room: Branches, clock: float) -> float:
 
 
 @jit
-def all_orders(case: Case, order: Ints, room: Room, counts: Ints, best: Ints, curve: Floats, result: Floats) -> None:
+def all_orders(case: Any, order: Ints, room: Any, counts: Ints, best: Ints, curve: Floats, result: Floats) -> None:
     """Evaluate every order (Heap's algorithm, Computer Journal 6, 1963); ``counts``, (jobs,), is scratch."""
     jobs = len(order)
     begin(case, room)
@@ -163,7 +163,7 @@ def all_orders(case: Case, order: Ints, room: Room, counts: Ints, best: Ints, cu
 
 
 @jit_internal
-def evaluate_one(case: Case, order: Ints, room: Room, best: Ints, curve: Floats, result: Floats) -> None:
+def evaluate_one(case: Any, order: Ints, room: Any, best: Ints, curve: Floats, result: Floats) -> None:
     """Evaluate one order and keep it if it is the best."""
     cost = cost_of(case, order, room, 0, np.inf, False)
     result[1] += 1.0

@@ -10,14 +10,17 @@ import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError, UnknownName, UsageError
-from tracekit.sim.jobs import Table, extract_jobs, prepare
+from tracekit.sim.hosts.placements import Placements
+from tracekit.sim.jobs import Prepared, Table, extract_jobs, prepare
+from tracekit.sim.orders.cases import Held, Waiting, case_of
 from tracekit.sim.orders.evaluate import Case, begin, cost_of, room_for
+from tracekit.sim.orders.on_hosts import HostCase, QueueHosts, hosts_now
 from tracekit.sim.policies.formulas import CODES, formula
 from tracekit.sim.snapshot import RUNNING, Snapshot, standing
 from tracekit.sim.switches import Switches
@@ -37,8 +40,6 @@ ILOS_BOUND = 300.0
 HEURISTICS = tuple(name for name in CODES if name != "multifactor")
 #: Those that the best first order is chosen from.
 CANDIDATES = ("fcfs", "sjf", "smallest", "saf", "srf", "sexp", "wfp3", "unicep", "f1", "f2", "f3", "f4")
-#: Objectives that compiled code knows.
-GOALS = ("bsld", "slowdown", "wait", "response", "utilization", "makespan", "fair-mean", "fair-max")
 #: ILOS' own heuristics under our names.
 ILOS_HEURISTICS = ("fcfs", "sjf", "saf", "f1", "wfp3", "unicep")
 
@@ -62,6 +63,7 @@ class QueueProblem:
     objective: str = "wait"
     bound: float = 10.0  # seconds, of the bounded slowdown
     backfill: Literal["none", "easy"] = "none"
+    hosts: QueueHosts | None = None  # of a cluster, with the running jobs on them; None: processors are counted
     compat: str | None = None  # "ilos": its formulas and ties
     first_age: float = 0.0  # ILOS' formulas count ages from another origin: this is added
     rejected: Mapping[str, int] = field(default_factory=dict)  # jobs left out, by reason
@@ -96,15 +98,25 @@ class QueueProblem:
         the window, and draws its ages: Python's ``random.sample(range(1000), count)``, sorted, seeded by ``start``;
         the first job of the window is the youngest.
         """
-        if ages not in get_args(Ages):
-            raise UnknownName("ages", ages, get_args(Ages))
-        asked = Switches() if switches is None else switches
-        asked = dataclasses.replace(asked, compat="rlscheduler" if ages == "ilos" else asked.compat).resolved()
-        table = extract_jobs(trace, asked)
+        table, asked = jobs_of(trace, ages, switches)
+        return cls.from_table(table, start, count, asked, ages=ages, busy=busy, **settings)
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Table,
+        start: int,
+        count: int,
+        asked: Switches,
+        *,
+        ages: Ages = "real",
+        busy: bool = False,
+        **settings: object,
+    ) -> QueueProblem:
+        """Return ``count`` consecutive jobs of what `jobs_of` read; for many windows of one trace."""
         if ages == "ilos":
             if busy:
                 raise UsageError("--busy needs --ages real: with the ages of ILOS no moment of the trace is meant")
-            table = table.take(np.argsort(table.job_id, kind="stable"))
             drawn = _ilos_ages(start, count)
             return cls._of(table.window(start, count), drawn - drawn[0], asked, first_age=float(drawn[0]), **settings)
         window = table.window(start, count)
@@ -116,20 +128,28 @@ class QueueProblem:
         return queue._beside(others, now)
 
     def _beside(self, others: Table, now: float) -> QueueProblem:
-        """Return the same queue while those of the other jobs run that ran at ``now`` by the trace's record."""
+        """Return the same queue while those of the other jobs run that ran at ``now`` by the trace's record.
+
+        A record of hosts is not used: the allocator places the running jobs in the order of their starts.
+        """
         begun = others.submit + others.wait
         ran = (standing(now, others.submit, begun, begun + others.run) == RUNNING) & (others.procs > 0)
-        begun, run = begun[ran], others.run[ran]
-        limit = np.where(others.limit[ran] > 0, others.limit[ran], run)
-        ends, expected = begun + run - now, np.maximum(begun + limit - now, 0.0)
-        held = np.ceil(np.round(others.procs[ran] * self.scale, 6)).astype(np.int64)
+        rows = np.flatnonzero(ran & (others.demand is None or others.demand.reason == 0))
+        order = rows[np.argsort((begun + others.run)[rows], kind="stable")]
+        running, begun = others.take(order), begun[order]
+        limit = np.where(running.limit > 0, running.limit, running.run)
+        ends, expected = begun + running.run - now, np.maximum(begun + limit - now, 0.0)
+        held = np.ceil(np.round(running.procs * self.scale, 6)).astype(np.int64)
         if held.sum() > self.total:
             raise TracekitError(
                 f"at {now:,.0f} s running jobs hold {held.sum() / self.scale:,g} of {self.total // self.scale:,} "
                 "processors by the record of the trace; give the machine's size with --procs, or leave out --busy"
             )
-        order = np.argsort(ends, kind="stable")
-        return dataclasses.replace(self, ends=ends[order], expected_ends=expected[order], held=held[order])
+        hosts = None if self.hosts is None else self.hosts.beside(running, begun)
+        never = {} if len(rows) == ran.sum() else {"runs, but can never fit the hosts": int(ran.sum()) - len(rows)}
+        return dataclasses.replace(
+            self, ends=ends, expected_ends=expected, held=held, hosts=hosts, rejected=dict(self.rejected) | never
+        )
 
     @classmethod
     def _of(cls, table: Table, age: Floats, switches: Switches, **settings: object) -> QueueProblem:
@@ -142,16 +162,18 @@ class QueueProblem:
             rows = np.argsort(ready.table.job_id, kind="stable")
         ages = dict(zip(table.position.tolist(), age.tolist(), strict=True))
         kept = ready.table.take(rows)
+        waiting = Prepared(kept, ready.run[rows], ready.estimate[rows], ready.units[rows], ready.scale)
         return cls(
             job_id=kept.job_id,
             age=np.array([ages[place] for place in kept.position.tolist()]),
-            run=ready.run[rows],
-            estimate=ready.estimate[rows],
-            size=ready.units[rows],
+            run=waiting.run,
+            estimate=waiting.estimate,
+            size=waiting.units,
             submit=kept.submit,
             user=kept.user - kept.user.min(initial=0),
             total=ready.total,
             scale=ready.scale,
+            hosts=None if kept.demand is None else hosts_now(waiting, switches),
             rejected=ready.rejected,
             **settings,  # type: ignore[arg-type]
         )
@@ -192,6 +214,12 @@ class QueueProblem:
             **settings,  # type: ignore[arg-type]
         )
 
+    def take(self, rows: Ints) -> QueueProblem:
+        """Return some of the waiting jobs, in the given order of positions, beside the same running jobs."""
+        per_job = ("job_id", "age", "run", "estimate", "size", "submit", "user")
+        hosts = None if self.hosts is None else self.hosts.take(rows)
+        return dataclasses.replace(self, hosts=hosts, **{name: getattr(self, name)[rows] for name in per_job})
+
     # ---- what a search sees ------------------------------------------------------------------------------------------
 
     def seen(self, estimates: Estimates) -> Floats:
@@ -200,16 +228,21 @@ class QueueProblem:
             raise UnknownName("estimates", estimates, get_args(Estimates))
         return self.run if estimates == "actual" else self.estimate
 
-    def case(self, estimates: Estimates) -> Case:
+    def case(self, estimates: Estimates) -> Case | HostCase:
         """Return the queue as a search sees it: all jobs run as long as ``estimates`` says."""
         seen = self.seen(estimates)
         ends = self.ends if estimates == "actual" else self.expected_ends
         return self._case(seen, seen, ends, ends)
 
-    def _case(self, run: Floats, estimate: Floats, ends: Floats, expected: Floats) -> Case:
+    def counted(self, estimates: Estimates) -> Case:
+        """Return the same by numbers of processors, whatever the hosts."""
+        case = self.case(estimates)
+        return case.counted if isinstance(case, HostCase) else case
+
+    def _case(self, run: Floats, estimate: Floats, ends: Floats, expected: Floats) -> Case | HostCase:
         """Return the queue for compiled code."""
-        order = np.argsort(expected if self.backfill == "easy" else ends, kind="stable")
-        return case_of(
+        order = self._running_order(ends, expected)
+        counted = case_of(
             self.objective,
             self.bound,
             Waiting(self.age, np.maximum(run, 0.0), np.maximum(estimate, 0.0), self.size, self.user),
@@ -217,6 +250,11 @@ class QueueProblem:
             self.total,
             backfill=self.backfill == "easy",
         )
+        return counted if self.hosts is None else self.hosts.case(counted, order)
+
+    def _running_order(self, ends: Floats, expected: Floats) -> Ints:
+        """Return the running jobs in the order that `Case` wants."""
+        return np.argsort(expected if self.backfill == "easy" else ends, kind="stable")
 
     def heuristic(self, name: str, estimates: Estimates) -> Ints:
         """Return the order of a policy, as positions."""
@@ -240,11 +278,24 @@ class QueueProblem:
 
     def starts(self, order: Ints) -> Floats:
         """Return when each job starts, in seconds from now, (jobs,): by actual run times, reservations by estimates."""
+        found: Floats = self._played(order).start
+        return found
+
+    def places(self, order: Ints) -> Placements | None:
+        """Return where each job runs, waiting ones first, then running ones; None where processors are counted."""
+        if self.hosts is None:
+            return None
+        running = np.argsort(self._running_order(self.ends, self.expected_ends))
+        found = self.hosts.placements(self._played(order).sim.capacity)
+        return found.take(np.concatenate([np.arange(len(self)), len(self) + running]))
+
+    def _played(self, order: Ints) -> Any:
+        """Return the scratch space after an order was played."""
         case = self._case(self.run, self.estimate, self.ends, self.expected_ends)
         room = room_for(case)
         begin(case, room)
         cost_of(case, check_order(order, len(self)), room, 0, np.inf, False)
-        return room.start.copy()
+        return room
 
     def value(self, order: Ints) -> float:
         """Return the objective of an order with the actual run times; smaller is better."""
@@ -255,6 +306,18 @@ class QueueProblem:
         return objective(self.objective).cost(made)
 
 
+def jobs_of(trace: Trace, ages: Ages, switches: Switches | None = None) -> tuple[Table, Switches]:
+    """Return the jobs of a trace in the order that windows are cut from, and the switches that they were read by."""
+    if ages not in get_args(Ages):
+        raise UnknownName("ages", ages, get_args(Ages))
+    asked = Switches() if switches is None else switches
+    asked = dataclasses.replace(asked, compat="rlscheduler" if ages == "ilos" else asked.compat).resolved()
+    table = extract_jobs(trace, asked)
+    if ages == "ilos":
+        table = table.take(np.argsort(table.job_id, kind="stable"))
+    return table, asked
+
+
 def check_order(order: Ints | Sequence[int], jobs: int) -> Ints:
     """Return an order as an array; refuse what is not a permutation."""
     made = np.asarray(order, dtype=np.int64)
@@ -263,75 +326,11 @@ def check_order(order: Ints | Sequence[int], jobs: int) -> Ints:
     return made
 
 
-def order_cost(case: Case, order: Ints) -> float:
+def order_cost(case: Case | HostCase, order: Ints) -> float:
     """Return the cost of one order."""
     room = room_for(case)
     begin(case, room)
     return float(cost_of(case, order, room, 0, np.inf, False))
-
-
-class Waiting(NamedTuple):
-    """The waiting jobs of a case, (jobs,) each."""
-
-    age: Floats
-    run: Floats
-    estimate: Floats
-    size: Ints
-    user: Ints
-
-
-class Held(NamedTuple):
-    """What running jobs hold, (running,) each, in the order that `Case` wants."""
-
-    ends: Floats
-    expected: Floats
-    size: Ints
-
-
-def case_of(goal: str, bound: float, waiting: Waiting, held: Held, total: int, *, backfill: bool) -> Case:
-    """Return a queue for compiled code; costs are those of `tracekit.sim.tasks.objectives`."""
-    age, run, estimate, size, user = waiting
-    weight = dict.fromkeys(GOALS, 0.0)
-    for name, number in objective(goal).terms:
-        if name not in weight:
-            raise UsageError(f"objective {name} is not supported by a search of orders; use one of {', '.join(GOALS)}")
-        weight[name] += number
-    jobs = len(run)
-    counts = np.bincount(user, minlength=1)
-    of_user = 1.0 / counts[user]
-    share = np.full(jobs, 1.0 / jobs)
-    fair = of_user / float(max(int(np.count_nonzero(counts)), 1))
-    slow: Floats = np.maximum(run, 1.0)
-    linear = (weight["wait"] + weight["response"] + weight["slowdown"] / slow) * share
-    fixed = (weight["wait"] * age + weight["response"] * (age + run) + weight["slowdown"] * (age + slow) / slow) * share
-    bounded = weight["bsld"] * share + weight["fair-mean"] * fair
-    if weight["fair-max"]:
-        if any(number for name, number in weight.items() if name != "fair-max"):
-            raise UsageError("the objective fair-max cannot be combined with others in a search of orders")
-        bounded = np.ones(jobs)
-    rate = bounded / np.maximum(run, bound)
-    work = float((run * size).sum())
-    return Case(
-        size=np.ascontiguousarray(size, np.int64),
-        run=np.ascontiguousarray(run, np.float64),
-        estimate=np.ascontiguousarray(estimate, np.float64),
-        linear=linear,
-        fixed=fixed,
-        least=bounded.copy(),
-        rate=rate,
-        offset=(age + run) * rate,
-        user=np.ascontiguousarray(user, np.int64),
-        user_weight=of_user,
-        ends=np.ascontiguousarray(held.ends, np.float64),
-        expected=np.ascontiguousarray(held.expected, np.float64),
-        held=np.ascontiguousarray(held.size, np.int64),
-        free=int(total - held.size.sum()),
-        utilization=weight["utilization"] * work / total,
-        makespan=weight["makespan"],
-        oldest=float(age.max(initial=0.0)),
-        worst_user=weight["fair-max"],
-        backfill=backfill,
-    )
 
 
 def _ilos_ages(start: int, count: int) -> Floats:

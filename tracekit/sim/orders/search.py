@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.compile import jit, jit_internal
 from tracekit.sim.engine.chance import uniform
-from tracekit.sim.orders.evaluate import Case, Room, begin, cost_of
+from tracekit.sim.orders.evaluate import begin, cost_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -61,7 +61,7 @@ def other_place(place: int, places: int, reach: int, chance: float) -> int:
 
 @jit
 def local_search(
-    case: Case, order: Ints, room: Room, plan: Plan, budget: int, key: np.uint64, best: Ints, curve: Floats
+    case: Any, order: Ints, room: Any, plan: Plan, budget: int, key: np.uint64, best: Ints, curve: Floats
 ) -> int:
     """Improve ``order`` within ``budget`` evaluations; ``best`` gets the best order; return the number of improvements.
 

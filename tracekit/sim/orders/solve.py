@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.errors import UsageError
-from tracekit.registry import Registry
-from tracekit.sim.orders.bounds import lower_bound
+from tracekit.errors import UnknownName, UsageError
+from tracekit.registry import Registry, imported
+from tracekit.sim.orders.bounds import SAME, lower_bound
 from tracekit.sim.orders.evaluate import Case, is_sum, room_for
 from tracekit.sim.orders.exact import all_orders, branch_and_bound, branches_for
+from tracekit.sim.orders.on_hosts import HostCase
 from tracekit.sim.orders.problem import Estimates, QueueProblem, check_order, order_cost
 from tracekit.sim.orders.search import ANNEAL, HILL_CLIMB, Plan, local_search
 
@@ -23,8 +24,15 @@ Ints = NDArray[np.int64]
 EVALUATIONS = 10_000
 #: Exhaustive search stops here: 9! = 362,880 orders.
 MOST_EXHAUSTIVE = 9
-#: A value at most this much above a bound (relative) counts as equal to it.
-SAME = 1e-9
+#: Orders that a network gives at once.
+MOST_DECODED = 4096
+#: Names of agents begin with this.
+AGENT = "agent:"
+#: A restart shuffles this share of the best order, at one place.
+SHUFFLED = 0.25
+
+#: Processors are counted, or jobs are placed on hosts.
+AnyCase = Case | HostCase
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +70,7 @@ def relative_change(solution: Solution) -> float:
 
 
 #: A solver: case, first order, evaluations, seed -> what it found.
-Solver = Callable[[Case, Ints, int, int], Found]
+Solver = Callable[[AnyCase, Ints, int, int], Found]
 
 
 def solve(
@@ -72,18 +80,31 @@ def solve(
     evaluations: int = EVALUATIONS,
     estimates: Estimates = "actual",
     init: str = "best",
+    decode: str = "greedy",
+    restarts: int = 0,
     seed: int = 0,
 ) -> Solution:
-    """Return the best order that a solver finds from the order of a heuristic (``init``).
+    """Return the best order that a solver finds from the order of a heuristic, or of an agent (``init``).
 
-    With ``estimates="requested"`` heuristics and search see requested run times only.
+    With ``estimates="requested"`` heuristics, agents and search see requested run times only. ``decode`` says how an
+    agent (``agent:DIR`` as solver or init) gives orders: greedy, sample:K or beam:K; each of them is evaluated, and
+    counts as an evaluation. ``restarts`` divide the budget: each begins from the best order so far, shuffled at one
+    place.
     """
-    if evaluations < 1:
-        raise UsageError(f"--evaluations must be at least 1, not {evaluations}")
-    run = SOLVERS.get(solver)
+    run = with_restarts(find_solver(solver, decode), restarts)
     case = problem.case(estimates)
-    name, first = (init, problem.heuristic(init, estimates)) if init != "best" else problem.best_heuristic(estimates)
-    found: Found = run(case, first, evaluations, seed)
+    spent = 0
+    if init.startswith(AGENT):
+        decoded = by_agent(init, decode)(case, np.empty(0, np.int64), evaluations, seed)
+        # the search evaluates its first order itself
+        name, first, spent = init, decoded.order, decoded.evaluations - 1
+    elif init == "best":
+        name, first = problem.best_heuristic(estimates)
+    else:
+        name, first = init, problem.heuristic(init, estimates)
+    if not 0 <= restarts < evaluations - spent:
+        raise UsageError(f"--evaluations must be at least 1, and more than --restarts, not {evaluations}")
+    found = run(case, first, evaluations - spent, seed)
     order = check_order(found.order, len(problem))
     value, bound = problem.value(order), lower_bound(problem.case("actual"))
     return Solution(
@@ -97,12 +118,51 @@ def solve(
         problem.value(first),
         bound,
         (found.complete and estimates == "actual" and problem.backfill == "none") or value <= bound * (1 + SAME),
-        found.evaluations,
-        found.curve,
+        found.evaluations + spent,
+        found.curve + np.array([spent, 0.0]),
     )
 
 
-def _none(case: Case, first: Ints, budget: int, seed: int) -> Found:
+def find_solver(name: str, decode: str = "greedy") -> Solver:
+    """Return a solver by name; ``agent:DIR`` is the network of an agent."""
+    return by_agent(name, decode) if name.startswith(AGENT) else SOLVERS.get(name)
+
+
+def by_agent(name: str, decode: str) -> Solver:
+    """Return the best of the orders that an agent gives a queue; the first order that it is given is not used."""
+    kind, count = parse_decoding(decode)
+    orders_of = imported("tracekit.sim.agents.order.solver:decoded")
+
+    def best_of(case: AnyCase, first: Ints, budget: int, seed: int) -> Found:
+        if count > budget:
+            raise UsageError(f"--decode {decode} evaluates {count:,} orders; --evaluations {budget:,} is fewer")
+        seen = case.counted if isinstance(case, HostCase) else case  # the network knows nothing of hosts
+        orders = orders_of(name.removeprefix(AGENT), seen, kind, count, seed)
+        found = np.array([order_cost(case, order) for order in orders])
+        at = np.flatnonzero(found == np.minimum.accumulate(found))
+        at = at[np.diff(found[at], prepend=np.inf) < 0]
+        return Found(orders[found.argmin()], float(found.min()), count, np.stack([at + 1.0, found[at]], 1))
+
+    return best_of
+
+
+def parse_decoding(text: str) -> tuple[str, int]:
+    """Read greedy, sample:K or beam:K.
+
+    >>> parse_decoding("greedy"), parse_decoding("beam:4")
+    (('greedy', 1), ('beam', 4))
+    """
+    kind, _, count = text.partition(":")
+    if kind not in ("greedy", "sample", "beam"):
+        raise UnknownName("decoding", kind, ["greedy", "sample", "beam"])
+    if kind == "greedy" and not count:
+        return kind, 1
+    if kind == "greedy" or not count.isdigit() or not 1 <= int(count) <= MOST_DECODED:
+        raise UsageError(f"--decode {text}: write greedy, sample:K or beam:K, with K from 1 to {MOST_DECODED:,}")
+    return kind, int(count)
+
+
+def _none(case: AnyCase, first: Ints, budget: int, seed: int) -> Found:
     """Return the first order as it is."""
     cost = order_cost(case, first)
     return Found(first, cost, 1, np.array([[1.0, cost]]))
@@ -111,7 +171,7 @@ def _none(case: Case, first: Ints, budget: int, seed: int) -> Found:
 def _local(plan: Plan) -> Solver:
     """Return a local search by a plan."""
 
-    def search(case: Case, first: Ints, budget: int, seed: int) -> Found:
+    def search(case: AnyCase, first: Ints, budget: int, seed: int) -> Found:
         best, curve = np.empty_like(first), np.empty((budget, 2))
         key = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
         improved = local_search(case, first.copy(), room_for(case), plan, budget, key, best, curve)
@@ -121,11 +181,48 @@ def _local(plan: Plan) -> Solver:
     return search
 
 
-def _branch_and_bound(case: Case, first: Ints, budget: int, seed: int) -> Found:
+def with_restarts(search: Solver, restarts: int) -> Solver:
+    """Return a search that begins again so many times, within the same budget."""
+    if not restarts:
+        return search
+
+    def again(case: AnyCase, first: Ints, budget: int, seed: int) -> Found:
+        rng = np.random.default_rng([seed, restarts])
+        shares = np.diff(np.linspace(0, budget, restarts + 2).astype(np.int64)).tolist()
+        best = search(case, first, shares[0], seed)
+        for share in shares[1:]:
+            if best.complete:
+                break
+            found = search(case, shuffled(best.order, rng), share, int(rng.integers(2**63)))
+            later = found.curve[found.curve[:, 1] < best.cost] + np.array([best.evaluations, 0])
+            kept = found if found.cost < best.cost else best
+            best = Found(
+                kept.order,
+                kept.cost,
+                best.evaluations + found.evaluations,
+                np.concatenate([best.curve, later]),
+                found.complete,
+            )
+        return best
+
+    return again
+
+
+def shuffled(order: Ints, rng: np.random.Generator) -> Ints:
+    """Return an order in which some neighbouring jobs, chosen by chance, are shuffled."""
+    length = max(round(SHUFFLED * len(order)), min(2, len(order)))
+    first = int(rng.integers(len(order) - length + 1))
+    made = order.copy()
+    made[first : first + length] = rng.permutation(made[first : first + length])
+    return made
+
+
+def _branch_and_bound(case: AnyCase, first: Ints, budget: int, seed: int) -> Found:
     """Search branches from the first order; a short hill climb gives it an order to beat."""
-    if case.backfill or not is_sum(case):
+    if isinstance(case, HostCase) or case.backfill or not is_sum(case):
         raise UsageError(
-            "branch-and-bound needs an objective that is a mean over jobs, and no backfilling; use hill-climb or anneal"
+            "branch-and-bound needs an objective that is a mean over jobs, no backfilling and no hosts; "
+            "use hill-climb or anneal"
         )
     climb = _local(HILL_CLIMB)(case, first, max(budget // 4, 1), seed)
     if budget == climb.evaluations:
@@ -137,7 +234,7 @@ def _branch_and_bound(case: Case, first: Ints, budget: int, seed: int) -> Found:
     return Found(best, float(result[0]), int(result[1]), whole, bool(result[3]))
 
 
-def _exhaustive(case: Case, first: Ints, budget: int, seed: int) -> Found:
+def _exhaustive(case: AnyCase, first: Ints, budget: int, seed: int) -> Found:
     """Evaluate every order."""
     if len(first) > MOST_EXHAUSTIVE:
         raise UsageError(

@@ -20,6 +20,7 @@ _TANG = "Tang et al., Fault-aware, utility-based job scheduling on Blue Gene/P s
 _CARASTAN = (
     "Carastan-Santos & de Camargo, Obtaining dynamic scheduling policies with simulation and machine learning, SC 2017"
 )
+_GAT = "a meta-policy of GAT-DRL, github.com/myandelaepu/graph-augmented-hpc-scheduler"
 _LELONG = "Lelong, Reis & Trystram, Tuning EASY-backfilling queues, JSSPP 2017"
 
 FCFS = BuiltIn("fcfs", "s", "first come, first served", _SURVEY)
@@ -46,17 +47,31 @@ MULTIFACTOR = BuiltIn(
     "age, size, fair share with a half-life, and queue, weighted",
     "Slurm's priority/multifactor",
 )
+CAPABILITY_FIRST = BuiltIn(
+    "capability-first",
+    "s, capability jobs before others",
+    "jobs with the capability flag (without flags: of a fifth of the machine or more) first, then first come",
+    _GAT,
+)
+ADAPTIVE = BuiltIn(
+    "adaptive", "n if more than 0.8 of the machine is in use, else s", "fewest processors first when busy", _GAT
+)
+PREDICTED_INDEX = BuiltIn(
+    "predicted-index",
+    "ln(√(E·r)·n) − c·ln v",
+    "E and v = E[10/max(run, 10)] as predicted at submit, c of the predictor; needs --predict agent:DIR",
+)
 RANDOM = BuiltIn("random", "seeded", "a random order, fixed by the seed")
 REPLAY = BuiltIn("replay", "submit_time + wait_time", "the starts that the trace itself recorded; nothing is decided")
 
 _OURS = (
     *(FCFS, LCFS, SJF, LJF, SMALLEST, LARGEST, SAF, LAF, SEXP, LEXP, SRF, LRF, WFP3, UNICEP, F1, F2, F3, F4),
-    *(MULTIFACTOR, RANDOM, REPLAY),
+    *(MULTIFACTOR, CAPABILITY_FIRST, ADAPTIVE, PREDICTED_INDEX, RANDOM, REPLAY),
 )
 #: Every policy by name; other packages add theirs by the entry point group ``tracekit.policies``.
 POLICIES: Registry[Any] = Registry(
     "policy",
-    {policy.name: f"{__name__}:{policy.name.upper()}" for policy in _OURS}
+    {policy.name: f"{__name__}:{policy.name.upper().replace('-', '_')}" for policy in _OURS}
     | {
         "search": "tracekit.sim.orders.rolling:SearchPolicy",
         "best-forecast": "tracekit.sim.orders.rolling:BestForecast",

@@ -10,10 +10,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.errors import UsageError
 from tracekit.sim.compile import jit
 from tracekit.sim.hosts.rltune_demand import RLTuneStops
 from tracekit.sim.jobs import Prepared
 from tracekit.sim.policies import rltune
+from tracekit.sim.policies.capability import capability_first
 from tracekit.sim.switches import Switches, estimate_of
 
 Floats = NDArray[np.float64]
@@ -33,6 +35,12 @@ WFP3, UNICEP, MULTIFACTOR = (CODES[name] for name in ("wfp3", "unicep", "multifa
 FIRST_DYNAMIC = SEXP
 #: The value comes from outside: an order, random numbers, a user's policy.
 GIVEN = -1
+#: `adaptive` looks at the machine as well as at a job; its values are worked out by `tracekit.sim.engine.loop`.
+ADAPTIVE = -2
+#: `predicted-index` goes by what a predictor said at submit, see `tracekit.sim.engine.predictions`.
+PREDICTED = -3
+#: More of the machine in use than this, and `adaptive` takes the smallest job first.
+BUSY = 0.8
 
 _ALMOST_ZERO = 0.1  # what a submit time or an estimate of zero or less counts as
 
@@ -103,6 +111,14 @@ def values_for(name: str, ready: Prepared, switches: Switches) -> tuple[int, Flo
     submit, jobs = ready.table.submit, len(ready.table)
     if name == "random":
         return GIVEN, np.random.default_rng(switches.seed).permutation(jobs).astype(np.float64)
+    if name == "capability-first":
+        return GIVEN, capability_first(ready)
+    if name == "adaptive":
+        return ADAPTIVE, None
+    if name == "predicted-index":
+        if not (switches.predict or "").startswith("agent:"):
+            raise UsageError("policy predicted-index goes by predictions: add --predict agent:DIR")
+        return PREDICTED, None
     if switches.compat == "rltune" and name in rltune.FORMULAS:
         return GIVEN, _rltune(name, ready)
     code = CODES[name]
@@ -126,8 +142,11 @@ def values_for(name: str, ready: Prepared, switches: Switches) -> tuple[int, Flo
 def values_at(
     code: int, given: Floats | None, ready: Prepared, jobs: NDArray[np.int64], now: float
 ) -> NDArray[np.float64]:
-    """Return the values of some jobs at a time, from what `values_for` returned; multifactor counts as by submit."""
-    if code in (GIVEN, MULTIFACTOR):
+    """Return the values of some jobs at a time, from what `values_for` returned.
+
+    multifactor, adaptive and predicted-index, which look at more than a job, count as by submit.
+    """
+    if code in (GIVEN, MULTIFACTOR, ADAPTIVE, PREDICTED):
         return jobs.astype(np.float64) if given is None else given[jobs]
     submit, values = ready.table.submit[jobs], np.empty(len(jobs))
     values_at_submit(code, submit, now - submit, ready.estimate[jobs], ready.table.procs[jobs], values)

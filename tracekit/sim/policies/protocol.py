@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,7 @@ class State:
     total: float
     running: NDArray[np.int64]  # (running,) numbers of the jobs that run now, by expected end
     expected_end: Floats  # (running,) their estimated ends as backfilling sees them, seconds; overdue = now
+    capacity: Any = None  # the machine as the engine has it (`tracekit.sim.engine.capacity`): where running jobs are
 
     def wait(self, queue: NDArray[np.intp]) -> Floats:
         """Return how long each job of the queue has waited."""

@@ -91,6 +91,7 @@ class Question:
     labels: Sequence[Any] = ()  # (rows,) for answers of the service
     now: float = 0.0  # seconds
     notes: tuple[str, ...] = ()
+    options: int | None = None  # how many of the rows, the first ones, can be chosen; None = all
 
 
 class Task(Protocol):
@@ -288,6 +289,8 @@ TASKS: Registry[Any] = Registry(
     {
         "pick-job": "tracekit.sim.tasks.pick_job.task:PickJob",
         "pick-host": "tracekit.sim.tasks.pick_host.task:PickHost",
+        "pick-policy": "tracekit.sim.tasks.pick_policy.task:PickPolicy",
+        "order": "tracekit.sim.orders.task:Order",
     },
     group="tracekit.tasks",
 )

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError, UsageError
-from tracekit.sim.engine.capacity import MachineModel
+from tracekit.sim.energy.account import energy_of
+from tracekit.sim.engine.machines import MachineModel
 from tracekit.sim.hosts.rltune_demand import refuse
 from tracekit.sim.jobs import Prepared, extract_jobs, prepare
 from tracekit.sim.policies.builtin import find
@@ -147,10 +148,13 @@ class EpisodeSource:
         found = find(policy)
         if isinstance(found, BuiltIn) and found.name == "replay":
             raise UsageError("replay repeats the recorded starts; it cannot be compared on windows")
+        return outcome(self.setup(episode, greedy=greedy), found).start
+
+    def setup(self, episode: Episode, *, greedy: bool = False) -> Setup:
+        """Return the simulation of an episode, for policies of the simulator; ``greedy`` chooses the first hosts."""
         begun = episode.begun if np.isfinite(episode.opening) else None
         machine = self._greedy if greedy else self.machine
-        setup = Setup(episode.ready, self.task.backfill, self._switches, machine, begun, episode.opening)
-        return outcome(setup, found).start
+        return Setup(episode.ready, self.task.backfill, self._switches, machine, begun, episode.opening)
 
     @cached_property
     def _greedy(self) -> MachineModel | None:
@@ -178,12 +182,30 @@ class EpisodeSource:
             self._switches.utilization_to == "start",
             None if demand is None else demand.gpus[rows],
             0.0 if demand is None else float(demand.cluster.gpus or 0),
+            self._energy(episode, start, rows),
         )
+
+    def _energy(self, episode: Episode, start: Floats, rows: Any) -> Any:
+        """Return what works out the energy of the jobs that count, by their sizes; None without a power model."""
+        if self._switches.power is None:
+            return None
+        jobs, end = episode.ready.table, start + episode.ready.run
+        if jobs.demand is not None and len(jobs.demand.cluster.groups) > 1:
+            raise UsageError(
+                "energy as an objective needs a counter of processors or a cluster with one group of hosts: a schedule "
+                "of an episode does not say on which hosts jobs ran"
+            )
+        return lambda: energy_of(jobs.take(rows), self._switches, start[rows], end[rows], None)
 
     def cost(self, window: Window, start: Floats) -> float:
         """Return what a schedule of a window costs by the task's objective; smaller is better."""
         cost: float = self.task.objectives.cost(self.finished(window, start))
         return cost
+
+    def parts(self, window: Window, start: Floats) -> dict[str, float]:
+        """Return the parts of what a schedule of a window costs, by name, without their weights."""
+        found: dict[str, float] = self.task.objectives.parts(self.finished(window, start))
+        return found
 
     def base_cost(self, window: Window) -> float:
         """Return the cost of the task's base policy with greedy allocation; cached."""

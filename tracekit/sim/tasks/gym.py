@@ -110,6 +110,7 @@ def lane_info(batch: Batch, lane: int, mask: NDArray[np.bool_], wrong: bool = Fa
     }
     if batch.done[lane]:
         info["score"] = float(batch.score[lane])
+        info["parts"] = batch.source.parts(batch.windows[lane], batch.starts(lane))
         if batch.task.reward == "relative":
             info["base_score"] = float(batch.base_score[lane])
     return info
@@ -308,7 +309,16 @@ class PickJobVectorEnv(VectorEnv):  # type: ignore[misc]
         found = {"score": np.where(ended, self.batch.score, 0.0), "_score": ended}
         if self.task.reward == "relative":
             found |= {"base_score": np.where(ended, self.batch.base_score, 0.0), "_base_score": ended}
-        return found
+        return found | {"parts": self._parts(ended), "_parts": ended}
+
+    def _parts(self, ended: NDArray[np.bool_]) -> dict[str, Any]:
+        """Return the parts of the objective of finished windows, (num_envs,) each."""
+        found: dict[str, Any] = {}
+        for i in np.flatnonzero(ended).tolist():
+            parts = self.batch.source.parts(self.batch.windows[i], self.batch.starts(i))
+            for name, value in parts.items():
+                found.setdefault(name, np.zeros(self.num_envs))[i] = value
+        return found | {f"_{name}": ended for name in found}
 
     def _final(self, ended: NDArray[np.bool_]) -> dict[str, Any]:
         """Return the last state of finished sub-environments, as Gymnasium's own vector environments do."""

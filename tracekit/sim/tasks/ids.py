@@ -13,11 +13,13 @@ from typing import Any
 
 PICK_JOB = "tracekit/PickJob-v0"
 PICK_HOST = "tracekit/PickHost-v0"
+PICK_POLICY = "tracekit/PickPolicy-v0"
 
 #: id → where one environment lives, and many in one, as ``module:class``; None = Gymnasium makes many of single ones.
 ENVIRONMENTS: dict[str, tuple[str, str | None]] = {
     PICK_JOB: ("tracekit.sim.tasks.gym:PickJobEnv", "tracekit.sim.tasks.gym:PickJobVectorEnv"),
     PICK_HOST: ("tracekit.sim.tasks.pick_host.gym:PickHostEnv", None),
+    PICK_POLICY: ("tracekit.sim.tasks.pick_policy.gym:PickPolicyEnv", None),
 }
 
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,11 +38,19 @@ class Schedule:
     to_last_start: bool = False  # end of the utilisation: last start, or last end
     gpus: Floats | None = None  # GPUs of each job, where the machine is a cluster of hosts
     gpu_total: float = 0.0  # GPUs of the cluster
+    energy: Callable[[], Any] | None = None  # works out the energy of the schedule, where a power model is given
 
     @cached_property
     def wait(self) -> Floats:
         """Seconds from submit to start."""
         return metrics.wait(self.submit, self.start)
+
+    @cached_property
+    def spent(self) -> Any:
+        """The energy of the schedule, see `tracekit.sim.energy.integrate.Energy`."""
+        if self.energy is None:
+            raise UsageError("objectives energy, carbon, cost and peak need a power model; add --power")
+        return self.energy()
 
     @cached_property
     def bsld(self) -> Floats:
@@ -108,6 +117,32 @@ def fair_max(schedule: Schedule) -> float:
     return float(_users(schedule).max())
 
 
+def energy(schedule: Schedule) -> float:
+    """Energy of the facility from the first submit to the last end, kWh; needs a power model."""
+    return float(schedule.spent.total_kwh)
+
+
+def carbon(schedule: Schedule) -> float:
+    """Carbon of that energy, kg; needs a power model and a series of carbon intensity."""
+    return _priced(schedule.spent.carbon_kg, "carbon", "--carbon")
+
+
+def cost(schedule: Schedule) -> float:
+    """Money for that energy, in the currency of the series; needs a power model and a series of prices."""
+    return _priced(schedule.spent.cost, "cost", "--price")
+
+
+def _priced(value: float | None, name: str, flag: str) -> float:
+    if value is None:
+        raise UsageError(f"objective {name} needs a series over time; add {flag} FILE.csv")
+    return float(value)
+
+
+def peak(schedule: Schedule) -> float:
+    """Highest power of the facility, kW; needs a power model."""
+    return float(schedule.spent.peak_kw)
+
+
 #: Every objective by name. Add your own: a function of a `Schedule` that returns a finite number, smaller is better.
 OBJECTIVES: dict[str, Callable[[Schedule], float]] = {
     "bsld": bsld,
@@ -119,6 +154,10 @@ OBJECTIVES: dict[str, Callable[[Schedule], float]] = {
     "fair-max": fair_max,
     "gpu-utilization": gpu_utilization,
     "makespan": makespan,
+    "energy": energy,
+    "carbon": carbon,
+    "cost": cost,
+    "peak": peak,
 }
 #: Other names of objectives.
 ALIASES = {"jct": "response"}
@@ -128,18 +167,25 @@ ADDITIVE = ("bsld", "slowdown", "wait", "response")
 
 @dataclass(frozen=True)
 class Objective:
-    """A weighted sum of named objectives."""
+    """A weighted sum of named objectives; one with the weight 0 is shown among the parts and not optimised."""
 
     terms: tuple[tuple[str, float], ...]
 
     def cost(self, schedule: Schedule) -> float:
         """Return the cost of a finished window; smaller is better."""
-        return sum(weight * OBJECTIVES[name](schedule) for name, weight in self.terms)
+        return sum(weight * OBJECTIVES[name](schedule) for name, weight in self.terms if weight != 0)
+
+    def __str__(self) -> str:
+        return " + ".join(f"{weight:g} · {name}" for name, weight in self.terms)
+
+    def parts(self, schedule: Schedule) -> dict[str, float]:
+        """Return the value of each named objective, without its weight."""
+        return {name: OBJECTIVES[name](schedule) for name, _ in self.terms}
 
     @property
     def additive(self) -> bool:
-        """Whether the cost is a mean over jobs, so that it can be computed job by job."""
-        return all(name in ADDITIVE for name, _ in self.terms)
+        """Whether the cost is a mean over jobs, so that it can be computed job by job; a weight of 0 does not count."""
+        return all(name in ADDITIVE for name, weight in self.terms if weight != 0)
 
     def weights(self) -> Floats:
         """Return one weight for each of `ADDITIVE`, (4,); what is not additive is left out."""

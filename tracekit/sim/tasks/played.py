@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,6 +39,17 @@ class Played:
 
     def __len__(self) -> int:
         return len(self.count)
+
+
+def joined(parts: Sequence[Played]) -> Played:
+    """Return the windows of several records, one after the other."""
+    names = ("rows", "count", "chosen", "time", "last", "score", "left", "skips", "action", "earned")
+    made = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    windows = np.cumsum([0, *(len(part.score) for part in parts)]).tolist()
+    window = np.concatenate([part.window + before for part, before in zip(parts, windows, strict=False)])
+    starts = tuple(start for part in parts for start in part.starts)
+    first = np.cumsum(made["count"]) - made["count"]
+    return Played(**made, first=first, window=window, slots=parts[0].slots, starts=starts)
 
 
 def cost_to_go(

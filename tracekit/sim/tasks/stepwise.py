@@ -5,8 +5,8 @@ Slower than compiled lanes, and a few lines long. The generator drives a simulat
 
     @register_task
     @dataclass(frozen=True)
-    class PickPolicy(StepwiseTask):
-        name: ClassVar[str] = "pick-policy"
+    class TwoPolicies(StepwiseTask):
+        name: ClassVar[str] = "two-policies"
         policies: tuple[str, ...] = ("fcfs", "sjf")
 
         @property
@@ -87,7 +87,7 @@ class StepwiseBatch:
         self.windows: list[Window] = [(0, 0)] * lanes
         self.features = np.zeros((lanes, task.slots, len(task.feature_names)), np.float32)
         self.count = np.zeros(lanes, np.int64)
-        self.mask = np.zeros((lanes, task.slots), np.bool_)
+        self.mask = np.zeros((lanes, getattr(task, "actions", task.slots)), np.bool_)
         self.done = np.ones(lanes, np.bool_)
         self.score = np.full(lanes, np.nan)
         self._steps: list[Steps | None] = [None] * lanes
@@ -119,9 +119,9 @@ class StepwiseBatch:
         for lane in np.flatnonzero(~self.done):
             answer = given[lane]
             if self.task.actions_are == "choice":
-                if not 0 <= answer < self.count[lane]:
+                if not 0 <= answer < self.mask[lane].sum():
                     raise UsageError(
-                        f"lane {lane}: action {answer} is not valid, there are only {self.count[lane]} rows"
+                        f"lane {lane}: action {answer} is not valid, there are only {self.mask[lane].sum()} rows"
                     )
                 answer = int(answer)
             else:
@@ -149,7 +149,8 @@ class StepwiseBatch:
             raise UsageError(
                 f"task {self.task.name}: a question has shape {question.rows.shape}, at most {shape} is allowed"
             )
-        self.features[lane, :count], self.mask[lane, :count], self.count[lane] = question.rows, True, count
+        options = count if question.options is None else question.options
+        self.features[lane, :count], self.mask[lane, :options], self.count[lane] = question.rows, True, count
         self._now[lane] = question.now
 
     def starts(self, lane: int) -> Floats:

@@ -30,7 +30,8 @@ from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
 from tracekit.sim.compile import log_first_compilation
-from tracekit.sim.engine.capacity import ENVIRONMENT, LooksAhead, MachineModel, is_asked, require
+from tracekit.sim.engine.capacity import ENVIRONMENT, is_asked, require
+from tracekit.sim.engine.machines import LooksAhead, MachineModel
 from tracekit.sim.engine.processors import ProcessorPool
 from tracekit.sim.engine.session import MOST_UPCOMING
 from tracekit.sim.engine.state import FILLING

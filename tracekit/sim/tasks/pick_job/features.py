@@ -15,7 +15,8 @@ The features of RLScheduler are those of its class HPCEnv (Zhang et al., SC 2020
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ from tracekit.sim.hosts.demand import (
     usable_groups,
 )
 from tracekit.sim.jobs import Prepared
+from tracekit.sim.tasks.jobgraph import link_names
+from tracekit.sim.tasks.pick_job.features_links import LINKED
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -67,6 +70,8 @@ class Facts:
     user: Floats
     group: Floats
     app: Floats
+    project: Floats = field(default_factory=lambda: np.empty(0))  # numbered from 0 here, −1 = unknown
+    origin: float = 0.0  # first submit time, seconds
 
 
 def facts_of(trace: Trace) -> Facts:
@@ -81,7 +86,16 @@ def facts_of(trace: Trace) -> Facts:
         number = np.array([int(label) if plain else i for i, label in enumerate(labels)], dtype=np.float64)
         return np.where(codes >= 0, number[codes], np.nan)
 
-    return Facts(trace.column("req_mem"), numbers("user"), numbers("group"), numbers("app"))
+    project: Any = trace.column("project" if trace.has("project") else "group")
+    origin = float(np.nanmin(trace.column("submit_time"), initial=np.inf))
+    return Facts(
+        trace.column("req_mem"),
+        numbers("user"),
+        numbers("group"),
+        numbers("app"),
+        project.astype(np.float64),
+        origin if np.isfinite(origin) else 0.0,
+    )
 
 
 def constants_of(facts: Facts, requests: Floats, procs: float) -> dict[str, float]:
@@ -222,6 +236,7 @@ FIXED: dict[str, Fixed] = {
     "pool-share": _pool_share,
     "pool-area": _pool_area,
     "memory-share": _memory_share,
+    **LINKED,
 }
 
 #: Features computed at every decision; their position in this table is their number in compiled code.
@@ -247,6 +262,7 @@ CHANGING: dict[str, str] = {
     "pool-fragmentation": "Share of what is free on its hosts that is on partly used hosts.",
     "ways": "Hosts with room for the job (several tasks: how often all fit into one pool), at most 4, / 4.",
     "soon": "Share of its hosts that is free, or becomes free within short_s by estimates.",
+    "link-free": "Link of the graph of jobs: free processors · 2^−22.",
     "rltune-wait": "Wait / 12 h. With --compat rltune this and the following are as RLTune's code computes them.",
     "rltune-gpus": "GPUs / GPUs of the largest pool that the job may use.",
     "rltune-demand": "GPUs / free GPUs of its pools, at most 1.",
@@ -302,20 +318,29 @@ OBSERVERS: dict[str, tuple[str, ...]] = {
     "rltune": RLTUNE,
     "rlscheduler-fair": (*_RLSCHEDULER, "user-average"),
 }
+#: Observers with the links of the graph of jobs, and the observers that they add them to.
+GRAPHS = {"graph": "default", "hosts-graph": "hosts"}
 
 
 def features_of(observer: str) -> tuple[str, ...]:
     """Return the features of an observer: its name, or names of features with commas.
 
+    ``graph`` and ``hosts-graph`` add the links of the graph of jobs, of all kinds of edges or of those behind a colon.
+
     >>> features_of("request,wait")
     ('request', 'wait')
+    >>> features_of("graph:none") == (*features_of("default"), *["link-none"] * 8)
+    True
     """
     if observer in OBSERVERS:
         return OBSERVERS[observer]
+    name, _, edges = observer.partition(":")
+    if name in GRAPHS:
+        return (*OBSERVERS[GRAPHS[name]], *link_names(edges or "all"))
     names = tuple(name.strip() for name in observer.split(","))
     for name in names:
         if name not in FIXED and name not in CHANGING:
-            raise UnknownName("observer or feature", name, [*OBSERVERS, *FIXED, *CHANGING])
+            raise UnknownName("observer or feature", name, [*OBSERVERS, *GRAPHS, *FIXED, *CHANGING])
     return names
 
 

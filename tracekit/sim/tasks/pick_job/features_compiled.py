@@ -16,6 +16,7 @@ from tracekit.sim.engine.capacity import (
 )
 from tracekit.sim.engine.state import FILLING, Simulation
 from tracekit.sim.hosts.demand import ABLE, FACTS, FRAGMENTATION, FREE_SHARE, MOST_WAYS, SOON, STARTS, WAYS
+from tracekit.sim.tasks.jobgraph import LINK_UNIT
 from tracekit.sim.tasks.pick_job.features import ALMOST_ONE, ALMOST_ZERO, CODES, RLTUNE
 from tracekit.sim.tasks.pick_job.features_rltune import observe_rltune, write_rltune
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, PickRules, simulation_of
@@ -41,6 +42,7 @@ _POOL_FREE = CODES["pool-free"]
 _POOL_FRAGMENTATION = CODES["pool-fragmentation"]
 _WAYS = CODES["ways"]
 _SOON = CODES["soon"]
+_LINK_FREE = CODES["link-free"]
 _FIRST_OF_RLTUNE = CODES[RLTUNE[0]]
 
 
@@ -178,6 +180,8 @@ def _of_the_machine(code: int, sim: Simulation, short: float, long: float, many:
     total = total_units(sim.capacity)
     if code == _FREE:
         return float(free_units(sim.capacity) / total)
+    if code == _LINK_FREE:
+        return float(free_units(sim.capacity) * LINK_UNIT)
     if code == _QUEUE:
         return float(queue.length[0] / (queue.length[0] + many))
     if code == _BACKLOG:

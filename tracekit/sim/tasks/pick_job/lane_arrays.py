@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
 from tracekit.sim.compile import jit_merged
-from tracekit.sim.engine.capacity import MachineModel, lane_of
+from tracekit.sim.engine.capacity import lane_of
+from tracekit.sim.engine.machines import MachineModel
 from tracekit.sim.engine.running import Running, no_jobs_running
 from tracekit.sim.engine.session import rules_for
 from tracekit.sim.engine.state import Jobs, Queue, Rules, Simulation, empty_queue, initial_state

@@ -44,7 +44,7 @@ REWARDS = ("final", "relative", "dense")
 TEACHERS = tuple(name for name, code in formulas.CODES.items() if code != formulas.MULTIFACTOR)
 GOOD_TEACHERS = ("fcfs", "sjf", "smallest", "saf", "srf", "wfp3", "unicep", "f1", "f2", "f3", "f4")
 #: Observers that mean another one on a cluster of hosts.
-ON_HOSTS = {"default": "hosts", "fair": "hosts-fair"}
+ON_HOSTS = {"default": "hosts", "fair": "hosts-fair", "graph": "hosts-graph"}
 #: Rules of visibility that draw from two orders in turn, or show the first job of every class (jobs with the same
 #: demand); any policy with static priorities is one too.
 ALTERNATING: dict[str, tuple[str, ...]] = {"sjf-smallest": ("sjf", "smallest"), "classes": ()}
@@ -139,9 +139,10 @@ class PickJob(TaskDefaults):
         object.__setattr__(self, "cluster", cluster)
         object.__setattr__(self, "allocate", allocate)
         object.__setattr__(self, "switches", dataclasses.replace(self.switches, cluster=cluster, allocate=allocate))
-        if self.observer in ON_HOSTS:
-            own = "rltune" if self.switches.compat == "rltune" else ON_HOSTS[self.observer]
-            object.__setattr__(self, "observer", own)
+        name, colon, edges = self.observer.partition(":")
+        if name in ON_HOSTS:
+            own = "rltune" if self.switches.compat == "rltune" else ON_HOSTS[name]
+            object.__setattr__(self, "observer", own + colon + edges)
         if self.warm:
             raise UsageError("PickJob does not support a warm start (warm) on a cluster of hosts")
 
@@ -254,14 +255,20 @@ class PickJob(TaskDefaults):
             return final_rewards(played, windows, baseline, self.least_scale)
         return rewards(played, windows, baseline, dense=dense)
 
-    def teacher(self, batch: Any, windows: Sequence[Window], name: str) -> NDArray[np.int64]:
-        """Return the formula that decides on each window, (windows,): the named one, or the best of all there."""
+    def teacher(self, batch: Any, windows: Sequence[Window], name: str) -> Any:
+        """Return what decides on each window, (windows,): a formula, the best of all there, or a policy in Python.
+
+        Formulas are codes that compiled code plays; other policies are functions of batch and lane.
+        """
         if name == "best":
             costs = batch.source.policy_costs(windows, GOOD_TEACHERS)
             return np.array([formulas.CODES[GOOD_TEACHERS[best]] for best in costs.argmin(1)], dtype=np.int64)
-        if name not in TEACHERS:
-            raise UnknownName("heuristic to imitate", name, [*TEACHERS, "best"])
-        return np.full(len(windows), formulas.CODES[name], dtype=np.int64)
+        if name in TEACHERS:
+            return np.full(len(windows), formulas.CODES[name], dtype=np.int64)
+        choices = imported("tracekit.sim.tasks.pick_job.teachers:teachers_of")(batch, windows, name)
+        if choices is None:
+            raise UnknownName("heuristic to imitate", name, [*TEACHERS, "best", "search", "best-forecast"])
+        return choices
 
     @classmethod
     def rlscheduler(cls, **changes: Any) -> PickJob:

@@ -1,0 +1,82 @@
+"""Predictors of run times as a learner of experiments: what users and the order of their jobs say matters to them.
+
+A held-out window is judged by the error on its jobs, `ERROR`: the factor by which predictions miss in the geometric
+mean, e to the mean of |ln predicted − ln run time|. Each window is also scheduled with backfilling by the predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from evaluation.experiment.heldout import ERROR, Heldout, Row
+from tracekit.errors import UnknownName
+from tracekit.trace import Trace
+
+#: Seconds of one training on one core, for estimates; a trace of an experiment has some ten thousand jobs.
+_SECONDS = 3.0
+#: The outputs that windows are judged by.
+_USED = ("q50", "ln_mean")
+
+
+class PredictRunTime:
+    """Settings are those of `tracekit.sim.predict.training.TreeSettings`."""
+
+    name: ClassVar[str] = "predict-run-time"
+    metric: ClassVar[str] = ERROR
+
+    def check(self, config: Mapping[str, Any]) -> None:
+        """Refuse unknown settings."""
+        self._settings(config)
+
+    def _settings(self, config: Mapping[str, Any]) -> Any:
+        import dataclasses
+
+        from tracekit.sim.predict.training import TreeSettings
+
+        known = [field.name for field in dataclasses.fields(TreeSettings)]
+        for key in config:
+            if key not in known:
+                raise UnknownName(f"setting of {self.name}", key, known)
+        return TreeSettings(**config)
+
+    def train(
+        self, trace: Trace, folder: Path, *, config: Mapping[str, Any], backfill: str, seed: int, untrained: bool
+    ) -> None:
+        """Learn from a trace; one that has learnt nothing predicts the limit, at most a day."""
+        from tracekit.sim.predict import training
+
+        settings = self._settings(config)
+        made = training.untrained() if untrained else training.train(trace, settings, seed=seed, outputs=_USED)
+        made.save(folder)
+
+    def play(self, folder: Path, heldout: Heldout) -> list[Row]:
+        """Schedule every window with backfilling by predictions, and measure the error on its jobs."""
+        rows = heldout.play("fcfs", predict=f"agent:{folder}")
+        missed = {load: _missed(folder, heldout.at(load)) for load in heldout.loads}
+        for row in rows:
+            first = heldout.starts[row["window"]]
+            row[ERROR] = float(np.exp(np.nanmean(missed[row["load"]][first : first + heldout.jobs])))
+        return rows
+
+    def curve(self, folder: Path) -> list[tuple[int, str, float]]:
+        """Return nothing: there are no steps."""
+        return []
+
+    def seconds(self, config: Mapping[str, Any]) -> float:
+        """Return a guess."""
+        return float(_SECONDS * self._settings(config).trees / 150)
+
+
+def _missed(folder: Path, test: Trace) -> np.ndarray:
+    """Return |ln predicted − ln run time| of every job, (jobs,), by the recorded schedule."""
+    from tracekit.sim.predict.evaluate import ln_errors
+    from tracekit.sim.predict.features import features_of
+    from tracekit.sim.predict.predictor import Predictor
+
+    found = Predictor.load(folder)
+    predicted = found.seconds(features_of(test), test.column("req_time"), found.order)
+    return np.abs(ln_errors(predicted, test.column("run_time")))

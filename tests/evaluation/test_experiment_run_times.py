@@ -1,0 +1,90 @@
+"""The learner predict-run-time: users and order matter to it, and a trace that has lost them is found out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evaluation.experiment import grid, study
+from evaluation.experiment.heldout import ERROR, Heldout, schedulable
+from evaluation.experiment.learners import LEARNERS
+from evaluation.experiment.run_times import PredictRunTime
+from tracekit import Machine, Trace
+from tracekit.errors import UnknownName, UsageError
+
+SETTINGS = {"trees": 20, "leaves": 8, "learning_rate": 0.3}
+
+
+def made(jobs: int = 1500) -> Trace:
+    """A trace whose users differ in how long their jobs run, and all ask for a day."""
+    rng = np.random.default_rng(5)
+    user = rng.integers(0, 10, jobs)
+    columns = {
+        "job_id": np.arange(1, jobs + 1),
+        "submit_time": np.sort(rng.uniform(0, 600.0 * jobs, jobs)).round(),
+        "run_time": np.exp(rng.normal(2 + 0.8 * user, 0.3)).round() + 1,
+        "req_time": np.full(jobs, 86_400.0),
+        "req_procs": rng.choice([1.0, 2.0, 4.0], jobs),
+        "user": pd.Categorical(user.astype(str)),
+    }
+    return Trace(pd.DataFrame(columns), Machine(procs=16))
+
+
+def mean_error(
+    learner: PredictRunTime, trace: Trace, folder: Path, heldout: Heldout, *, untrained: bool = False
+) -> float:
+    learner.train(trace, folder, config=SETTINGS, backfill="easy", seed=0, untrained=untrained)
+    rows = learner.play(folder, heldout)
+    assert all(row["mean_bsld"] >= 1 for row in rows)
+    return float(np.mean(np.log([row[ERROR] for row in rows])))
+
+
+def shuffled_users(trace: Trace) -> Trace:
+    codes = np.random.default_rng(0).permutation(len(trace))
+    return trace.replace(jobs=trace.jobs.assign(user=trace.jobs["user"].to_numpy()[codes]))
+
+
+def test_the_error_rises_when_users_are_shuffled(tmp_path: Path) -> None:
+    real = schedulable(made())
+    train, test = real.split(0.7)
+    heldout = Heldout(test, [100, 200, 300], 100, ["real", "0.8"], "easy")
+    learner = PredictRunTime()
+    good = mean_error(learner, train, tmp_path / "good", heldout)
+    bad = mean_error(learner, shuffled_users(train), tmp_path / "bad", heldout)
+    nothing = mean_error(learner, train, tmp_path / "nothing", heldout, untrained=True)
+    assert good < 0.6 * bad
+    assert bad < nothing
+    assert learner.curve(tmp_path / "good") == []
+
+
+def test_settings_and_metrics_are_checked() -> None:
+    learner = LEARNERS.get("predict-run-time")()
+    learner.check(SETTINGS)
+    assert learner.seconds(SETTINGS) > 0
+    with pytest.raises(UnknownName, match="forest"):
+        learner.check({"forest": 3})
+    plan = grid.from_dict({"agents": {"learner": "pick-heuristic"}, "verdict": {"metric": ERROR}})
+    with pytest.raises(UsageError, match="predict-run-time"):
+        study._with_metric(plan, LEARNERS.get("pick-heuristic")())
+    assert study._with_metric(grid.Plan(), learner).verdict.metric == ERROR
+    assert study._with_metric(grid.Plan(), LEARNERS.get("pick-heuristic")()).verdict.metric == "mean_bsld"
+
+
+def test_an_experiment_tells_a_copy_from_a_trace_without_order(tmp_path: Path) -> None:
+    plan = grid.from_dict(
+        {
+            "models": {"names": ["plugged:Copy"], "samples": 1, "baselines": ["independent"]},
+            "agents": {"learner": "predict-run-time", "seeds": 1, "config": SETTINGS},
+            "windows": {"count": 10, "jobs": 40, "heuristics": ["fcfs"]},
+            "score": {"families": ["marginal"]},
+            "verdict": {"draws": 200},
+        }
+    )
+    found = study.run(plan, tmp_path / "run", made(), report=False)
+    assert found["metric"] == ERROR
+    assert found["verdicts"][0]["verdict"] == "equivalent"
+    assert found["baselines"][0]["verdict"] == "worse"
+    assert found["sensitivity"]["sensitive"] is True
