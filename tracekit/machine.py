@@ -148,7 +148,8 @@ def _is_text(value: Any) -> bool:
     return True
 
 
-def _is_zone(value: Any) -> bool:
+def is_zone(value: Any) -> bool:
+    """Return whether a value names an IANA time zone."""
     try:
         ZoneInfo(value)
     except (TypeError, ValueError, OSError, KeyError):
@@ -166,7 +167,7 @@ _WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
     **dict.fromkeys(("name", "source", "licence"), (_is_text, "text")),
     **dict.fromkeys(("queues", "partitions"), (_are_names, "a table of names")),
     **dict.fromkeys(("notes", "header"), (_are_texts, "a list of texts")),
-    "timezone": (_is_zone, "an IANA time zone such as Europe/Berlin"),
+    "timezone": (is_zone, "an IANA time zone such as Europe/Berlin"),
     "epoch": (_is_number, "Unix seconds"),
     **dict.fromkeys(("switch_watts", "overhead_watts"), (_is_watts, "a number from 0")),
     "pue": (_is_pue, "a number from 1 (facility power / IT power), or a table"),

@@ -71,7 +71,12 @@ def has_calendar(trace: Trace) -> bool:
     known = submit[~np.isnan(submit)]
     if epoch is None or not len(known):
         return False
-    return bool(epoch + known.min() > _OLDEST_LOG and epoch + known.max() < _LATEST_DATE)
+    return is_date(epoch + known.min()) and is_date(epoch + known.max())
+
+
+def is_date(seconds: float) -> bool:
+    """Return whether Unix seconds lie in the years of job logs: from 1980 on and before 2261."""
+    return bool(_OLDEST_LOG < seconds < _LATEST_DATE)
 
 
 def local_times(trace: Trace) -> pd.DatetimeIndex:

@@ -8,20 +8,24 @@ Nothing is run here; the same plan and data give the same tasks with the same ad
 
 from __future__ import annotations
 
+import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from evaluation.experiment.damage import DAMAGES
 from evaluation.experiment.grid import Plan
 from evaluation.experiment.tasks import Input, Task
+from evaluation.experiment.uses import Use
 
-ARMS = REAL, MODEL, BASELINE, OTHER, UNTRAINED, SCARCE, AUGMENTED = (
+ARMS = REAL, MODEL, BASELINE, CONTROL, OTHER, UNTRAINED, SCARCE, AUGMENTED = (
     "real",
     "model",
     "baseline",
+    "control",
     "other",
     "untrained",
     "scarce",
@@ -44,11 +48,11 @@ class GeneratorSpec:
 
 @dataclass(frozen=True)
 class Code:
-    """Hashes of the source that each kind of task depends on; those of generators are listed by name."""
+    """Hashes of the source that each kind of task depends on; generators and learners by name."""
 
     fit: Mapping[str, str]
     score: str
-    train: str
+    train: Mapping[str, str]  # by learner
     heuristics: str
 
 
@@ -56,12 +60,14 @@ class Code:
 class Agent:
     """One agent: what it was trained on, and the tasks that train and evaluate it."""
 
+    learner: str
     arm: str
     model: str
     seed: int | None  # number of the synthetic sample
     agent_seed: int
     train: Task
     evaluate: Task
+    look: int = 1  # the first look at the verdicts that needs it
 
 
 @dataclass
@@ -73,6 +79,18 @@ class Grid:
     scores: dict[str, Task] = field(default_factory=dict)
     agents: list[Agent] = field(default_factory=list)
     heuristics: Task | None = None
+
+    def until(self, looks: Mapping[str, int], decided: Collection[tuple[str, str]]) -> Grid:
+        """Return the part of the grid that has been looked at so often, by learner.
+
+        Agents of a model that is ``decided`` (learner, model) are those of the first look only, as no later one counts.
+        """
+        agents = [
+            agent
+            for agent in self.agents
+            if agent.look <= looks[agent.learner] and (agent.look == 1 or (agent.learner, agent.model) not in decided)
+        ]
+        return replace(self, agents=agents)
 
     def tasks(self) -> list[Task]:
         """Return every task once, those that others need first."""
@@ -98,13 +116,13 @@ def build(
     specs: Sequence[GeneratorSpec],
     code: Code,
     windows: Mapping[str, Any],
+    uses: Sequence[Use],
     *,
-    seconds_to_train: float,
     real: str,
 ) -> Grid:
     """Return the grid. ``data``: inputs by name (train, validation, test, scarce, other, given/MODEL/NUMBER)."""
     grid = Grid()
-    trainer = _Trainer(plan, data, code, windows, seconds_to_train, grid)
+    trainer = _Trainer(plan, data, code, windows, uses, grid)
     trainer.add(REAL, "", None, {"trace": data["train"]})
     trainer.add(UNTRAINED, "", None, {"trace": data["train"]}, untrained=True)
     floor = next((spec.name for spec in specs if spec.baseline), specs[0].name if specs else "")
@@ -115,6 +133,10 @@ def build(
         grid.scores[spec.name] = _scored(plan, spec, data, samples, code, jobs, real, floor=spec.name == floor)
         for number, sample in enumerate(samples):
             trainer.add(BASELINE if spec.baseline else MODEL, spec.name, number, {"trace": sample})
+    for control in dict.fromkeys(use.control for use in uses):
+        by = [use for use in uses if use.control == control]
+        for number, sample in enumerate(_damaged(plan, control, data["train"], jobs["train"], code, grid)):
+            trainer.add(CONTROL, control, number, {"trace": sample}, uses=by)
     if "other" in data:
         trainer.add(OTHER, "", None, {"trace": data["other"]})
     if "scarce" in data:
@@ -128,10 +150,10 @@ def build(
     grid.heuristics = Task(
         "heuristics",
         {"policies": list(plan.windows.heuristics), "windows": windows},
-        {"test": data["test"]},
+        {"test": data["test"], "train": data["train"]},
         code.heuristics,
         {"model": "heuristics"},
-        cost=1.0 + 2e-6 * _decisions(windows) * len(plan.windows.heuristics),
+        cost=1.0 + 8e-6 * _decisions(windows) * len(plan.windows.heuristics),
     )
     return grid
 
@@ -163,6 +185,27 @@ def _fitted(
         grid.fits.append(task)
         by_number |= {k: Input(f"sample-{k}.parquet", task.key) for k in samples}
     yield from (by_number[k] for k in sorted(by_number))
+
+
+def _damaged(plan: Plan, control: str, train: Input, jobs: int, code: Code, grid: Grid) -> list[Input]:
+    """Add the task that damages the training jobs on purpose, and return its traces: two, or one where one is asked."""
+    samples = range(min(2, plan.models.samples))
+    task = Task(
+        "fit",
+        {
+            "target": DAMAGES.target(control),
+            "fit_seed": 0,
+            "samples": [[k, derived(plan.seed, "damage", k)] for k in samples],
+            "jobs": jobs,
+            "load": "none",
+            "options": {},
+        },
+        {"train": train},
+        code.fit[control],
+        {"arm": CONTROL, "model": control},
+    )
+    grid.fits.append(task)
+    return [Input(f"sample-{k}.parquet", task.key) for k in samples]
 
 
 def _scored(
@@ -202,38 +245,66 @@ class _Trainer:
     data: Mapping[str, Input]
     code: Code
     windows: Mapping[str, Any]
-    seconds: float
+    uses: Sequence[Use]
     grid: Grid
 
     def add(
-        self, arm: str, model: str, seed: int | None, inputs: Mapping[str, Input], *, untrained: bool = False
+        self,
+        arm: str,
+        model: str,
+        seed: int | None,
+        inputs: Mapping[str, Input],
+        *,
+        untrained: bool = False,
+        uses: Sequence[Use] | None = None,
     ) -> None:
-        agents = self.plan.agents
-        for number in range(agents.seeds):
-            about = {"arm": arm, "model": model, "seed": seed, "agent_seed": number}
-            train = Task(
-                "train",
-                {
-                    "learner": agents.learner,
-                    "config": {**agents.config, **self.plan.hosts},
-                    "backfill": self.plan.windows.backfill,
-                    "seed": derived(self.plan.seed, "agent", number),
-                    "untrained": untrained,
-                },
-                inputs,
-                self.code.train,
-                about,
-                cost=1.0 if untrained else self.seconds,
-            )
-            evaluate = Task(
-                "evaluate",
-                {"learner": agents.learner, "windows": self.windows},
-                {"agent": Input("agent", train.key), "test": self.data["test"]},
-                self.code.train,
-                about,
-                cost=0.5 + 1e-5 * _decisions(self.windows),
-            )
-            self.grid.agents.append(Agent(arm, model, seed, number, train, evaluate))
+        for use in self.uses if uses is None else uses:
+            for number in range(self.plan.agents.seeds):
+                about = {"arm": arm, "model": model, "seed": seed, "agent_seed": number, "learner": use.learner}
+                train = Task(
+                    "train",
+                    {
+                        "learner": use.learner,
+                        "config": dict(use.config),
+                        "backfill": self.plan.windows.backfill,
+                        "seed": derived(self.plan.seed, "agent", number),
+                        "untrained": untrained,
+                    },
+                    inputs,
+                    self.code.train[use.learner],
+                    about,
+                    cost=1.0 if untrained else use.seconds,
+                )
+                evaluate = Task(
+                    "evaluate",
+                    {"learner": use.learner, "windows": self.windows},
+                    {"agent": Input("agent", train.key), "test": self.data["test"]},
+                    self.code.train[use.learner],
+                    about,
+                    cost=0.5 + 1e-5 * _decisions(self.windows),
+                )
+                look = self._look(arm, seed, number)
+                self.grid.agents.append(Agent(use.learner, arm, model, seed, number, train, evaluate, look))
+
+    def _look(self, arm: str, sample: int | None, number: int) -> int:
+        """Return the first look that has this sample and this seed; controls are whole at the first."""
+        looks = self.plan.verdict.looks
+        samples = 1 if sample is None or arm == CONTROL else first_look(sample, self.plan.models.samples, looks)
+        return max(samples, first_look(number, self.plan.agents.seeds, looks))
+
+
+def units_at(look: int, most: int, looks: int) -> int:
+    """Return how many of ``most`` samples or seeds a look has: they grow evenly, from two on.
+
+    >>> [units_at(look, 6, 3) for look in (1, 2, 3)], [units_at(look, 3, 3) for look in (1, 2, 3)]
+    ([2, 4, 6], [2, 2, 3])
+    """
+    return max(min(2, most), math.ceil(most * look / looks))
+
+
+def first_look(number: int, most: int, looks: int) -> int:
+    """Return the first look that has unit ``number`` of ``most``."""
+    return next((look for look in range(1, looks) if number < units_at(look, most, looks)), looks)
 
 
 def _decisions(windows: Mapping[str, Any]) -> int:

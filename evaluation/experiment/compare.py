@@ -12,7 +12,7 @@ from evaluation.experiment import results as tidy
 from evaluation.experiment.study import TABLE, read_run
 from tracekit.errors import loads
 
-_BY = ["kind", "arm", "model", "seed", "agent_seed", "load", "window", "key"]
+_BY = ["kind", "learner", "arm", "model", "seed", "agent_seed", "load", "window", "key"]
 _NUMBERS = ["value", "real", "low", "high"]
 
 
@@ -70,15 +70,17 @@ def _differences(a: Any, b: Any, place: str = "") -> Iterator[dict[str, Any]]:
 def _verdicts(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[dict[str, Any]]:
     sides = []
     for found in (a, b):
-        sides.append({one["model"]: one for one in [*found["verdicts"], *found["baselines"], *found["arms"]]})
+        rows = [*found["verdicts"], *found["baselines"], *found["arms"]]
+        sides.append({(one.get("learner", ""), one["model"]): one for one in rows})
     kept = ("verdict", "difference", "low", "high", "sentence")
     return [
         {
+            "learner": learner,
             "model": model,
             **{
-                side: {key: own[model][key] for key in kept} if model in own else None
+                side: {key: own[learner, model][key] for key in kept} if (learner, model) in own else None
                 for side, own in zip(("first", "second"), sides, strict=True)
             },
         }
-        for model in dict.fromkeys([*sides[0], *sides[1]])
+        for learner, model in dict.fromkeys([*sides[0], *sides[1]])
     ]

@@ -11,30 +11,50 @@ import numpy as np
 import pandas as pd
 
 from evaluation.base import Score
-from evaluation.experiment.build import AUGMENTED, BASELINE, MODEL, OTHER, REAL, SCARCE, UNTRAINED, GeneratorSpec
+from evaluation.experiment.build import (
+    AUGMENTED,
+    BASELINE,
+    CONTROL,
+    MODEL,
+    OTHER,
+    REAL,
+    SCARCE,
+    UNTRAINED,
+    GeneratorSpec,
+    units_at,
+)
+from evaluation.experiment.control import Controls
+from evaluation.experiment.damage import DAMAGES
 from evaluation.experiment.grid import Plan
 from evaluation.experiment.heldout import check_load
 from evaluation.experiment.predictors import predictors
-from evaluation.experiment.results import finite, heuristic_scores, log_scores
-from evaluation.experiment.verdict import Estimate, Floats, Verdict, bracket, estimate, failed, judge, percent
+from evaluation.experiment.results import EARLIER, finite, heuristic_scores, log_scores
+from evaluation.experiment.uses import Use, conclusion
+from evaluation.experiment.verdict import Estimate, Floats, Verdict, bracket, estimate, failed, judge, percent, spent
 from evaluation.exposure import alarms
 from evaluation.noise import Floor
 from evaluation.score import badness
 
 Logs = dict[int, dict[int, dict[str, Floats]]]  # sample -> agent's seed -> load -> (windows,)
 
+#: Lists of rows in verdict.json, one row a use and a model or an arm.
+KINDS_OF_ROWS = ("verdicts", "baselines", "controls", "arms", "scarce")
 #: What is said of a model that is added to scarce real jobs.
 _HELP = {"better": "helps", "worse": "hurts", "equivalent": "no difference"}
 
 
 class Judge:
-    """Compares every arm with the agents trained on real jobs."""
+    """Compares every arm of one use with the agents trained on real jobs."""
 
-    def __init__(self, frame: pd.DataFrame, plan: Plan, failures: Sequence[Mapping[str, str]]) -> None:
-        self.frame, self.plan, self.failures = frame, plan, failures
-        self.logs: dict[tuple[str, str], Logs] = log_scores(frame, plan.verdict.judged)
+    def __init__(
+        self, frame: pd.DataFrame, plan: Plan, use: Use, failures: Sequence[Mapping[str, str]], look: int
+    ) -> None:
+        self.frame, self.plan, self.use, self.look = frame, plan, use, look
+        self.failures = [failure for failure in failures if failure["learner"] in ("", use.learner)]
+        self.logs: dict[tuple[str, str], Logs] = log_scores(frame, use.learner, use.metric)
         self.loads = list(dict.fromkeys(map(check_load, plan.windows.loads)))  # as the table has them
         self.differences: list[dict[str, Any]] = []  # rows for the tidy table
+        self.alpha = spent(plan.verdict.alpha, look, plan.verdict.looks)
 
     def differences_of(self, arm: str, model: str, base: str, loads: Sequence[str]) -> Floats | None:
         """Return log scores minus those of the base arm, (samples, seeds, windows), means over loads.
@@ -55,25 +75,23 @@ class Judge:
 
     def compare(self, arm: str, model: str, name: str, *, base: str = REAL, against: str = "") -> Verdict:
         """Return the verdict on one arm."""
-        rules = self.plan.verdict
         pooled = self.differences_of(arm, model, base, self.loads)
         if pooled is None:
             return failed(name, self._reason(arm, model, base))
-        said = {"against": against} if against else {}
-        verdict = judge(name, self._estimate(pooled), margin=rules.margin, alpha=rules.alpha, **said)
+        verdict = self._judge(name, pooled, self.loads, against)
         by_load = []
         for load in self.loads:
             part = self.differences_of(arm, model, base, [load])
             if part is None:
                 continue
-            one = judge(name, self._estimate(part), margin=rules.margin, alpha=rules.alpha)
+            one = self._judge(name, part, [load])
             by_load.append({"load": load, **{k: getattr(one, k) for k in ("verdict", "difference", "low", "high")}})
             for window, value in enumerate(part.mean(axis=(0, 1))):
-                place = {"arm": arm, "model": model, "load": load, "window": window}
-                self.differences.append({"kind": "difference", **place, "key": rules.judged, "value": value})
+                place = {"learner": self.use.learner, "arm": arm, "model": model, "load": load, "window": window}
+                self.differences.append({"kind": "difference", **place, "key": self.use.metric, "value": value})
         planned = len(self.logs.get((arm, model), {}))
         lost = max(self._samples(arm, model), planned) - len(pooled)
-        facts = verdict.facts | {"by_load": by_load, "samples_lost": lost}
+        facts = verdict.facts | {"by_load": by_load, "samples_lost": lost, **self.use.facts()}
         but = "; ".join(self._reservations(arm, model, base, pooled.shape, lost))
         return dataclasses.replace(verdict, sentence=verdict.sentence + (f" ({but})" if but else ""), facts=facts)
 
@@ -82,8 +100,9 @@ class Judge:
         samples, seeds, _ = shape
         if lost:
             yield f"{lost} of its samples failed"
-        if seeds < self.plan.agents.seeds:
-            yield f"{self.plan.agents.seeds - seeds} of the {self.plan.agents.seeds} agents to compare with failed"
+        planned = units_at(self.look, self.plan.agents.seeds, self.plan.verdict.looks)
+        if seeds < planned:
+            yield f"{planned - seeds} of the {planned} agents to compare with failed"
         if seeds == 1:
             yield "one agent a trace: others may differ"
         if samples == 1 and self._samples(arm, model) == 1 and self._is_drawn(arm, model):
@@ -93,7 +112,8 @@ class Judge:
 
     def _notes(self, arm: str, model: str, who: str) -> Iterator[str]:
         """Return the learners' notes about their agents, with counts."""
-        rows = self.frame[(self.frame["kind"] == "agent") & (self.frame["arm"] == arm) & (self.frame["model"] == model)]
+        own = (self.frame["kind"] == "agent") & (self.frame["learner"] == self.use.learner)
+        rows = self.frame[own & (self.frame["arm"] == arm) & (self.frame["model"] == model)]
         agents = rows.fillna({"seed": 0}).groupby(["seed", "agent_seed"])["note"].first()
         for note, count in agents[agents != ""].value_counts().items():
             yield f"{count} of {who}: {note}" if count < len(agents) else f"{who}: {note}"
@@ -102,7 +122,7 @@ class Judge:
         """Return what every heuristic reaches on the same windows, and how agents trained on real jobs compare."""
         theirs = self.logs.get((REAL, ""), {}).get(0, {})
         found = []
-        for policy, logs in heuristic_scores(self.frame, self.plan.verdict.judged).items():
+        for policy, logs in heuristic_scores(self.frame, self.use.metric).items():
             ours = np.mean([logs[load] for load in self.loads], axis=0)
             row: dict[str, Any] = {"policy": policy, "mean": float(np.exp(ours).mean())}
             if theirs:
@@ -114,13 +134,34 @@ class Judge:
             found.append(row)
         return sorted(found, key=lambda row: float(row["mean"]))
 
-    def _estimate(self, differences: Floats) -> Estimate:
-        return estimate(differences, draws=self.plan.verdict.draws, seed=self.plan.seed)
+    def _judge(self, name: str, differences: Floats, loads: Sequence[str], against: str = "") -> Verdict:
+        found = self._estimate(differences, self._controls(loads))
+        said = {"against": against} if against else {}
+        return judge(name, found, margin=self.use.margin, alpha=self.alpha, **said)
+
+    def _estimate(self, differences: Floats, controls: Controls | None = None) -> Estimate:
+        return estimate(differences, draws=self.plan.verdict.draws, seed=self.plan.seed, controls=controls)
+
+    def _controls(self, loads: Sequence[str]) -> Controls | None:
+        """Return the heuristics' scores on the same windows, means over loads.
+
+        None where they have no such metric, and where the held-out windows are a time of their own: then windows of the
+        training jobs are no guide to them.
+        """
+        if not self.plan.split.interleave:
+            return None
+        sides = [heuristic_scores(self.frame, self.use.metric, arm) for arm in ("", EARLIER)]
+        if not all(sides):
+            return None
+        inside, outside = (
+            np.array([np.mean([logs[load] for load in loads], axis=0) for logs in side.values()]).T for side in sides
+        )
+        return Controls(inside, outside)
 
     def _samples(self, arm: str, model: str) -> int:
         if not self._is_drawn(arm, model):
             return len(self.plan.models.traces.get(model, ())) or 1
-        return self.plan.models.samples
+        return units_at(self.look, self.plan.models.samples, self.plan.verdict.looks)
 
     def _is_drawn(self, arm: str, model: str) -> bool:
         """Return whether a generator made the jobs, so that samples vary; a given trace is fixed."""
@@ -135,88 +176,128 @@ class Judge:
 
 
 def verdicts(
-    frame: pd.DataFrame, plan: Plan, specs: Sequence[GeneratorSpec], failures: Sequence[Mapping[str, str]], real: str
+    frame: pd.DataFrame,
+    plan: Plan,
+    specs: Sequence[GeneratorSpec],
+    uses: Sequence[Use],
+    failures: Sequence[Mapping[str, str]],
+    real: str,
+    *,
+    looks: Mapping[str, int] | None = None,
+    decided: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return verdict.json as plain values, and the rows of paired differences for the tidy table."""
-    judge_ = Judge(frame, plan, failures)
-    scores = scores_by_model(frame)
-    floors = _floors(frame)
-    found: dict[str, list[dict[str, Any]]] = {"verdicts": [], "baselines": [], "arms": [], "scarce": []}
-    differences: dict[str, float] = {}
-    open_ = 0
-    untrained, beside = judge_.compare(UNTRAINED, "", UNTRAINED), judge_.heuristics()
-    noticed = sensitivity(untrained, beside, plan.verdict.margin)
-    for spec in specs:
-        verdict = judge_.compare(BASELINE if spec.baseline else MODEL, spec.name, spec.name)
-        if verdict.verdict == "equivalent" and noticed["sensitive"] is False:
-            verdict = dataclasses.replace(verdict, sentence=f"{verdict.sentence}; but a bad trace would not be noticed")
-        own = scores.get(spec.name, {})
-        extra = {
-            "flags": [f"privacy: {alarm}" for alarm in alarms(own)],
-            "fidelity": within_noise(own, floors),
-            "copies": spec.copies,
-        }
-        found["baselines" if spec.baseline else "verdicts"].append(verdict.to_dict() | extra)
-        if verdict.verdict != "failed":
-            differences[spec.name] = verdict.difference
-            open_ += verdict.verdict == "undecided"
-    arms = {arm for arm, _ in judge_.logs} | {failure["arm"] for failure in failures}
-    found["arms"].append(untrained.to_dict())
-    if OTHER in arms:
-        found["arms"].append(judge_.compare(OTHER, "", OTHER).to_dict())
-    if SCARCE in arms:
-        found["arms"].append(judge_.compare(SCARCE, "", SCARCE).to_dict())
-        against = "agents trained on the scarce real jobs alone"
-        for model in dict.fromkeys(m for arm, m in [*judge_.logs, *_failed_arms(failures)] if arm == AUGMENTED):
-            verdict = judge_.compare(AUGMENTED, model, model, base=SCARCE, against=against)
-            plain = verdict.to_dict()
-            found["scarce"].append(plain | {"verdict": _HELP.get(verdict.verdict, verdict.verdict)})
-    rows, note = predictors(_badness(scores), differences, seed=plan.seed)
-    if rows and open_:
-        note += f"; {open_} of the {len(differences)} differences are undecided, and so is their order"
-    return {
+    """Return verdict.json as plain values, and the rows of paired differences for the tidy table.
+
+    ``looks``: how often each learner's verdicts have been looked at, this time included (default: as often as planned).
+    ``decided``: rows of (learner, model) that an earlier look has settled; they stay as they are.
+    """
+    looks = looks or {use.learner: plan.verdict.looks for use in uses}
+    scores, floors = scores_by_model(frame), _floors(frame)
+    badness_, rows = _badness(scores), []
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in ("learners", *KINDS_OF_ROWS)}
+    for use in uses:
+        judge_ = Judge(frame, plan, use, failures, looks[use.learner])
+        untrained, beside = judge_.compare(UNTRAINED, "", UNTRAINED), judge_.heuristics()
+        control = judge_.compare(CONTROL, use.control, use.control)
+        noticed = sensitivity(use, control, untrained, beside)
+        said = {"use": use.words, "sensitive": noticed["sensitive"], "looks": looks[use.learner]}
+        differences: dict[str, float] = {}
+        open_ = 0
+        for spec in specs:
+            row = dict((decided or {}).get((use.learner, spec.name), {}))
+            if not row:
+                verdict = judge_.compare(BASELINE if spec.baseline else MODEL, spec.name, spec.name)
+                if verdict.verdict == "equivalent" and noticed["sensitive"] is False:
+                    but = "but this test cannot tell: damaged jobs were not noticed"
+                    verdict = dataclasses.replace(verdict, sentence=f"{verdict.sentence}; {but}")
+                row = verdict.to_dict()
+            own = scores.get(spec.name, {})
+            row = (
+                said
+                | row
+                | use.facts()
+                | {"sensitive": said["sensitive"], "flags": [f"privacy: {alarm}" for alarm in alarms(own)]}
+            )
+            row |= {"fidelity": within_noise(own, floors), "copies": spec.copies}
+            found["baselines" if spec.baseline else "verdicts"].append(row)
+            if row["verdict"] != "failed":
+                differences[spec.name] = row["difference"]
+                open_ += row["verdict"] == "undecided"
+        trusted, note = predictors(badness_, differences, seed=plan.seed)
+        if trusted and open_:
+            note += f"; {open_} of the {len(differences)} differences are undecided, and so is their order"
+        of_learner = {"heuristics": beside, "predictors": trusted, "predictors_note": note}
+        found["learners"].append(use.facts() | said | noticed | of_learner)
+        for name, arms in _other_arms(judge_, untrained, control).items():
+            found[name] += [row | use.facts() | said for row in arms]
+        rows += judge_.differences
+    first = found["learners"][0]
+    whole = {
         "real": real,
-        "margin": plan.verdict.margin,
-        "metric": plan.verdict.judged,
+        "margin": first["margin"],
+        "metric": first["metric"],
         "alpha": plan.verdict.alpha,
         "confidence": 1 - 2 * plan.verdict.alpha,
-        "learner": plan.agents.learner,
+        "looks": max(looks.values()),
+        "learner": first["learner"],
         **found,
-        "heuristics": beside,
-        "sensitivity": noticed,
-        "predictors": rows,
-        "predictors_note": note,
-    }, judge_.differences
+        "heuristics": next((one["heuristics"] for one in found["learners"] if one["heuristics"]), []),
+        "sensitivity": {name: first[name] for name in ("sensitive", "sentence")},
+        "predictors": first["predictors"],
+        "predictors_note": first["predictors_note"],
+    }
+    return whole | {"conclusion": conclusion(whole)}, rows
 
 
-def _failed_arms(failures: Sequence[Mapping[str, str]]) -> list[tuple[str, str]]:
-    return [(failure["arm"], failure["model"]) for failure in failures]
+def _other_arms(judge_: Judge, untrained: Verdict, control: Verdict) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows that are about no model: agents without training, controls, another trace, few real jobs."""
+    failures = [(failure["arm"], failure["model"]) for failure in judge_.failures]
+    arms = {arm for arm, _ in [*judge_.logs, *failures]}
+    found: dict[str, list[dict[str, Any]]] = {"controls": [control.to_dict()], "arms": [untrained.to_dict()]}
+    found["arms"] += [judge_.compare(arm, "", arm).to_dict() for arm in (OTHER, SCARCE) if arm in arms]
+    found["scarce"] = []
+    if SCARCE in arms:
+        against = "agents trained on the scarce real jobs alone"
+        for model in dict.fromkeys(m for arm, m in [*judge_.logs, *failures] if arm == AUGMENTED):
+            verdict = judge_.compare(AUGMENTED, model, model, base=SCARCE, against=against)
+            found["scarce"].append(verdict.to_dict() | {"verdict": _HELP.get(verdict.verdict, verdict.verdict)})
+    return found
 
 
-def sensitivity(untrained: Verdict, heuristics: Sequence[Mapping[str, Any]], margin: float) -> dict[str, Any]:
-    """Return whether this experiment could notice a bad training trace at all: an untrained agent must score worse.
+def sensitivity(
+    use: Use, control: Verdict, untrained: Verdict, heuristics: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return whether a bad training trace would be noticed at all: one damaged on purpose must be found worse.
 
-    The assay sensitivity of equivalence trials (ICH E10): where even choosing jobs at random, or an agent that has
-    learnt nothing, is equivalent, so is everything.
+    The assay sensitivity of equivalence trials (ICH E10): where damaged jobs are as good as real ones, so is
+    everything, and an equivalence says nothing.
     """
-    known: dict[str, Mapping[str, Any]] = {}
-    for row in heuristics:
-        if row["policy"] == "random" and "low" in row:
-            known["jobs in random order"] = row
-    if untrained.verdict != "failed":
-        known["agents that learnt nothing"] = untrained.to_dict()
-    if not known:
-        return {"sensitive": None, "sentence": f"unknown: agents without training: {untrained.sentence}"}
-    said = "; ".join(
-        f"{who}: {percent(row['difference'])} {bracket(row['low'], row['high'])}" for who, row in known.items()
-    )
-    if any(row["low"] > margin for row in known.values()):
-        return {"sensitive": True, "sentence": f"yes ({said})"}
+    words = DAMAGES.get(use.control).words
+    others = {row["policy"]: row for row in heuristics if row["policy"] == "random" and "low" in row}
+    known = {f"real jobs with {words}": control, "agents that learnt nothing": untrained}
+    said = [f"{who}: {_shown(row.to_dict())}" for who, row in known.items() if row.verdict != "failed"]
+    said += [f"jobs in random order: {_shown(row)}" for row in others.values()]
+    if control.verdict == "failed":
+        return {"sensitive": None, "sentence": f"unknown: {control.sentence}", "advice": ""}
+    if control.verdict == "worse":
+        return {"sensitive": True, "sentence": f"yes ({'; '.join(said)})", "advice": ""}
     return {
         "sensitive": False,
-        "sentence": f"no ({said}): not clearly beyond the margin of ±{margin * 100:g} %, so that an equivalence says "
-        "little about the jobs",
+        "sentence": f"no ({'; '.join(said)}), so an equivalence says nothing about the jobs",
+        "advice": _advice(control, words),
     }
+
+
+def _advice(control: Verdict, words: str) -> str:
+    """Return why damaged jobs were not noticed, and what would help."""
+    seen = f"real jobs with {words} gave {_shown(control.to_dict())}"
+    if control.verdict == "undecided":
+        return f"{seen}; more samples, seeds or held-out windows may tell, and so may a higher load"
+    return f"{seen}, which does not matter on these windows; windows at a higher load may tell"
+
+
+def _shown(row: Mapping[str, Any]) -> str:
+    return f"{percent(row['difference'])} {bracket(row['low'], row['high'])}"
 
 
 def scores_by_model(frame: pd.DataFrame) -> dict[str, dict[str, Score]]:

@@ -32,6 +32,8 @@ ONE_THREAD = {
     "NUMBA_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
+#: How often the processors of a Ray cluster are counted, in seconds: nodes come and go.
+_COUNT = 10.0
 #: How long a process that has stopped answering may take to end by itself, in seconds.
 _LAST_WORDS = 10.0
 
@@ -198,8 +200,8 @@ def cores() -> int:
 class Ray:
     """Tasks of a Ray cluster. Files travel through Ray, so its machines need no folder in common with this one.
 
-    Ray starts a task again when its worker dies. Without an address, and without RAY_ADDRESS in the environment (set by
-    clusters and by ``ray job submit``), a small Ray of this machine is started.
+    Ray starts a task again when its worker or its node dies. Without an address, and without RAY_ADDRESS in the
+    environment (set by clusters and by ``ray job submit``), a small Ray of this machine is started.
     """
 
     name = "ray"
@@ -215,11 +217,16 @@ class Ray:
         self._ours = not ray.is_initialized()
         if self._ours:
             _connect(ray, address or os.environ.get("RAY_ADDRESS") or None)
-        self.slots = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        self.heavy = max(1, self.slots // 2)
+        self._count()
         self._work = ray.remote(num_cpus=1, max_retries=retries, retry_exceptions=False)(_work_far_away)
         self._sent: dict[str, Any] = {}  # path -> object in Ray's store
         self._running: dict[Any, Task] = {}
+
+    def _count(self) -> None:
+        """Take as many tasks at once as the cluster has processors now."""
+        self.slots = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+        self.heavy = max(1, self.slots // 2)
+        self._counted = time.monotonic()
 
     def start(self, task: Task) -> None:
         """Send the task with its files."""
@@ -229,6 +236,8 @@ class Ray:
 
     def wait(self, seconds: float) -> list[tuple[Task, Result]]:
         """Fetch the files of finished tasks."""
+        if time.monotonic() - self._counted > _COUNT:
+            self._count()
         if not self._running:
             time.sleep(min(seconds, 0.1))
             return []

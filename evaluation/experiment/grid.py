@@ -19,7 +19,9 @@ from tracekit.readings import not_a_share
 S = TypeVar("S")
 
 BUDGETS = ("quick", "normal", "thorough")
-METRICS = ("mean_bsld", "mean_wait_s", "p95_bsld", "error_factor")  # all: lower is better, and never below 0
+#: Metrics that only one learner has: what is judged is not a schedule.
+OWN_METRICS = {"error_factor": "predict-run-time", "forecast_factor": "forecast-waits", "order_wait_s": "order"}
+METRICS = ("mean_bsld", "mean_wait_s", "p95_bsld", *OWN_METRICS)  # all: lower is better, and never below 0
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,13 @@ class Source:
 
 @dataclass(frozen=True)
 class Split:
-    """Shares of the jobs, by time; what is left after train and validation is the test part."""
+    """Shares of the trace, by time; what is left after train and validation is the test part."""
 
     train: float = 0.6
     validation: float = 0.2  # trains nothing; hold-out of the privacy scores
+    interleave: bool = (
+        False  # parts in turn, in blocks of a week or a day, so that a change over time is in all of them
+    )
 
     def __post_init__(self) -> None:
         for name, value in (("train", self.train), ("validation", self.validation)):
@@ -72,11 +77,28 @@ class Models:
 
 @dataclass(frozen=True)
 class Agents:
-    """What learns to schedule, and how often."""
+    """What learns, and how often. Several learners are several uses of a trace, each with a verdict of its own."""
 
-    learner: str = "ppo"
+    learner: tuple[str, ...] = ("ppo",)
     seeds: int = 3  # agents trained on each trace
-    config: Mapping[str, Any] = field(default_factory=dict)  # the learner's own settings, the same for every trace
+    config: Mapping[str, Any] = field(default_factory=dict)  # the learner's own settings; of several: a table of each
+
+    def __post_init__(self) -> None:
+        if not self.learner:
+            raise UsageError("agents: no learner; name at least one")
+        if len(self.learner) > 1:
+            for name, own in self.config.items():
+                if name not in self.learner:
+                    raise UnknownName("learner with settings in [agents.config]", name, self.learner)
+                if not isinstance(own, Mapping):
+                    raise SchemaError(f"[agents.config]: {name} must be a table of that learner's settings")
+
+    def config_of(self, learner: str) -> Mapping[str, Any]:
+        """Return the settings of one learner; those of a lone learner need no table of their own."""
+        if len(self.learner) == 1 and not isinstance(self.config.get(learner), Mapping):
+            return self.config
+        own: Mapping[str, Any] = self.config.get(learner, {})
+        return own
 
 
 @dataclass(frozen=True)
@@ -96,23 +118,19 @@ class Windows:
 class VerdictSettings:
     """How the verdict is reached."""
 
-    metric: str = ""  # the learner's own: error_factor of predict-run-time, mean_bsld of all others
-    margin: float = 0.1  # differences below this ratio do not matter
+    metric: str = ""  # of scheduled windows; default mean_bsld. Predictions and forecasts have their own
+    margin: float | None = None  # differences below this ratio do not matter; default: the learner's own
     alpha: float = 0.05  # of each one-sided test; intervals are 1 − 2·alpha
+    looks: int = 1  # how often the verdict is looked at while samples and seeds grow; what is decided stops there
     draws: int = 4000
 
     def __post_init__(self) -> None:
         if self.metric and self.metric not in METRICS:
             raise UnknownName("metric of the verdict", self.metric, METRICS)
-        if not 0 < self.margin < 1:
+        if self.margin is not None and not 0 < self.margin < 1:
             raise not_a_share("--margin", self.margin)
         if not 0 < self.alpha < 0.5:
             raise UsageError(f"verdict: alpha must be a level such as 0.05, not {self.alpha:g}")
-
-    @property
-    def judged(self) -> str:
-        """The metric; mean_bsld where neither the plan nor a learner says (`evaluation.experiment.study.prepare`)."""
-        return self.metric or "mean_bsld"
 
 
 @dataclass(frozen=True)
@@ -230,6 +248,7 @@ _OPTIONAL: dict[tuple[str, str], type] = {
     ("Source", "format"): str,
     ("Source", "machine"): str,
     ("Source", "resource"): str,
+    ("VerdictSettings", "margin"): float,
     ("Scarce", "models"): tuple,
     ("Scoring", "families"): tuple,
 }
@@ -244,7 +263,7 @@ def _value(kind: type, key: str, default: Any, value: Any, place: str) -> Any:
             raise SchemaError(f"{place} must map names to lists of files, not {value!r}")
         return {name: _texts([files] if isinstance(files, str) else files, place) for name, files in value.items()}
     if wanted is tuple:
-        return _texts(value, place)
+        return _texts(names_in(value) if kind is Agents and isinstance(value, str) else value, place)
     if wanted is dict:
         if not isinstance(value, Mapping):
             raise SchemaError(f"{place} must be a section, not {value!r}")
@@ -260,6 +279,15 @@ def _value(kind: type, key: str, default: Any, value: Any, place: str) -> Any:
             raise SchemaError(f"{place} must be a whole number from {0 if key in _FROM_ZERO else 1}, not {value!r}")
         return int(value)
     return float(value)
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return names separated by commas.
+
+    >>> names_in("a, b,")
+    ('a', 'b')
+    """
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _texts(value: Any, place: str) -> tuple[str, ...]:

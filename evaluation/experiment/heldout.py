@@ -23,6 +23,10 @@ REAL_LOAD = "real"
 MEASURED = ("mean_bsld", "mean_wait_s", "p95_bsld", "utilization")
 #: What predictors of run times are judged by: how far predictions miss, as a factor; 1 = never.
 ERROR = "error_factor"
+#: What forecasts of waits are judged by: how far they miss, as a factor; 1 = never.
+FORECAST = "forecast_factor"
+#: What orders of a standing queue are judged by: mean seconds until its jobs start.
+ORDER_WAIT = "order_wait_s"
 Row = dict[str, Any]  # load, window, and the measured values
 
 

@@ -1,14 +1,15 @@
-"""What learns to schedule from a trace, behind one seam: train on a trace into a folder, then play held-out windows.
+"""What a trace is used for, behind one seam: learn from a trace into a folder, then be judged on held-out windows.
 
 `pick-heuristic` needs nothing but the simulator: it learns which of the heuristics is best on the training trace. It is
-cheap, and answers the first question that synthetic jobs must answer: would one choose the same scheduler? `ppo` trains
-the agents of `tracekit train`; `predict-run-time` learns to predict run times.
+cheap, and answers the first question that synthetic jobs must answer: would one choose the same scheduler?
+`forecast-waits` learns how long jobs will wait; `predict-run-time` learns to predict run times; `ppo` trains the agents
+of `tracekit train`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -24,10 +25,14 @@ NOTE = "note.txt"
 
 
 class Learner(Protocol):
-    """A way to learn scheduling. ``config`` is the same for all traces; the same seed gives the same agent."""
+    """A use of a trace: something is learnt from it. ``config`` is the same for all traces; same seed, same agent."""
 
     name: ClassVar[str]
+    task: ClassVar[str]  # what is learnt
+    use: ClassVar[str]  # what one does with a trace, after "good enough for": "choosing a heuristic"
     metric: ClassVar[str]  # what its agents are judged by, unless the plan says
+    margin: ClassVar[float]  # differences below this ratio do not matter, unless the plan says
+    control: ClassVar[str]  # of `damage.DAMAGES`: what must be noticed, or the test cannot tell
 
     def check(self, config: Mapping[str, Any]) -> None:
         """Refuse a wrong configuration before any work is done."""
@@ -52,11 +57,32 @@ class Learner(Protocol):
         ...
 
 
+def check_settings(learner: str, config: Mapping[str, Any], known: Iterable[str]) -> None:
+    """Refuse settings that a learner does not have."""
+    for key in config:
+        if key not in known:
+            raise UnknownName(f"setting of {learner}", key, known)
+
+
+def drawn_windows(trace: Trace, settings: Mapping[str, Any], backfill: str, seed: int) -> Heldout:
+    """Return windows of a training trace, drawn by the seed: ``windows`` of ``jobs`` jobs, of the settings."""
+    jobs = schedulable(trace, settings["allocate"])
+    length = min(settings["jobs"], len(jobs))
+    if length < 2:
+        raise TracekitError(f"only {len(jobs)} jobs can be scheduled: too few to learn from")
+    places = np.random.default_rng(seed).integers(0, len(jobs) - length + 1, settings["windows"])
+    return Heldout(jobs, [int(place) for place in places], length, ["real"], backfill, settings["allocate"])
+
+
 class PickHeuristic:
     """Learns which heuristic has the lowest mean log bounded slowdown on windows drawn from the training trace."""
 
     name: ClassVar[str] = "pick-heuristic"
+    task: ClassVar[str] = "pick-heuristic"
+    use: ClassVar[str] = "choosing a heuristic"
     metric: ClassVar[str] = "mean_bsld"
+    margin: ClassVar[float] = 0.1
+    control: ClassVar[str] = "wrong-limits"
     defaults: ClassVar[dict[str, Any]] = {
         "policies": ["fcfs", "sjf", "saf", "wfp3", "unicep", "f1", "f2", "f4", "smallest"],
         "windows": 24,
@@ -68,9 +94,7 @@ class PickHeuristic:
         """Refuse unknown settings and policies."""
         from tracekit.sim.policies.builtin import find
 
-        for key in config:
-            if key not in self.defaults:
-                raise UnknownName(f"setting of {self.name}", key, self.defaults)
+        check_settings(self.name, config, self.defaults)
         for policy in (self.defaults | dict(config))["policies"]:
             find(policy)
 
@@ -82,12 +106,7 @@ class PickHeuristic:
         if untrained:
             best, means = "fcfs", {}
         else:
-            jobs = schedulable(trace, chosen["allocate"])
-            length = min(chosen["jobs"], len(jobs))
-            if length < 2:
-                raise TracekitError(f"only {len(jobs)} jobs can be scheduled: too few to learn from")
-            places = np.random.default_rng(seed).integers(0, len(jobs) - length + 1, chosen["windows"])
-            windows = Heldout(jobs, [int(p) for p in places], length, ["real"], backfill, chosen["allocate"])
+            windows = drawn_windows(trace, chosen, backfill, seed)
             means = {
                 policy: float(np.mean([np.log(row["mean_bsld"]) for row in windows.play(policy)]))
                 for policy in chosen["policies"]
@@ -116,7 +135,10 @@ LEARNERS: Registry[type[Learner]] = Registry(
     {
         "ppo": "evaluation.experiment.ppo:PPO",
         "pick-heuristic": "evaluation.experiment.learners:PickHeuristic",
+        "forecast-waits": "evaluation.experiment.forecast:ForecastWaits",
         "predict-run-time": "evaluation.experiment.run_times:PredictRunTime",
+        "order": "evaluation.experiment.orders:OrderQueues",
+        "pick-host": "evaluation.experiment.placement:PickHost",
     },
     group="tracekit.learners",
 )

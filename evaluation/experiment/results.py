@@ -15,13 +15,15 @@ import numpy as np
 import pandas as pd
 
 from evaluation.experiment.build import Agent, Grid
-from evaluation.experiment.heldout import ERROR, MEASURED
+from evaluation.experiment.grid import OWN_METRICS
+from evaluation.experiment.heldout import MEASURED
 from evaluation.experiment.tasks import Result, Store
 from tracekit.errors import FormatError, loads
 
 KINDS = ("score", "floor", "agent", "heuristic", "difference", "curve", "cost")
 COLUMNS: dict[str, str] = {
     "kind": "string",
+    "learner": "string",
     "arm": "string",
     "model": "string",
     "seed": "Int64",
@@ -36,7 +38,9 @@ COLUMNS: dict[str, str] = {
     "better": "string",
     "note": "string",
 }
-_SORTED = ("kind", "arm", "model", "seed", "agent_seed", "load", "window", "key")
+#: The arm of heuristics on windows of the training jobs.
+EARLIER = "earlier"
+_SORTED = ("kind", "learner", "arm", "model", "seed", "agent_seed", "load", "window", "key")
 _HIGHER = ("utilization",)
 
 
@@ -56,7 +60,10 @@ def table_of(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 def read(path: Path) -> pd.DataFrame:
     """Read a run's table."""
     try:
-        return pd.read_parquet(path).astype(COLUMNS)
+        frame = pd.read_parquet(path)
+        if "learner" not in frame.columns:  # written by version 0.1, which had one learner to a run
+            frame = frame.assign(learner="")
+        return frame.astype(COLUMNS)
     except FileNotFoundError:
         raise FormatError(path, "no such file", hint="give the folder of a finished tracekit experiment") from None
     except (OSError, ValueError, KeyError) as error:
@@ -74,12 +81,13 @@ def collected(grid: Grid, store: Store, results: Mapping[str, Result]) -> list[d
             rows += _agent(agent, _json(store.place(agent.evaluate.key) / "windows.json"))
     beside = grid.heuristics
     if beside is not None and results[beside.key].ok:
-        for policy, windows in _json(store.place(beside.key) / "windows.json").items():
-            for window in windows:
-                rows += _measured({"kind": "heuristic", "model": policy}, window)
+        for arm, file in (("", "windows.json"), (EARLIER, "earlier.json")):
+            for policy, windows in _json(store.place(beside.key) / file).items():
+                for window in windows:
+                    rows += _measured({"kind": "heuristic", "arm": arm, "model": policy}, window)
     for each in grid.tasks():
         result = results[each.key]
-        about = {name: each.about.get(name) for name in ("arm", "model", "seed", "agent_seed")}
+        about = {name: each.about.get(name) for name in ("learner", "arm", "model", "seed", "agent_seed")}
         note = each.kind if result.ok else f"{each.kind}: {result.reason}"
         for key in ("cpu_s", "wall_s", "peak_mb"):
             rows.append({"kind": "cost", **about, "key": key, "value": getattr(result, key), "note": note})
@@ -104,7 +112,7 @@ def _scores(model: str, found: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _agent(agent: Agent, found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    about = {"arm": agent.arm, "model": agent.model, "seed": agent.seed, "agent_seed": agent.agent_seed}
+    about = {name: getattr(agent, name) for name in ("learner", "arm", "model", "seed", "agent_seed")}
     rows: list[dict[str, Any]] = []
     for window in found["windows"]:
         rows += _measured({"kind": "agent", **about, "note": found.get("note", "")}, window)
@@ -117,7 +125,7 @@ def _measured(about: Mapping[str, Any], window: Mapping[str, Any]) -> list[dict[
     place = {"load": window["load"], "window": window["window"]}
     return [
         {**about, **place, "key": key, "value": _number(window[key]), "better": "higher" if key in _HIGHER else "lower"}
-        for key in (*MEASURED, ERROR)
+        for key in (*MEASURED, *OWN_METRICS)
         if key in window
     ]
 
@@ -126,29 +134,36 @@ def _number(value: Any) -> float:
     return float("nan") if value is None else float(value)
 
 
-def log_scores(frame: pd.DataFrame, metric: str) -> dict[tuple[str, str], dict[int, dict[int, dict[str, np.ndarray]]]]:
-    """Return the agents' log scores: (arm, model) → sample → agent's seed → load → (windows,).
+def log_scores(
+    frame: pd.DataFrame, learner: str, metric: str
+) -> dict[tuple[str, str], dict[int, dict[int, dict[str, np.ndarray]]]]:
+    """Return the log scores of a learner's agents: (arm, model) → sample → agent's seed → load → (windows,).
 
     A score of 0 (no job waited) counts as the smallest positive one would: 1 second; slowdowns are never below 1.
     """
     found: dict[tuple[str, str], dict[int, dict[int, dict[str, np.ndarray]]]] = {}
-    chosen = frame[(frame["kind"] == "agent") & (frame["key"] == metric)]
+    chosen = frame[(frame["kind"] == "agent") & (frame["learner"] == learner) & (frame["key"] == metric)]
     by = ["arm", "model", "seed", "agent_seed", "load"]
     for group, part in chosen.fillna({"seed": 0}).groupby(by, sort=True):
         arm, model, seed, agent, load = map(str, cast("tuple[Any, ...]", group))
-        logs = np.log(np.maximum(part.sort_values("window")["value"].to_numpy(), 1.0))
+        logs = logs_of(part.sort_values("window")["value"])
         found.setdefault((arm, model), {}).setdefault(int(seed), {}).setdefault(int(agent), {})[load] = logs
     return found
 
 
-def heuristic_scores(frame: pd.DataFrame, metric: str) -> dict[str, dict[str, np.ndarray]]:
-    """Return the heuristics' log scores: policy → load → (windows,)."""
-    chosen = frame[(frame["kind"] == "heuristic") & (frame["key"] == metric)]
+def heuristic_scores(frame: pd.DataFrame, metric: str, arm: str = "") -> dict[str, dict[str, np.ndarray]]:
+    """Return the heuristics' log scores: policy → load → (windows,); ``arm`` `EARLIER`: on the training jobs."""
+    chosen = frame[(frame["kind"] == "heuristic") & (frame["arm"] == arm) & (frame["key"] == metric)]
     found: dict[str, dict[str, np.ndarray]] = {}
     for (policy, load), part in chosen.groupby(["model", "load"], sort=True):
-        logs = np.log(np.maximum(part.sort_values("window")["value"].to_numpy(), 1.0))
+        logs = logs_of(part.sort_values("window")["value"])
         found.setdefault(str(policy), {})[str(load)] = logs
     return found
+
+
+def logs_of(values: pd.Series) -> np.ndarray:
+    """Return the logarithms that differences are taken of; below 1 (no wait at all) counts as 1."""
+    return np.asarray(np.log(np.maximum(values.to_numpy(), 1.0)))
 
 
 def finite(value: float) -> float | None:

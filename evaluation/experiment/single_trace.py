@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from evaluation.experiment.build import ARMS
-from evaluation.experiment.grid import Agents, Models, Plan, Source, VerdictSettings, Windows
+from evaluation.experiment.grid import Agents, Models, Plan, Source, Split, VerdictSettings, Windows, names_in
 from evaluation.experiment.runner import Progress
 from evaluation.experiment.study import read_source, run
 from tracekit.errors import UsageError
@@ -30,16 +31,18 @@ SHOWN = {
     "privacy.membership_auc": "0.5",
 }
 #: Enough to separate a bad trace from a good one, not to find the best agent; the same for real and synthetic.
-SMALL: dict[str, dict[str, Any]] = {"ppo": {"steps": 50_000}, "pick-heuristic": {}, "predict-run-time": {}}
-WINDOW, WINDOWS = 128, 40
+SMALL: dict[str, dict[str, Any]] = {"ppo": {"steps": 50_000}}
+#: The uses that take seconds: together they need users, order, limits, sizes and load to be right.
+DEFAULT = ("pick-heuristic", "forecast-waits", "predict-run-time")
+WINDOW, WINDOWS, SEEDS = 96, 120, 5
 
 
 def verdict(
     real: Trace | str | Path,
     synth: Trace | str | Path,
     *,
-    learner: str = "ppo",
-    margin: float = 0.1,
+    learner: str | Sequence[str] = DEFAULT,
+    margin: float | None = None,
     folder: str | None = None,
     procs: int | None = None,
     format: str | None = None,
@@ -52,14 +55,16 @@ def verdict(
 
     Both may be traces or files; ``format`` is that of the real file, ``procs`` the size of the real machine in
     the scheduled unit, ``resource`` that unit (default: the one that `tracekit.units` chooses for the real file).
-    The real trace is divided as in the experiment, so agents are judged on its last fifth. The model of the
-    synthetic trace may have been fitted on that fifth; the file does not show it, so a note states it.
+    ``learner``: one or several; the default ones take seconds each. ``margin``: default, each learner's own.
+    The real trace is cut into weeks (days, if it is short), which are dealt out: half are learnt from, 40 % are judged
+    on. The model of the synthetic trace may have been fitted on those; the file does not show it, so a note states it.
     """
+    learners = names_in(learner) if isinstance(learner, str) else tuple(learner)
     source = Source(path="" if isinstance(real, Trace) else str(real), procs=procs, format=format, resource=resource)
     trace = _machine(real, procs, format, resource) if isinstance(real, Trace) else read_source(source)
     name = "" if isinstance(synth, Trace) else Path(synth).name.split(".")[0]
     name = name if name and name not in ARMS else f"synthetic {name}".strip()
-    length = max(16, min(WINDOW, round(0.2 * len(trace)) // 10))
+    length = max(16, min(WINDOW, round(0.4 * len(trace)) // 20))
     with tempfile.TemporaryDirectory(prefix="tracekit-verdict-") as scratch:
         file = Path(scratch) / "synthetic.parquet"
         if isinstance(synth, Trace):
@@ -69,7 +74,8 @@ def verdict(
             models=Models(
                 names=(), baselines=(), traces={name: (str(file if isinstance(synth, Trace) else synth),)}, samples=1
             ),
-            agents=Agents(learner=learner, seeds=3, config=SMALL.get(learner, {})),
+            agents=Agents(learners, SEEDS, {name: SMALL[name] for name in learners if name in SMALL}),
+            split=Split(train=0.5, validation=0.1, interleave=True),
             windows=Windows(count=WINDOWS, jobs=length),
             verdict=VerdictSettings(margin=margin),
             seed=seed,
@@ -80,7 +86,8 @@ def verdict(
         scored = about["files"]["scores"].get(name)
         scores = json.loads((place / scored).read_text(encoding="utf-8"))["synthetic"][0]["scores"] if scored else {}
     note = (
-        "agents are tested on the last fifth of the real jobs; the synthetic trace's model may have been fitted on them"
+        "agents are tested on 40 % of the weeks of the real trace; "
+        "the synthetic trace's model may have been fitted on them"
     )
     counted = {"unit": trace.machine.unit, "left_out": left_out(trace)}
     return found | {"scores": scores, "note": note, **counted}

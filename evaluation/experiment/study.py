@@ -18,7 +18,6 @@ import dataclasses
 import fcntl
 import json
 import math
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,15 +28,18 @@ from evaluation.base import METRICS
 from evaluation.experiment import results as tidy
 from evaluation.experiment.build import ARMS, Code, GeneratorSpec, Grid, build
 from evaluation.experiment.comparisons import verdicts
+from evaluation.experiment.damage import DAMAGES
 from evaluation.experiment.engines import LOCAL, Where
 from evaluation.experiment.grid import Plan, Source
-from evaluation.experiment.heldout import ERROR, check_load, schedulable, starts
-from evaluation.experiment.learners import LEARNERS, Learner
+from evaluation.experiment.heldout import check_load, schedulable, starts
+from evaluation.experiment.interleave import interleaved
+from evaluation.experiment.learners import LEARNERS
 from evaluation.experiment.runner import Progress, Runner, Status
 from evaluation.experiment.source import digest_of
 from evaluation.experiment.stages import on_the_same_machine
 from evaluation.experiment.summary import FIGURE, SUMMARY, write_summary
 from evaluation.experiment.tasks import Input, Result, Store, digest, file_digest
+from evaluation.experiment.uses import Use, uses_of
 from generators import MODELS
 from tracekit.clusters import cluster_of, with_hosts
 from tracekit.errors import FormatError, OutputError, TracekitError, UnknownName, UsageError, loads
@@ -55,6 +57,7 @@ ABOUT, TABLE, VERDICT, REPORT = "experiment.json", "results.parquet", "verdict.j
 _DERIVED = (REPORT, "report.json", SUMMARY, FIGURE)
 _BUDGET = {"quick": 0.25, "normal": 1.0, "thorough": 6.0}
 MIN_JOBS = 50  # in every part
+_HELDOUT = "evaluation.experiment.heldout"
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ class Study:
     name: str
     parts: Parts
     specs: list[GeneratorSpec]
+    uses: list[Use]
     windows: Mapping[str, Any]
     data: Mapping[str, Input]
     grid: Grid
@@ -131,8 +135,13 @@ def divide(real: Trace, plan: Plan) -> Parts:
             f"the trace does not state how many {real.machine.unit} its machine has, which agents need: "
             "give procs in [real] or --procs N"
         )
-    train, rest = real.split(plan.split.train)
-    validation, test = rest.split(plan.split.validation / (1 - plan.split.train))
+    shares = plan.split
+    if shares.interleave:
+        left = 1 - shares.train - shares.validation
+        train, validation, test = interleaved(real, (shares.train, shares.validation, left))
+    else:
+        train, rest = real.split(shares.train)
+        validation, test = rest.split(shares.validation / (1 - shares.train))
     scarce = train.split(1 - plan.scarce.share)[1] if plan.scarce.share else None
     other = _on_cluster(read_source(plan.other), plan) if plan.other.path else None
     parts = Parts(train, validation, test, scarce, other)
@@ -157,9 +166,7 @@ def prepare(plan: Plan, folder: Path, real: Trace | None = None, *, data: Path |
     real = _on_cluster(real, plan)
     parts = divide(real, plan)
     specs = _specs(plan, len(parts.train))
-    learner = LEARNERS.get(plan.agents.learner)()
-    learner.check({**plan.agents.config, **plan.hosts})
-    plan = _with_metric(plan, learner)
+    uses = uses_of(plan)
     held = starts(len(schedulable(parts.test, plan.hosts.get("allocate"))), plan.windows.count, plan.windows.jobs)
     windows = {
         "starts": held,
@@ -180,12 +187,12 @@ def prepare(plan: Plan, folder: Path, real: Trace | None = None, *, data: Path |
         written,
         {key: len(part) for key, part in parts.items()},
         specs,
-        _code(plan, specs),
+        _code(plan, specs, uses),
         windows,
-        seconds_to_train=learner.seconds(plan.agents.config),
+        uses,
         real=name,
     )
-    return Study(plan, real, name, parts, specs, windows, written, grid, Store(folder))
+    return Study(plan, real, name, parts, specs, uses, windows, written, grid, Store(folder))
 
 
 def _check(plan: Plan) -> None:
@@ -208,15 +215,6 @@ def _check(plan: Plan) -> None:
             raise UsageError(f"[models.traces]: '{name}' is taken already; choose another name")
     if not plan.models.names and not plan.models.traces:
         raise UsageError(f"no models: name them with --models or in [models]; known: {', '.join(MODELS)}")
-
-
-def _with_metric(plan: Plan, learner: Learner) -> Plan:
-    """Return the plan with what its learner is judged by, where the plan does not say."""
-    own = getattr(learner, "metric", "mean_bsld")  # those of other packages may not say
-    chosen = plan.verdict.metric or own
-    if chosen == ERROR != own:
-        raise UsageError(f"metric {ERROR} is measured of predictors only: choose the learner predict-run-time")
-    return dataclasses.replace(plan, verdict=dataclasses.replace(plan.verdict, metric=chosen))
 
 
 def _target(name: str) -> str:
@@ -251,15 +249,19 @@ def _specs(plan: Plan, jobs: int) -> list[GeneratorSpec]:
     return found
 
 
-def _code(plan: Plan, specs: list[GeneratorSpec]) -> Code:
+def _code(plan: Plan, specs: list[GeneratorSpec], uses: list[Use]) -> Code:
     scoring = [METRICS.target(name).partition(":")[0] for name in METRICS]
-    learner = LEARNERS.target(plan.agents.learner).partition(":")[0]
-    learnt = plan.agents.config.get("policies", ())
+    learners = {use.learner: LEARNERS.target(use.learner).partition(":")[0] for use in uses}
+    damaged = {use.control: digest_of(DAMAGES.target(use.control).partition(":")[0]) for use in uses}
+    fitted = {spec.name: digest_of(spec.target.partition(":")[0], "generators.synth") for spec in specs if spec.target}
     return Code(
-        fit={spec.name: digest_of(spec.target.partition(":")[0], "generators.synth") for spec in specs if spec.target},
+        fit=damaged | fitted,
         score=digest_of("evaluation.score", *scoring),
-        train=digest_of(learner, "evaluation.experiment.heldout", *_modules(learnt)),
-        heuristics=digest_of(learner, "evaluation.experiment.heldout", *_modules(plan.windows.heuristics)),
+        train={
+            use.learner: digest_of(learners[use.learner], _HELDOUT, *_modules(use.config.get("policies", ())))
+            for use in uses
+        },
+        heuristics=digest_of(_HELDOUT, "evaluation.experiment.stages", *_modules(plan.windows.heuristics)),
     )
 
 
@@ -321,14 +323,57 @@ def run(
             write_text(folder / ABOUT, _text(about(study, where.engine, {}, command)))
         place = where.open(study.store)
         try:
-            results = Runner(study.store, place, plan.limits, progress).run(study.grid.tasks())
+            outcome = _looked(study, Runner(study.store, place, plan.limits, progress))
         finally:
             place.close()
             study.store.sweep()
         if progress is not None:
-            failed = sum(not result.ok for result in results.values())
-            progress(Status(len(results), len(results), failed, 0.0, ["the report"] if report else []))
-        return conclude(study, results, where.engine, command, report=report)
+            failed = sum(not result.ok for result in outcome.results.values())
+            done = len(outcome.results)
+            progress(Status(done, done, failed, 0.0, ["the report"] if report else []))
+        return conclude(study, outcome, where.engine, command, report=report)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What has been run, and what came out of it."""
+
+    grid: Grid  # the part of the study's grid that was needed
+    results: Mapping[str, Result]
+    rows: list[dict[str, Any]]  # of the tidy table
+    found: dict[str, Any]  # verdict.json
+
+
+def _looked(study: Study, runner: Runner) -> Outcome:
+    """Run the tasks of one look after the other until every verdict is decided, or the plan is exhausted."""
+    looks = {use.learner: 1 for use in study.uses}
+    decided: dict[tuple[str, str], Mapping[str, Any]] = {}
+    while True:
+        grid = study.grid.until(looks, decided)
+        results = runner.run(grid.tasks())
+        rows = tidy.collected(grid, study.store, results)
+        found, differences = verdicts(
+            tidy.table_of(rows),
+            study.plan,
+            study.specs,
+            study.uses,
+            failed_tasks(grid, results),
+            study.name,
+            looks=looks,
+            decided=decided,
+        )
+        last = [learner for learner, look in looks.items() if look == study.plan.verdict.looks]
+        open_ = {
+            row["learner"]
+            for row in [*found["verdicts"], *found["controls"]]
+            if row["verdict"] == "undecided" and row["learner"] not in last
+        }
+        if not open_:
+            return Outcome(grid, results, [*rows, *differences], found)
+        for row in [*found["verdicts"], *found["baselines"]]:
+            if row["verdict"] != "undecided":
+                decided.setdefault((row["learner"], row["model"]), row)
+        looks = {learner: look + (learner in open_) for learner, look in looks.items()}
 
 
 def check_folder(folder: Path, *, force: bool) -> None:
@@ -372,19 +417,16 @@ def _alone(folder: Path) -> Iterator[None]:
 # ---- 5: the outcome ------------------------------------------------------------------------------------------------
 
 
-def conclude(
-    study: Study, results: Mapping[str, Result], engine: str, command: str = "", *, report: bool = True
-) -> dict[str, Any]:
+def conclude(study: Study, outcome: Outcome, engine: str, command: str = "", *, report: bool = True) -> dict[str, Any]:
     """Write the tidy table, the verdict and the report."""
     folder = study.store.run
-    rows = tidy.collected(study.grid, study.store, results)
-    failures = failed_tasks(study.grid, results)
-    found, differences = verdicts(tidy.table_of(rows), study.plan, study.specs, failures, study.name)
-    frame = tidy.table_of([*rows, *differences])
+    frame, found = tidy.table_of(outcome.rows), outcome.found
+    study = dataclasses.replace(study, grid=outcome.grid)
+    results = outcome.results
     for name in _DERIVED:
         (folder / name).unlink(missing_ok=True)
-    outcome = (folder / name for name in (ABOUT, TABLE, VERDICT))
-    with writing_together(*outcome, force=True) as (known, table, verdict):
+    files = (folder / name for name in (ABOUT, TABLE, VERDICT))
+    with writing_together(*files, force=True) as (known, table, verdict):
         frame.to_parquet(table, index=False)
         write_text(verdict, _text(found))
         write_text(known, _text(about(study, engine, results, command)))
@@ -408,6 +450,7 @@ def failed_tasks(grid: Grid, results: Mapping[str, Result]) -> list[dict[str, st
     """Return what went wrong, the cause before its consequences."""
     return [
         {
+            "learner": str(task.about.get("learner", "")),
             "arm": str(task.about.get("arm", "")),
             "model": str(task.about.get("model", "")),
             "task": task.label,
@@ -427,7 +470,7 @@ def about(study: Study, engine: str, results: Mapping[str, Result], command: str
     agents: dict[str, list[str]] = {}
     for agent in grid.agents:
         if agent.train.key in done:
-            label = agent.arm if not agent.model else f"{agent.arm} {agent.model}"
+            label = " ".join(filter(None, [agent.learner, agent.arm, agent.model]))
             agents.setdefault(label, []).append(f"tasks/{agent.train.key}/agent")
     path = Path(study.plan.real.path) if study.plan.real.path else None
     return {
@@ -501,30 +544,6 @@ def _plain(data: Any) -> Any:
         return [_plain(value) for value in data]
     data = data.item() if hasattr(data, "item") else data
     return None if isinstance(data, float) and not math.isfinite(data) else data
-
-
-# ---- a look ahead --------------------------------------------------------------------------------------------------
-
-
-def dry_run(plan: Plan, folder: str | Path, real: Trace | None = None, *, slots: int = 1) -> list[dict[str, Any]]:
-    """Return what a run would do, one row a kind of task: how many, how many are done, how long the rest may take.
-
-    Nothing is written into the run's folder.
-    """
-    scratch = Path(tempfile.mkdtemp(prefix="tracekit-plan-"))
-    try:
-        study = prepare(plan, Path(folder), real, data=scratch)
-        rows: dict[str, dict[str, Any]] = {}
-        for task in study.grid.tasks():
-            row = rows.setdefault(task.kind, {"kind": task.kind, "tasks": 0, "done": 0, "seconds": 0.0})
-            row["tasks"] += 1
-            if study.store.result(task.key) is not None:
-                row["done"] += 1
-            else:
-                row["seconds"] += task.cost / slots
-        return list(rows.values())
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _object(path: Path) -> dict[str, Any]:

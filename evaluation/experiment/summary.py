@@ -34,7 +34,7 @@ def _draw(verdict: Mapping[str, Any], path: Path) -> bool:
     from tracekit.plots.style import NothingToDraw
 
     try:
-        drawing = verdict_intervals([*verdict["verdicts"], *verdict["baselines"], *verdict["arms"]], verdict["margin"])
+        drawing = verdict_intervals([(use, _rows(verdict, use)) for use in verdict["learners"]])
     except NothingToDraw:
         path.unlink(missing_ok=True)
         return False
@@ -53,53 +53,63 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
         f"Made by `tracekit experiment`; numbers are not edited. {real['jobs']:,} jobs (SHA-256 of the file "
         f"`{real['sha256'][:12] or 'none'}…`), cut by time into {_jobs(parts, 'train')} to fit and train on, "
         f"{_jobs(parts, 'validation')} as hold-out and {_jobs(parts, 'test')} to judge on. {plan['models']['samples']} "
-        f"samples of each model (budget {plan['models']['budget']}), {plan['agents']['seeds']} agents a trace (learner "
-        f"{plan['agents']['learner']}: {_settings(plan['agents']['config'])}). Judged on {len(windows)} windows of "
-        f"{windows[0]['jobs']} jobs, offered loads: {loads}; backfilling: {plan['windows']['backfill']}; "
+        f"samples of each model (budget {plan['models']['budget']}), {plan['agents']['seeds']} agents a trace ("
+        f"{', '.join(plan['agents']['learner'])}; {_settings(plan['agents']['config'])}). Judged on {len(windows)} "
+        f"windows of {windows[0]['jobs']} jobs, offered loads: {loads}; backfilling: {plan['windows']['backfill']}; "
         f"seed {about['seed']}."
     )
     yield ""
+    yield verdict["conclusion"]
+    yield ""
     yield (
-        f"Difference: {verdict['metric']} relative to agents trained on real jobs, positive = worse, with the "
-        f"{verdict['confidence']:.0%} interval of two one-sided tests; margin ±{verdict['margin'] * 100:g} %."
+        "Difference: relative to agents trained on real jobs, positive = worse, with the interval of two one-sided "
+        f"tests (at level {verdict['alpha']:g}{_looks(plan)})."
     )
     yield ""
     if drawn:
         yield f"![Differences with intervals]({FIGURE})"
         yield ""
-    yield from _table(("trained on", "verdict", "difference", "interval", "d", "windows worse"), _verdicts(verdict))
-    yield f"Would a bad trace be noticed? {verdict['sensitivity']['sentence']}."
-    yield ""
+    for use in verdict["learners"]:
+        yield f"## {str(use['use']).capitalize()}"
+        yield ""
+        yield f"Learner {use['learner']}, judged by {use['metric']}, margin ±{use['margin'] * 100:g} %."
+        yield ""
+        heads = ("trained on", "verdict", "difference", "interval", "d", "windows worse")
+        yield from _table(heads, _verdicts(_rows(verdict, use), verdict["baselines"]))
+        yield f"Would a bad trace be noticed? {use['sentence']}."
+        yield ""
     if verdict["scarce"]:
         share = plan["scarce"]["share"]
         yield f"With only the last {share:.0%} of the training jobs, does adding synthetic ones fitted to them help?"
         yield ""
-        rows = [[one["model"], one["verdict"], *_numbers(one)] for one in verdict["scarce"]]
-        yield from _table(("added", "verdict", "difference", "interval"), rows)
+        rows = [[one["model"], one["use"], one["verdict"], *_numbers(one)] for one in verdict["scarce"]]
+        yield from _table(("added", "use", "verdict", "difference", "interval"), rows)
     yield "## The heuristics on the same windows"
     yield ""
     rows = [[h["policy"], f"{h['mean']:.2f}", *_numbers(h)] for h in verdict["heuristics"]]
-    yield from _table(("policy", f"mean of {verdict['metric']}", "difference", "interval"), rows)
+    yield from _table(("policy", "mean of the windows", "difference", "interval"), rows)
     yield "## Fidelity, means over samples"
     yield ""
     yield from _fidelity(folder, about)
-    flags = [f"- {one['model']}: {flag}" for one in verdict["verdicts"] for flag in one.get("flags", [])]
+    flags = list(dict.fromkeys(f"- {one['model']}: {flag}" for one in verdict["verdicts"] for flag in one["flags"]))
     yield from ([*flags, ""] if flags else [])
-    if verdict["predictors"]:
+    if any(use["predictors"] for use in verdict["learners"]):
         yield "## Which cheap score to trust"
         yield ""
-        yield verdict["predictors_note"] + "."
-        yield ""
-        rows = [
-            [
-                p["key"],
-                f"{p['rho']:.2f}",
-                f"[{p['low']:.2f}, {p['high']:.2f}]" if p["low"] is not None else "–",
-                str(p["n"]),
+    for use in verdict["learners"]:
+        if use["predictors"]:
+            yield f"For {use['use']}: {use['predictors_note']}."
+            yield ""
+            rows = [
+                [
+                    p["key"],
+                    f"{p['rho']:.2f}",
+                    f"[{p['low']:.2f}, {p['high']:.2f}]" if p["low"] is not None else "–",
+                    str(p["n"]),
+                ]
+                for p in use["predictors"][:_MAX_PREDICTORS]
             ]
-            for p in verdict["predictors"][:_MAX_PREDICTORS]
-        ]
-        yield from _table(("score", "ρ", "95 % interval", "generators"), rows)
+            yield from _table(("score", "ρ", "95 % interval", "generators"), rows)
     failures = list(dict.fromkeys(f"- {f['model'] or f['arm']}: {f['reason']}" for f in about["failures"]))
     if failures:
         yield "## What failed"
@@ -123,21 +133,33 @@ def _numbers(one: Mapping[str, Any]) -> list[str]:
     return [percent(one["difference"]), bracket(one["low"], one["high"])]
 
 
-def _verdicts(verdict: Mapping[str, Any]) -> list[list[str]]:
-    rows = []
-    for kind in ("verdicts", "baselines", "arms"):
-        for one in verdict[kind]:
-            name = one["model"] + (" (baseline)" if kind == "baselines" else "")
-            said = one["verdict"]
-            if said == "undecided":
-                said += (
-                    f", {one['more_windows']:,} more windows" if one["more_windows"] else ", more windows do not help"
-                )
-            size = one.get("effect_size")
-            shown = [f"{size:+.2f}" if size is not None else "–"]
-            shown += [f"{one['windows_worse']:.0%}" if "windows_worse" in one else "–"]
-            rows.append([name, said, *_numbers(one), *shown])
-    return rows
+def _rows(verdict: Mapping[str, Any], use: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of one use: models, baselines, damaged jobs, other arms."""
+    damaged = [{**row, "model": f"damaged: {row['model']}"} for row in verdict["controls"]]
+    every = [*verdict["verdicts"], *verdict["baselines"], *damaged, *verdict["arms"]]
+    return [row for row in every if row["learner"] == use["learner"]]
+
+
+def _looks(plan: Mapping[str, Any]) -> str:
+    looks = plan["verdict"]["looks"]
+    return f", spent over {looks} looks" if looks > 1 else ""
+
+
+def _verdicts(rows: Sequence[Mapping[str, Any]], baselines: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    trivial = {one["model"] for one in baselines}
+    found = []
+    for one in rows:
+        name = one["model"] + (" (baseline)" if one["model"] in trivial else "")
+        said = one["verdict"]
+        if said == "undecided":
+            said += f", {one['more_windows']:,} more windows" if one["more_windows"] else ", more windows do not help"
+        elif one["sensitive"] is False and said != "failed" and said != "worse":
+            said += ", but this test cannot tell"
+        size = one.get("effect_size")
+        shown = [f"{size:+.2f}" if size is not None else "–"]
+        shown += [f"{one['windows_worse']:.0%}" if "windows_worse" in one else "–"]
+        found.append([name, said, *_numbers(one), *shown])
+    return found
 
 
 def _fidelity(folder: Path, about: Mapping[str, Any]) -> Iterable[str]:

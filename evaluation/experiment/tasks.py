@@ -62,7 +62,7 @@ class Task:
     @property
     def label(self) -> str:
         """Return a few words for progress displays."""
-        parts = [self.kind, self.about.get("model") or self.about.get("arm", "")]
+        parts = [self.kind, self.about.get("model") or self.about.get("arm", ""), self.about.get("learner", "")]
         numbers = [str(self.about[n]) for n in ("seed", "agent_seed") if self.about.get(n) is not None]
         return " ".join(filter(None, [*parts, "/".join(numbers)]))
 

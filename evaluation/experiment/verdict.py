@@ -18,6 +18,10 @@ about it alone.
 form a first-order autoregression with coefficient ρ are worth n (1 − ρ) / (1 + ρ) independent ones (Bayley &
 Hammersley, Suppl. J. R. Stat. Soc. 8, 1946), so only so many are drawn. ρ is estimated, less its bias (Marriott & Pope,
 Biometrika 41, 1954); a negative one counts as none, so that it only ever widens an interval.
+
+*Several looks.* When verdicts are looked at while samples and seeds grow, each look spends a part of α, later ones more
+(α(t) = α t², Kim & DeMets, Biometrika 74, 1987). The parts add up to α, so by Bonferroni's inequality the error rates
+hold over all looks together, however the looks depend on each other.
 """
 
 from __future__ import annotations
@@ -29,6 +33,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats as scipy_stats
+
+from evaluation.experiment.control import Controls
 
 Floats = NDArray[np.float64]
 Outcome = Literal["equivalent", "worse", "better", "undecided", "failed"]
@@ -53,6 +59,7 @@ class Estimate:
     units: tuple[int, int]  # samples, and seeds of agents
     per_window: Floats  # (windows,)
     independent: float  # equivalent number of independent windows
+    reduced: float = 0.0  # share of the windows' variance that control variates took away
 
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return the 1 − 2α interval."""
@@ -107,9 +114,12 @@ def _tail(excess: float, error: float, freedom: float) -> float:
     return 0.0 if excess < 0 else 1.0 if excess > 0 else 0.5
 
 
-def estimate(differences: Floats, *, draws: int = 4000, seed: int = 0) -> Estimate:
+def estimate(differences: Floats, *, draws: int = 4000, seed: int = 0, controls: Controls | None = None) -> Estimate:
     """Return the mean of log score differences, (samples, seeds, windows), all on the same windows."""
     samples, seeds, windows = differences.shape
+    before, added = float(differences.mean(axis=(0, 1)).var()), 0.0
+    if controls is not None:
+        differences, added = controls.adjust(differences)
     rng = np.random.default_rng([seed, samples, seeds, windows])
     means = [differences.mean(axis=axes) for axes in ((1, 2), (0, 2), (0, 1))]
     independent = _independent(means[2])
@@ -121,17 +131,18 @@ def estimate(differences: Floats, *, draws: int = 4000, seed: int = 0) -> Estima
         optimize=True,
     )
     parts = [_variance_of_mean(values) for values in means]
-    parts[2] *= windows / independent
+    parts[2] = parts[2] * windows / independent + added
     total = sum(parts)
     spread = sum(part**2 / take for part, take in zip(parts, taken, strict=True) if part > 0)
     return Estimate(
         value=float(differences.mean()),
-        error=float(drawn.std(ddof=1)) if total > 0 else 0.0,
+        error=math.sqrt(float(drawn.var(ddof=1)) + added) if total > 0 else 0.0,
         freedom=total**2 / spread if spread > 0 else math.inf,
         seeds=_lasting(differences.mean(axis=1)) + _lasting(differences.mean(axis=0)),
         units=(samples, seeds),
         per_window=means[2],
         independent=independent,
+        reduced=1 - (float(means[2].var()) + windows * added) / before if added > 0 else 0.0,
     )
 
 
@@ -157,6 +168,15 @@ def _lasting(table: Floats) -> float:
 
 def _variance_of_mean(values: Floats) -> float:
     return float(values.var(ddof=1) / len(values)) if len(values) > 1 else 0.0
+
+
+def spent(alpha: float, look: int, looks: int) -> float:
+    """Return the level of one look; those of all looks add up to ``alpha``.
+
+    >>> [round(spent(0.09, look, 3), 3) for look in (1, 2, 3)]
+    [0.01, 0.03, 0.05]
+    """
+    return alpha * (look**2 - (look - 1) ** 2) / looks**2
 
 
 @dataclass(frozen=True)
@@ -223,6 +243,8 @@ def judge(
         "window_autocorrelation": _finite(found.autocorrelation),
         "windows_independent": found.independent,
         "more_windows": more,
+        "variance_reduced": found.reduced,
+        "alpha": alpha,
         "standard_error": found.error,
         "share_of_seeds": found.seeds / found.error**2 if found.error > 0 else None,
         "samples": found.units[0],

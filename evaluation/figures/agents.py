@@ -29,33 +29,55 @@ _TICKS: tuple[tuple[float, tuple[float, ...]], ...] = (
 )
 
 
-def verdict_intervals(verdicts: Sequence[Mapping[str, Any]], margin: float | None) -> Drawing:
-    """Draw each model's difference from agents trained on real jobs with its interval, and the margin as a band."""
-    rows = [v for v in verdicts if v.get("difference") is not None and np.isfinite(float(v["difference"]))]
-    if not rows:
+def verdict_intervals(uses: Sequence[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]]) -> Drawing:
+    """Draw each model's difference from agents trained on real jobs with its interval, one panel a use.
+
+    The margin is a green band. Where a test would not notice damaged jobs, what is within the margin is grey.
+    """
+    panels = [
+        (use, rows) for use, every in uses if (rows := [row for row in every if _is_number(row.get("difference"))])
+    ]
+    if not panels:
         raise NothingToDraw("no model has a difference to draw")
-    data = pd.DataFrame([{k: v.get(k) for k in ("model", "verdict", "difference", "low", "high")} for v in rows])
-    figure, (axis,) = blank(7.2, 1.1 + 0.36 * len(rows))
-    if margin is not None:
-        axis.axvspan(-np.log1p(margin), np.log1p(margin), color=_GREEN, alpha=0.13, linewidth=0)
+    heights = [0.7 + 0.33 * len(rows) for _, rows in panels]
+    figure, axes = blank(7.2, 0.4 + sum(heights), rows=len(panels), height_ratios=heights)
+    for axis, (use, rows) in zip(axes, panels, strict=True):
+        _intervals(axis, use, rows)
+    axes[-1].set_xlabel("difference from agents trained on real jobs  (right = worse)", color=INK)
+    shown = ("model", "verdict", "difference", "low", "high")
+    data = pd.DataFrame([{"use": use["use"], **{k: row.get(k) for k in shown}} for use, rows in panels for row in rows])
+    words = "Difference of each model from agents trained on real jobs, with interval. " + " ".join(
+        f"{use['use']} (margin ±{100 * float(use['margin']):g} %): "
+        + "; ".join(f"{row['model']} {100 * float(row['difference']):+.1f} % ({row['verdict']})" for row in rows)
+        + "."
+        for use, rows in panels
+    )
+    return Drawing(figure, data, words)
+
+
+def _intervals(axis: Any, use: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    margin = float(use["margin"])
+    axis.axvspan(-np.log1p(margin), np.log1p(margin), color=_GREEN, alpha=0.13, linewidth=0)
     axis.axvline(0, color=INK, linewidth=1)
     reach = 0.0
     for k, row in enumerate(rows):
-        colour = OUTCOMES[row["verdict"]]
+        blind = use.get("sensitive") is False and row["verdict"] in ("equivalent", "better")
+        colour = GREY if blind else OUTCOMES[row["verdict"]]
         low, value, high = (_ratio(row.get(end), row["difference"]) for end in ("low", "difference", "high"))
         axis.plot([low, high], [k, k], color=colour, linewidth=2.6, solid_capstyle="butt")
         axis.plot(value, k, marker="o", color=colour, markersize=7)
         reach = max(reach, abs(low), abs(high))
-    _percent_axis(axis, max(min(reach, _FARTHEST), np.log1p(margin or 0.1)))
+    _percent_axis(axis, max(min(reach, _FARTHEST), np.log1p(margin)))
     axis.set_yticks(range(len(rows)), [label(str(row["model"])) for row in rows])
-    axis.set(ylim=(len(rows) - 0.4, -0.6), xlabel="difference from agents trained on real jobs  (right = worse)")
+    blind_ = ": this test cannot tell" if use.get("sensitive") is False else ""
+    axis.set(ylim=(len(rows) - 0.4, -0.6))
+    axis.set_title(f"{use['use']}, margin ±{100 * margin:g} %{blind_}", color=INK, fontsize="medium", loc="left")
     axis.grid(visible=False, axis="y")
     axis.tick_params(axis="y", length=0)
-    band = "" if margin is None else f" The margin is ±{100 * margin:g} %."
-    words = "Difference of each model from agents trained on real jobs, with interval. " + "; ".join(
-        f"{row['model']} {100 * float(row['difference']):+.1f} % ({row['verdict']})" for row in rows
-    )
-    return Drawing(figure, data, words + "." + band)
+
+
+def _is_number(value: Any) -> bool:
+    return value is not None and bool(np.isfinite(float(value)))
 
 
 def _ratio(value: float | None, instead: float) -> float:

@@ -61,13 +61,12 @@ class Content:
     scores: Scores
     title: str = ""  # default: the real machine's name, or the file's where it has none
     command: str = ""  # what was typed to make this
-    verdicts: Sequence[Mapping[str, Any]] = ()  # model, verdict (one of VERDICTS), difference, low, high, sentence
-    others: Sequence[Mapping[str, Any]] = ()  # the same for baselines, untrained agents, another real trace
+    verdicts: Sequence[Mapping[str, Any]] = ()  # learner, model, verdict (of VERDICTS), difference, low, high, sentence
+    others: Sequence[Mapping[str, Any]] = ()  # the same for baselines, damaged and untrained ones, another real trace
     scarce: Sequence[Mapping[str, Any]] = ()  # the same for synthetic jobs added to few real ones
-    sensitivity: str = ""  # would the experiment notice a bad trace at all? a sentence
-    sensitive: bool | None = None  # the same in a word; None = unknown
-    margin: float | None = None  # of the equivalence test, as a share: 0.05 = 5 %
-    metric: str = "mean_bsld"  # what agents are judged by; lower is better
+    uses: Sequence[Mapping[str, Any]] = ()  # what is learnt: learner, use, metric, margin, sensitive, sentence
+    conclusion: str = ""  # the verdicts in a sentence or two
+    metric: str = "mean_bsld"  # of the windows that are drawn; lower is better
     learning: pd.DataFrame | None = None  # arm, seed, step, score: what an agent reaches on validation as it learns
     windows: pd.DataFrame | None = None  # arm, seed, load, window, value: held out; arm "real" = trained on real
     heuristics: pd.DataFrame | None = None  # policy, load, window, value: on the same windows
@@ -95,6 +94,10 @@ class Content:
                 raise TracekitError(
                     f"verdict '{verdict.get('verdict')}' is not a verdict; expected one of {', '.join(VERDICTS)}"
                 )
+
+    def of_use(self, use: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Return the rows of verdicts that are about one use."""
+        return [row for row in rows if row["learner"] == use["learner"]]
 
     @cached_property
     def sharing(self) -> Mapping[str, Answer]:

@@ -17,6 +17,7 @@ from evaluation.report.markup import Cell, Html, joined, table, tag
 METRICS = {
     "mean_bsld": "mean bounded slowdown",
     "error_factor": "factor by which predicted run times miss",
+    "forecast_factor": "factor by which forecasts of waits miss",
     "mean_wait_s": "mean wait (s)",
     "p95_bsld": "95th percentile of bounded slowdown",
     "utilization": "utilisation",
@@ -32,13 +33,16 @@ def experiment(content: Content, scene: Scene, gallery: Gallery) -> Html:
     learning, windows, trust = (content.table(name) for name in ("learning", "windows", "trust"))
     parts: list[str] = []
     if content.verdicts:
-        everyone = [*content.verdicts, *content.others]
         caption = "Difference from agents trained on real jobs, with its interval; green: within the margin"
-        parts += [
-            tag("h3", "Verdicts"),
-            grid(gallery(caption, "verdicts", lambda: agents.verdict_intervals(everyone, content.margin), wide=True)),
-            verdict_table("Every training set against agents trained on real jobs", everyone),
+        everyone = [
+            (use, [*content.of_use(use, content.verdicts), *content.of_use(use, content.others)])
+            for use in content.uses
         ]
+        draw_all = lambda: agents.verdict_intervals(everyone)  # noqa: E731
+        parts += [tag("h3", "Verdicts"), grid(gallery(caption, "verdicts", draw_all, wide=True))]
+        for use, rows in everyone:
+            measured = METRICS.get(use["metric"], use["metric"])
+            parts.append(verdict_table(f"{str(use['use']).capitalize()}: {measured}, against real jobs", rows))
     if content.scarce:
         parts += [
             tag("h3", "Few real jobs, with and without synthetic ones added"),
@@ -79,7 +83,8 @@ def _pair(content: Content, scene: Scene, gallery: Gallery, arm: str, what: str)
     assert windows is not None
     look: Mapping[str, Any] = scene.looks.get(arm, {"color": "#8a8a8a"})
     caption = f"Window by window; above the line {arm} is worse"
-    return gallery(caption, f"paired {arm}", lambda: agents.paired(windows, arm, content.margin, look, what))
+    margin = next((float(use["margin"]) for use in content.uses if use["metric"] == content.metric), None)
+    return gallery(caption, f"paired {arm}", lambda: agents.paired(windows, arm, margin, look, what))
 
 
 def verdict_table(caption: str, verdicts: Sequence[Mapping[str, Any]]) -> Html:

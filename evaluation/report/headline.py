@@ -13,25 +13,8 @@ from evaluation.score import Scored, Scores
 
 def headline(content: Content) -> Words:
     """Return what a busy person should take home, in two or three sentences."""
-    return (_verdict_headline(content) if content.verdicts else _score_headline(content.scores)) + _caution(content)
-
-
-def _verdict_headline(content: Content) -> Words:
-    groups = {
-        "equivalent": "as good as with real jobs",
-        "better": "better",
-        "worse": "worse",
-        "undecided": "undecided",
-        "failed": "failed",
-    }
-    said: Words = ["Agents trained on synthetic jobs: "]
-    for outcome, phrase in groups.items():
-        names = [str(v["model"]) for v in content.verdicts if v["verdict"] == outcome]
-        if names:
-            said += ["; " if len(said) > 1 else "", Bold(phrase), f" for {listed(names)}"]
-    if content.sensitive is False and any(v["verdict"] == "equivalent" for v in content.verdicts):
-        return [*said, ". ", Bold("A bad trace would not be noticed here"), ", so being as good says little."]
-    return [*said, "."]
+    said: Words = [content.conclusion] if content.conclusion else _score_headline(content.scores)
+    return said + _caution(content)
 
 
 def _score_headline(scores: Scores) -> Words:

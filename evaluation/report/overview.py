@@ -10,7 +10,6 @@ import numpy as np
 from evaluation.base import FAMILIES
 from evaluation.exposure import alarms
 from evaluation.report.content import Content
-from evaluation.report.experiment import METRICS
 from evaluation.report.headline import headline
 from evaluation.report.markup import Cell, Html, inline, joined, paragraph, table, tag
 from evaluation.report.summary_text import Standing, best, family_sentence, measured, standings
@@ -19,8 +18,8 @@ from evaluation.share import Answer
 from tracekit import stats
 from tracekit.plots.style import duration
 
-BADGES = {"equivalent": "✓ equivalent", "better": "▲ better", "worse": "▼ worse", "undecided": "? undecided",
-          "failed": "✕ failed"}  # fmt: skip
+BADGES = {"equivalent": "✓ as good", "better": "▲ better", "worse": "▼ worse", "undecided": "? undecided",
+          "failed": "✕ failed", "blind": "– cannot tell"}  # fmt: skip
 
 _FEW = 4  # verdicts that fit above the table
 
@@ -28,7 +27,7 @@ _FEW = 4  # verdicts that fit above the table
 def overview(content: Content) -> Html:
     """Return heading, verdicts, the closest traces, and a sentence for every family."""
     few = len(content.verdicts) <= _FEW
-    verdicts = [verdict_list(content)] if content.verdicts else []
+    verdicts = [verdict_list(content)] if content.verdicts and len(content.uses) == 1 else []
     return joined(
         [
             tag("h1", content.heading),
@@ -38,7 +37,7 @@ def overview(content: Content) -> Html:
             *(verdicts if few else []),
             who_wins(content),
             *([] if few else verdicts),
-            *([_sensitivity(content)] if content.sensitivity else []),
+            *(_sensitivity(use) for use in content.uses),
             families(content.scores),
         ]
     )
@@ -61,7 +60,7 @@ def verdict_list(content: Content) -> Html:
     """Return one line a model: the verdict in a word, the sentence, and what to beware of."""
     lines = []
     for verdict in content.verdicts:
-        outcome = str(verdict["verdict"])
+        outcome = outcome_of(verdict)
         said = [str(flag) for flag in verdict.get("flags") or ()]
         more = f" (and {len(said) - 1} more)" if len(said) > 1 else ""
         flags = [tag("span", f" ⚠ {said[0]}{more}", class_="flag", title="; ".join(said))] if said else []
@@ -73,8 +72,16 @@ def verdict_list(content: Content) -> Html:
     return tag("ul", joined(lines), class_="verdicts", aria_label="Verdict on every model")
 
 
-def _sensitivity(content: Content) -> Html:
-    return tag("p", "Would the experiment notice a bad trace? ", content.sensitivity, class_="quiet")
+def outcome_of(verdict: Mapping[str, Any]) -> str:
+    """Return the verdict; blind where nothing bad was found by a test that would not notice damaged jobs."""
+    outcome = str(verdict["verdict"])
+    return (
+        "blind" if verdict.get("sensitive") is False and outcome in ("equivalent", "better", "undecided") else outcome
+    )
+
+
+def _sensitivity(use: Mapping[str, Any]) -> Html:
+    return tag("p", f"Would {use['use']} notice a bad trace? ", str(use["sentence"]), class_="quiet")
 
 
 def _failures(content: Content) -> list[Html]:
@@ -97,33 +104,36 @@ def who_wins(content: Content) -> Html:
         shown = list(by_family)
     top = {family: best(found) for family, found in by_family.items()}
     base = {family: standings(scores, family, baselines=True) for family in shown}
-    verdicts, others = ({str(one["model"]): one for one in found} for found in (content.verdicts, content.others))
+    verdicts = {(row["learner"], str(row["model"])): row for row in (*content.others, *content.verdicts)}
     rows = []
     for one in (*scores.synthetic, *scores.baselines):
         ours = one in scores.synthetic
         k = (scores.synthetic if ours else scores.baselines).index(one)
         name = tag("a", one.name, href=f"#model-{k}") if ours else f"{one.name} (baseline)"
-        agents = [_verdict((verdicts if ours else others).get(one.name))] if content.verdicts else []
+        agents = [_verdict(verdicts.get((use["learner"], one.name)), baseline=not ours) for use in content.uses]
         answer = content.sharing[one.name] if ours else None
         rows.append([Cell(name), *agents, *_cells(one, k, by_family if ours else base, top if ours else {}, answer)])
     caption = "Scores within the real trace's own noise (how far halves of it differ)."
     caption += " ★ closest." if len(scores.synthetic) > 1 else ""
     caption += " Grey: trivial baselines that every model should beat." if scores.baselines else ""
-    if content.verdicts:
-        what = METRICS.get(content.metric, content.metric)
-        caption += f" Agents: {what} on unseen real jobs beside agents trained on real jobs; + is worse."
-    heads = ["trace", *(["Agents"] if content.verdicts else []), *map(str.capitalize, shown)]
+    if content.uses:
+        caption += (
+            " For each use: what was learnt from the trace, tried on unseen real jobs; + is worse than with real jobs."
+        )
+    heads = ["trace", *(str(use["use"]).capitalize() for use in content.uses), *map(str.capitalize, shown)]
     return table(caption, heads, rows, kind="matrix", foot=len(scores.baselines))
 
 
-def _verdict(verdict: Mapping[str, Any] | None) -> Cell:
-    """Return how agents fare that were trained on a trace, in a word and a number."""
+def _verdict(verdict: Mapping[str, Any] | None, *, baseline: bool) -> Cell:
+    """Return how good a trace is for a use, in a word and a number; baselines get no mark of success."""
     if verdict is None:
         return Cell("–", kind="left")
-    outcome = str(verdict["verdict"])
+    outcome = outcome_of(verdict)
     difference = float("nan") if verdict.get("difference") is None else float(verdict["difference"])
     number = f" {100 * difference:+.1f} %".replace("-", "−") if np.isfinite(difference) else ""
-    return Cell(BADGES[outcome] + number, difference, f"verdict left {outcome}", str(verdict.get("sentence") or ""))
+    said = BADGES[outcome].partition(" ")[2] if baseline else BADGES[outcome]
+    kind = f"verdict left {'' if baseline else outcome}".strip()
+    return Cell(said + number, difference, kind, str(verdict.get("sentence") or ""))
 
 
 def _cells(

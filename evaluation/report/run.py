@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,10 @@ def content_of(folder: str | Path) -> Content:
     about, verdict = _read(folder / ABOUT), _read(folder / VERDICT)
     if not (folder / TABLE).is_file():
         raise FormatError(folder / TABLE, "no such file: the experiment has not finished")
+    if "verdicts" in verdict and "learners" not in verdict:
+        raise FormatError(
+            folder / VERDICT, "an experiment of an earlier version; run it again with --force to draw its report"
+        )
     frame = pd.read_parquet(folder / TABLE)
     try:
         return _content(folder, about, verdict, frame)
@@ -43,32 +47,31 @@ def content_of(folder: str | Path) -> Content:
 
 def _content(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], frame: pd.DataFrame) -> Content:
     scores = _scores(folder, about)
-    metric = verdict["metric"]
+    drawn = next((use for use in verdict["learners"] if use["heuristics"]), verdict["learners"][0])
+    metric = drawn["metric"]
     real = about["real"]
     named = real.get("machine", {}).get("name") or real["name"]
-    heuristics = frame[(frame["kind"] == "heuristic") & (frame["key"] == metric)]
+    heuristics = frame[(frame["kind"] == "heuristic") & (frame["arm"] == "") & (frame["key"] == metric)]
+    agents = frame[(frame["kind"] == "agent") & (frame["learner"] == drawn["learner"]) & (frame["key"] == metric)]
     return Content(
         real=Trace.load(folder / "data" / "train.parquet"),
         synthetic={one.name: Trace.load(folder / about["files"]["traces"][one.name][0]) for one in scores.synthetic},
         scores=scores,
-        title=f"Do agents learn as well from synthetic jobs as from {named}?",
+        title=f"Is synthetic as good as {named}, and for what?",
         command=about.get("command", ""),
         verdicts=verdict["verdicts"],
-        others=[*verdict.get("baselines", ()), *verdict.get("arms", ())],
-        scarce=verdict.get("scarce", ()),
-        sensitivity=(verdict.get("sensitivity") or {}).get("sentence") or "",
-        sensitive=(verdict.get("sensitivity") or {}).get("sensitive"),
-        margin=verdict["margin"],
+        others=[*verdict["baselines"], *_damaged(verdict["controls"]), *verdict["arms"]],
+        scarce=verdict["scarce"],
+        uses=verdict["learners"],
+        conclusion=verdict["conclusion"],
         metric=metric,
         learning=_curves(frame),
-        windows=_arms(frame[(frame["kind"] == "agent") & (frame["key"] == metric)])[
-            ["arm", "seed", "load", "window", "value"]
-        ],
+        windows=_arms(agents)[["arm", "seed", "load", "window", "value"]],
         heuristics=heuristics.rename(columns={"model": "policy"})[["policy", "load", "window", "value"]],
-        trust=pd.DataFrame(verdict.get("predictors", ()), columns=["key", "rho", "low", "high", "n"]).astype(
+        trust=pd.DataFrame(drawn["predictors"], columns=["key", "rho", "low", "high", "n"]).astype(
             {"rho": "float64", "low": "float64", "high": "float64"}
         ),
-        trust_note=str(verdict.get("predictors_note") or ""),
+        trust_note=f"{drawn['use']}: {drawn['predictors_note']}",
         costs=_costs(frame),
         failures=_failures(about),
         notes=_notes(about, verdict),
@@ -128,11 +131,16 @@ def _missing() -> Any:
     return absent("cannot be computed for this trace")
 
 
+def _damaged(controls: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{**row, "model": f"damaged: {row['model']}"} for row in controls]
+
+
 def _arms(rows: pd.DataFrame) -> pd.DataFrame:
     """Name every arm by its model, or by what it is, and every agent by sample and seed."""
     scarce = rows["arm"].str.startswith("scarce") & (rows["model"] != "")
     named = rows["arm"].isin(["model", "baseline", ""]) & (rows["model"] != "")
     arm = rows["arm"].where(~named, rows["model"]).where(~scarce, "scarce + " + rows["model"])
+    arm = arm.where(rows["arm"] != "control", "damaged: " + rows["model"])
     seed = rows["seed"].astype("string").fillna("0") + "." + rows["agent_seed"].astype("string").fillna("0")
     return rows.assign(arm=arm, seed=seed)
 
@@ -173,8 +181,9 @@ def _notes(about: Mapping[str, Any], verdict: Mapping[str, Any]) -> list[str]:
     windows, loads = about["windows"], ", ".join(map(str, about["loads"]))
     notes = []
     if windows:
+        learners = ", ".join(use["learner"] for use in verdict["learners"])
         notes.append(
-            f"agents ({verdict.get('learner', 'all alike')}) were trained in the same way on every trace and judged "
-            f"on {len(windows)} held-out windows of {windows[0]['jobs']} jobs at these offered loads: {loads}"
+            f"agents ({learners}) were trained in the same way on every trace and judged on {len(windows)} held-out "
+            f"windows of {windows[0]['jobs']} jobs at these offered loads: {loads}"
         )
     return notes

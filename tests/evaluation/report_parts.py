@@ -9,6 +9,8 @@ import pandas as pd
 
 HOSTILE = '<script>window.hacked = 1</script>"\'><img src=x onerror="window.hacked = 2"> $\\frac{$ & co'
 LONG = "module:AVeryLongNameWithoutAnyPlaceToBreakItSoThatItMustBeBrokenAnyhow"
+#: What the made-up agents are for.
+USE = {"learner": "ppo", "use": "scheduling", "sensitive": True}
 
 
 def parts_of_an_experiment(models: list[str]) -> dict[str, Any]:
@@ -35,10 +37,10 @@ def parts_of_an_experiment(models: list[str]) -> dict[str, Any]:
 
     def verdict(model: str, outcome: str, difference: float, sentence: str, **more: Any) -> dict[str, Any]:
         low, high = difference - 0.02, difference + 0.02
-        found = {"model": model, "verdict": outcome, "difference": difference, "low": low, "high": high}
+        found = {"model": model, "verdict": outcome, "difference": difference, "low": low, "high": high, **USE}
         return found | {"sentence": sentence, **more}
 
-    failed = {"model": "tvae", "verdict": "failed", "difference": None, "low": None, "high": None}
+    failed = {"model": "tvae", "verdict": "failed", "difference": None, "low": None, "high": None, **USE}
     flags = ["privacy: 100 % exact copies"]
     return {
         "verdicts": [
@@ -48,8 +50,8 @@ def parts_of_an_experiment(models: list[str]) -> dict[str, Any]:
         ],
         "others": [verdict("untrained", "worse", 1.4, "worse by 140 %")],
         "scarce": [verdict(models[0], "helps", -0.1, "helps by 10 %")],
-        "sensitivity": "A bad trace would be noticed.",
-        "margin": 0.05,
+        "uses": [{**USE, "margin": 0.05, "metric": "mean_bsld", "sentence": "yes (damaged jobs: +40 %)", "looks": 1}],
+        "conclusion": f"{models[-1]}: as good as real jobs for scheduling. {models[0]}: worse for scheduling (+30 %).",
         "windows": windows,
         "learning": learning,
         "heuristics": heuristics,

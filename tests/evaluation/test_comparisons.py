@@ -12,16 +12,18 @@ from evaluation.experiment.build import GeneratorSpec
 from evaluation.experiment.comparisons import sensitivity, verdicts, within_noise
 from evaluation.experiment.grid import Plan, from_dict
 from evaluation.experiment.results import table_of
+from evaluation.experiment.uses import Use, uses_of
 from evaluation.experiment.verdict import Verdict, failed
 from evaluation.noise import Floor
 
-PLAN = from_dict({"models": {"names": ["good", "bad", "gone"], "samples": 2, "baselines": []}, "agents": {"seeds": 2}})
+AGENTS = {"learner": "pick-heuristic", "seeds": 2}
+PLAN = from_dict({"models": {"names": ["good", "bad", "gone"], "samples": 2, "baselines": []}, "agents": AGENTS})
 WINDOWS = 12
 
 
 def rows(arm: str, model: str, factor: float, samples: int = 2, seeds: int = 2) -> list[dict[str, Any]]:
     """Agents whose slowdown is ``factor`` times 2 + window, seed 1 a little higher."""
-    one = {"kind": "agent", "arm": arm, "model": model, "load": "real", "key": "mean_bsld"}
+    one = {"kind": "agent", "arm": arm, "model": model, "learner": "pick-heuristic", "load": "real", "key": "mean_bsld"}
     return [
         {**one, "seed": s if model else None, "agent_seed": a, "window": w, "value": factor * (2 + w) * (1 + a / 100)}
         for s in range(samples)
@@ -32,16 +34,17 @@ def rows(arm: str, model: str, factor: float, samples: int = 2, seeds: int = 2) 
 
 def found(*parts: list[dict[str, Any]], plan: Plan = PLAN, failures: tuple[dict[str, str], ...] = ()) -> dict[str, Any]:
     specs = [GeneratorSpec(name) for name in plan.model_names()]
-    return verdicts(table_of([row for part in parts for row in part]), plan, specs, failures, "real")[0]
+    return verdicts(table_of([row for part in parts for row in part]), plan, specs, uses_of(plan), failures, "real")[0]
 
 
 def test_known_ratios_come_out() -> None:
-    gone = {"arm": "model", "model": "gone", "task": "fit gone", "reason": "no luck"}
+    gone = {"arm": "model", "model": "gone", "learner": "", "task": "fit gone", "reason": "no luck"}
     out = found(
         rows("real", "", 1.0, samples=1),
         rows("model", "good", 1.001),
         rows("model", "bad", 1.5),
         rows("untrained", "", 3.0, samples=1),
+        rows("control", "wrong-limits", 1.3),
         failures=(gone,),
     )
     good, bad, lost = out["verdicts"]
@@ -54,7 +57,9 @@ def test_known_ratios_come_out() -> None:
 
 
 def test_a_load_may_be_written_in_several_ways() -> None:
-    plan = from_dict({"models": {"names": ["good"], "baselines": []}, "windows": {"loads": ["0.90", "0.9"]}})
+    plan = from_dict(
+        {"models": {"names": ["good"], "baselines": []}, "windows": {"loads": ["0.90", "0.9"]}, "agents": AGENTS}
+    )
     parts = [rows("real", "", 1.0, samples=1), rows("model", "good", 1.001)]
     out = found(*([{**row, "load": "0.9"} for row in part] for part in parts), plan=plan)
     assert [part["load"] for part in out["verdicts"][0]["by_load"]] == ["0.9"]
@@ -70,7 +75,7 @@ def test_a_sample_that_lacks_an_agent_is_left_out_and_counted() -> None:
 
 
 def test_without_agents_of_real_jobs_there_is_no_verdict() -> None:
-    reason = {"arm": "real", "model": "", "task": "train real 0", "reason": "diverged"}
+    reason = {"arm": "real", "model": "", "learner": "", "task": "train real 0", "reason": "diverged"}
     out = found(rows("model", "good", 1.0), failures=(reason,))
     assert {one["sentence"] for one in out["verdicts"]} == {"failed: diverged"}
     assert out["sensitivity"]["sensitive"] is None
@@ -78,7 +83,11 @@ def test_without_agents_of_real_jobs_there_is_no_verdict() -> None:
 
 def test_loads_are_averaged_within_a_window() -> None:
     plan = from_dict(
-        {"models": {"names": ["good"], "samples": 1, "baselines": []}, "windows": {"loads": ["real", "0.9"]}}
+        {
+            "models": {"names": ["good"], "samples": 1, "baselines": []},
+            "windows": {"loads": ["real", "0.9"]},
+            "agents": AGENTS,
+        }
     )
 
     def at(load: str, part: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -97,21 +106,27 @@ def test_loads_are_averaged_within_a_window() -> None:
 
 
 def test_an_experiment_that_notices_nothing_says_so() -> None:
+    use = Use("pick-heuristic", "pick-heuristic", "choosing a heuristic", "mean_bsld", 0.1, "wrong-limits")
     harmless = Verdict("untrained", "equivalent", "", 0.01, -0.02, 0.03)
-    said = sensitivity(harmless, [{"policy": "random", "difference": 0.02, "low": -0.01, "high": 0.05}], 0.1)
+    random = [{"policy": "random", "difference": 0.5, "low": 0.3, "high": 0.8}]
+    said = sensitivity(use, Verdict("wrong-limits", "equivalent", "", 0.02, -0.01, 0.05), harmless, random)
+    assert said["sensitive"] is False  # that random order is noticed says nothing about training data
+    assert "higher load" in said["advice"]
+    said = sensitivity(use, Verdict("wrong-limits", "undecided", "", 0.08, -0.01, 0.2), harmless, [])
     assert said["sensitive"] is False
-    assert "says little" in said["sentence"]
-    said = sensitivity(harmless, [{"policy": "random", "difference": 0.5, "low": 0.3, "high": 0.8}], 0.1)
+    assert "more samples" in said["advice"]
+    said = sensitivity(use, Verdict("wrong-limits", "worse", "", 0.5, 0.3, 0.8), harmless, random)
     assert said["sensitive"] is True
-    assert sensitivity(failed("untrained", "x"), [], 0.1)["sensitive"] is None
+    assert sensitivity(use, failed("wrong-limits", "x"), failed("untrained", "x"), [])["sensitive"] is None
 
 
 def test_the_sentence_says_what_it_does_not_know() -> None:
-    plan = from_dict({"models": {"names": ["good"], "samples": 1, "baselines": []}, "agents": {"seeds": 2}})
+    plan = from_dict({"models": {"names": ["good"], "samples": 1, "baselines": []}, "agents": AGENTS})
     out = found(rows("real", "", 1.0, 1, seeds=1), rows("model", "good", 1.0, 1), plan=plan)
     said = out["verdicts"][0]["sentence"]
     assert "1 of the 2 agents to compare with failed; one agent a trace: others may differ; one sample" in said
-    plain = found(rows("real", "", 1.0, 1), rows("model", "good", 1.0), rows("untrained", "", 3.0, 1))["verdicts"][0]
+    noticed = rows("control", "wrong-limits", 1.3)
+    plain = found(rows("real", "", 1.0, 1), rows("model", "good", 1.0), noticed)["verdicts"][0]
     assert plain["sentence"].endswith("+0.0 % [+0.0 %, +0.0 %]")
 
 
@@ -124,16 +139,20 @@ def test_what_learners_note_about_their_agents_is_said() -> None:
 
 def test_an_equivalence_that_means_little_says_so_itself() -> None:
     parts = [rows("real", "", 1.0, 1), rows("model", "good", 1.0), rows("model", "bad", 1.5)]
-    out = found(*parts, rows("untrained", "", 1.01, 1))
+    out = found(*parts, rows("control", "wrong-limits", 1.01))
     good, bad, _ = out["verdicts"]
     assert good["verdict"] == "equivalent"
-    assert good["sentence"].endswith("but a bad trace would not be noticed")
+    assert good["sensitive"] is False
+    assert "cannot tell" in good["sentence"]
     assert "noticed" not in bad["sentence"]
+    assert "good:" not in out["conclusion"]  # an equivalence that means nothing is not repeated
+    assert "bad: worse for choosing a heuristic (+50 %)" in out["conclusion"]
+    assert "cannot tell good from bad" in out["conclusion"]
 
 
 def test_an_order_of_undecided_differences_is_no_order() -> None:
     names = ["a", "b", "c", "d"]
-    plan = from_dict({"models": {"names": names, "samples": 2, "baselines": []}, "agents": {"seeds": 2}})
+    plan = from_dict({"models": {"names": names, "samples": 2, "baselines": []}, "agents": AGENTS})
     rng = np.random.default_rng(0)
     parts = [
         [{**row, "value": row["value"] * np.exp(rng.normal(0, 0.8))} for row in rows("model", name, 1.0)]
@@ -157,7 +176,11 @@ def test_scores_are_counted_against_the_noise_floor() -> None:
 
 def test_no_wait_at_all_counts_as_a_second() -> None:
     plan = from_dict(
-        {"models": {"names": ["good"], "samples": 1, "baselines": []}, "verdict": {"metric": "mean_wait_s"}}
+        {
+            "models": {"names": ["good"], "samples": 1, "baselines": []},
+            "verdict": {"metric": "mean_wait_s"},
+            "agents": AGENTS,
+        }
     )
     part = [{**row, "key": "mean_wait_s", "value": 0.0} for row in rows("real", "", 1.0, 1)]
     out = found(part, [{**row, "arm": "model", "model": "good", "seed": 0} for row in part], plan=plan)

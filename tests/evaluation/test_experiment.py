@@ -22,6 +22,7 @@ from shared_data import ROOT
 import tracekit
 from evaluation.experiment import grid, study
 from evaluation.experiment import results as tidy
+from evaluation.experiment.ahead import dry_run
 from evaluation.experiment.compare import compare
 from evaluation.experiment.heldout import Heldout, schedulable
 from evaluation.experiment.stages import on_the_same_machine, one_after_the_other
@@ -227,7 +228,7 @@ def test_a_change_of_the_source_is_another_task(real: Trace, tmp_path: Path, mon
     module.write_text(module.read_text() + "    # more\n")
     source.digest_of.cache_clear()
     after = {t.key for t in study.prepare(chosen, tmp_path / "run", real).grid.fits}
-    assert len(before & after) == 1  # the baseline
+    assert len(before & after) == 2  # the baseline, and the damaged jobs
 
 
 def test_sources_are_followed_but_not_through_the_front_door() -> None:
@@ -332,16 +333,26 @@ def test_another_experiment_is_not_replaced_unasked(real: Trace, twice: Path, tm
 
 
 def test_a_dry_run_writes_nothing(real: Trace, twice: Path, tmp_path: Path) -> None:
-    rows = study.dry_run(plan(), tmp_path / "run", real)
+    found = dry_run(plan(), tmp_path / "run", real)
+    rows = found["tasks"]
     assert not (tmp_path / "run").exists()
     assert {row["kind"]: row["tasks"] for row in rows} == {
-        "fit": 2,
+        "fit": 2 + 1,  # the damaged jobs
         "score": 2,
         "heuristics": 1,
-        "train": 2 * (1 + 1 + 2 * 2),
-        "evaluate": 2 * (1 + 1 + 2 * 2),
+        "train": 2 * (1 + 1 + 2 * (2 + 1)),
+        "evaluate": 2 * (1 + 1 + 2 * (2 + 1)),
     }
-    assert all(row["done"] == row["tasks"] for row in study.dry_run(plan(), twice / "a", real))
+    assert all(row["done"] == row["tasks"] for row in dry_run(plan(), twice / "a", real)["tasks"])
+    (power,) = found["power"]
+    assert power["basis"] in ("fcfs against sjf", "sjf against fcfs")
+    assert power["windows"] == 10
+    assert power["detectable"] > 0
+    more = dry_run(
+        plan(windows={"jobs": 20, "count": 25}, agents={"learner": "forecast-waits"}), tmp_path / "run", real
+    )
+    assert more["power"][0]["basis"] == "halves of the training jobs"
+    assert 0 <= more["power"][0]["equivalence_power"] <= 1
 
 
 # ---- plans -----------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def test_an_experiment_from_end_to_end(place: Path, run: Run) -> None:
     code, out, _ = run(*words, "--dry-run", "--json")
     assert code == 0
     assert not (place / "run").exists()
-    assert json.loads(out)["total"]["tasks"] == 2 + 2 + 1 + 2 * 2 * (1 + 1 + 2)
+    assert json.loads(out)["total"]["tasks"] == 2 + 1 + 2 + 1 + 2 * 2 * (1 + 1 + 2 + 1)
     code, out, error = run(*words, "--json")
     assert code == 0, error
     found = json.loads(out)
@@ -69,7 +69,7 @@ def test_an_experiment_from_end_to_end(place: Path, run: Run) -> None:
     code, out, _ = run(*words)
     assert code == 0
     assert "no luck today" in out
-    assert "sensitivity" in out
+    assert "would a bad trace be noticed?" in out
     code, out, _ = run("compare", "run", "run", "--json")
     assert code == 0
     assert json.loads(out)["same"]
@@ -125,7 +125,7 @@ def test_the_short_form_judges_a_trace_made_elsewhere(place: Path, run: Run) -> 
     found = json.loads(out)
     assert [(one["model"], one["verdict"]) for one in found["verdicts"]] == [("copy", "equivalent")]
     assert found["verdicts"][0]["flags"]
-    assert found["scores"]["privacy.exact_copies"]["value"] > 0.9
+    assert found["scores"]["privacy.exact_copies"]["value"] > 0.3  # of every other week
     assert "kendall_tau" in " ".join(found["scores"])
     assert sorted(path.name for path in place.iterdir()) == ["copy.swf", "plan.toml", "real.swf"]
 

@@ -11,16 +11,19 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_experiment import plan
 
 import tracekit
-from evaluation.experiment import study
+from evaluation.experiment import engines, study
 from evaluation.experiment.compare import compare
 from evaluation.experiment.engines import Where
+from evaluation.experiment.runner import Status
 from evaluation.experiment.tasks import Store
 from tracekit.errors import TracekitError
 
@@ -59,14 +62,10 @@ def test_ray_gives_the_same_numbers_although_a_worker_is_killed(mark: Path, tmp_
 
 
 @contextlib.contextmanager
-def cluster(**environment: str) -> Iterator[str]:
-    """A Ray of one processor, started apart from this process; only its own processes are stopped."""
-    place = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # sockets have short names only
-    ports = [free_port() for _ in range(2)]
-    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={ports[0]}"]
-    command += [f"--ray-client-server-port={ports[1]}", f"--temp-dir={place}", "--include-dashboard=false"]
-    command += ["--num-cpus=1", "--object-store-memory=100000000", "--disable-usage-stats"]
-    command += ["--node-ip-address=127.0.0.1"]
+def node(*options: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """A node of Ray with one processor, started apart from this process; only its own processes are stopped."""
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=1"]
+    command += ["--object-store-memory=100000000", "--disable-usage-stats", *options]
     started = subprocess.Popen(
         command,
         env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0", **environment},
@@ -84,11 +83,29 @@ def cluster(**environment: str) -> Iterator[str]:
                 break
         else:
             pytest.fail("Ray did not start: " + "".join(lines))
-        yield f"127.0.0.1:{ports[0]}"
+        yield started
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(started.pid, signal.SIGKILL)
+        kill(started)
         started.communicate()
+
+
+def kill(started: subprocess.Popen[str]) -> None:
+    """Kill all processes of a node at once, as a power failure would."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(started.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def cluster(**environment: str) -> Iterator[str]:
+    """A Ray of one node."""
+    place = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # sockets have short names only
+    ports = [free_port() for _ in range(2)]
+    options = ["--head", f"--port={ports[0]}", f"--ray-client-server-port={ports[1]}", f"--temp-dir={place}"]
+    options += ["--include-dashboard=false", "--node-ip-address=127.0.0.1"]
+    try:
+        with node(*options, **environment):
+            yield f"127.0.0.1:{ports[0]}"
+    finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
@@ -135,6 +152,40 @@ def test_a_cluster_with_tokens_is_found_by_the_environment_and_a_missing_token_i
     slots, used = found.split()
     assert slots == "1"
     assert used.endswith(address[address.index(":") :])
+
+
+@pytest.mark.slow
+def test_a_node_that_dies_in_the_middle_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two nodes on one machine; the second finishes a task, begins another, and is killed at that."""
+    real = tracekit.sample().head(2500)
+    chosen = plan(models={"names": ["plugged:Copy", "plugged:Shuffled"]}, score={"families": ["marginal"]})
+    finished, working, killed = tmp_path / "finished", tmp_path / "working", []
+    usual = engines._work_far_away
+
+    def work(*sent: Any) -> Any:  # nested, so that it is sent to Ray's workers as it stands
+        if "TRACEKIT_TEST_SECOND" in os.environ:
+            if finished.exists():
+                working.touch()
+                time.sleep(600)
+            finished.touch()
+        return usual(*sent)
+
+    def watch(status: Status) -> None:
+        if working.exists() and not killed:
+            killed.append(status)
+            kill(second)
+
+    monkeypatch.setattr(engines, "_work_far_away", work)
+    with cluster() as address:
+        place = [f"--address={address}", "--node-ip-address=127.0.0.2"]
+        with node(*place, TRACEKIT_TEST_SECOND="1") as second:
+            study.run(chosen, tmp_path / "ray", real, where=Where("ray", address), report=False, progress=watch)
+    assert len(killed) == 1, "the second node got no work"
+    assert killed[0].done < killed[0].total
+    study.run(chosen, tmp_path / "local", real, report=False)
+    texts = [(tmp_path / run / "verdict.json").read_text() for run in ("ray", "local")]
+    assert texts[0] == texts[1]
+    assert compare(tmp_path / "local", tmp_path / "ray")["same"]
 
 
 def test_no_cluster_is_one_clear_line(tmp_path: Path) -> None:

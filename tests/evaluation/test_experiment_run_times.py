@@ -12,6 +12,7 @@ from evaluation.experiment import grid, study
 from evaluation.experiment.heldout import ERROR, Heldout, schedulable
 from evaluation.experiment.learners import LEARNERS
 from evaluation.experiment.run_times import PredictRunTime
+from evaluation.experiment.uses import uses_of
 from tracekit import Machine, Trace
 from tracekit.errors import UnknownName, UsageError
 
@@ -68,9 +69,13 @@ def test_settings_and_metrics_are_checked() -> None:
         learner.check({"forest": 3})
     plan = grid.from_dict({"agents": {"learner": "pick-heuristic"}, "verdict": {"metric": ERROR}})
     with pytest.raises(UsageError, match="predict-run-time"):
-        study._with_metric(plan, LEARNERS.get("pick-heuristic")())
-    assert study._with_metric(grid.Plan(), learner).verdict.metric == ERROR
-    assert study._with_metric(grid.Plan(), LEARNERS.get("pick-heuristic")()).verdict.metric == "mean_bsld"
+        uses_of(plan)
+    both = grid.from_dict({"agents": {"learner": "predict-run-time,pick-heuristic"}})
+    assert [(use.metric, use.margin) for use in uses_of(both)] == [(ERROR, 0.02), ("mean_bsld", 0.1)]
+    waits = grid.from_dict(
+        {"agents": {"learner": "predict-run-time,pick-heuristic"}, "verdict": {"metric": "mean_wait_s"}}
+    )
+    assert [use.metric for use in uses_of(waits)] == [ERROR, "mean_wait_s"]
 
 
 def test_an_experiment_tells_a_copy_from_a_trace_without_order(tmp_path: Path) -> None:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from evaluation.experiment.grid import Plan
     from evaluation.experiment.runner import Status
 
+_LEARNERS = (
+    "pick-heuristic, forecast-waits (seconds), predict-run-time (a minute), order, ppo, pick-host (minutes; the last "
+    "with --cluster)"
+)
+_KINDS = ("verdicts", "baselines", "controls", "arms", "scarce")
 _MARKS = {"equivalent": "=", "better": "+", "worse": "−", "undecided": "?", "failed": "✗"}
 
 
@@ -41,7 +46,7 @@ def experiment(
     ] = None,
     learner: Annotated[
         str | None,
-        typer.Option("--learner", help="ppo; pick-heuristic (takes seconds); predict-run-time (a minute)."),
+        typer.Option("--learner", help=f"One or several, separated by commas: {_LEARNERS}. [default: ppo]"),
     ] = None,
     policy: Annotated[
         str | None, typer.Option("--policy", help="Policies to compare with, separated by commas, as in simulate.")
@@ -69,6 +74,7 @@ def experiment(
 
     Example: `tracekit experiment sample.swf --models lublin,user-resample --learner pick-heuristic -o run`
     """
+    from evaluation.experiment import ahead
     from evaluation.experiment import study as library
     from evaluation.experiment.engines import Where, cores
 
@@ -81,16 +87,21 @@ def experiment(
         _plan(config),
         real={"path": real, "procs": procs, "format": from_, "resource": resource},
         models={"names": _names(models), "samples": samples},
-        agents={"learner": learner, "seeds": agents},
+        agents={"learner": _names(learner), "seeds": agents},
         windows={"heuristics": _names(policy), "cluster": cluster, "allocate": allocate},
         other={"path": other},
         seed=seed,
     )
     search_here(
-        [*plan.models.names, *plan.windows.heuristics, plan.windows.allocate, *plan.agents.config.get("policies", ())]
+        [
+            *plan.models.names,
+            *plan.windows.heuristics,
+            plan.windows.allocate,
+            *(policy for name in plan.agents.learner for policy in plan.agents.config_of(name).get("policies", ())),
+        ]
     )
     if dry_run:
-        _show_plan(library.dry_run(plan, out, slots=cores()), json)
+        _show_plan(ahead.dry_run(plan, out, slots=cores()), json)
         return
     command = shlex.join(["tracekit", *sys.argv[1:]]) if Path(sys.argv[0]).name == "tracekit" else ""
     with _Display() as display:
@@ -112,9 +123,12 @@ def verdict(
     real: Annotated[str, typer.Argument(metavar="REAL", help="The real trace.")],
     synth: Annotated[str, typer.Argument(metavar="SYNTH", help="The synthetic trace, from any tool.")],
     learner: Annotated[
-        str, typer.Option("--learner", help="ppo; pick-heuristic (takes seconds); predict-run-time (a minute).")
-    ] = "ppo",
-    margin: Annotated[float, typer.Option("--margin", help="Differences below this ratio count as equivalent.")] = 0.1,
+        str, typer.Option("--learner", help=f"Uses of the trace, separated by commas: {_LEARNERS}.")
+    ] = "pick-heuristic,forecast-waits,predict-run-time",
+    margin: Annotated[
+        float | None,
+        typer.Option("--margin", help="Differences below this ratio count as equivalent. [default: the learner's own]"),
+    ] = None,
     out: Annotated[
         str | None, typer.Option("--output", "-o", metavar="RUN", help="Keep the run and its report in this folder.")
     ] = None,
@@ -125,7 +139,7 @@ def verdict(
     json: Json = False,
     force: Force = False,
 ) -> None:
-    """Evaluate one synthetic trace in minutes: fidelity, ranking of policies, agents trained with a small budget.
+    """Tell for which uses a synthetic trace is as good as the real one: what is learnt from it is tried on real jobs.
 
     Example: `tracekit verdict sample.swf made.swf --learner pick-heuristic`
     """
@@ -180,9 +194,11 @@ def compare(
     out.print(found["sentence"])
     for line in found["plan"]:
         out.print(f"– plan: {line['key']}: {line['first']} → {line['second']}")
-    rows = table("model", first, second)
+    rows = table("learner", "model", first, second)
     for row in found["verdicts"]:
-        rows.add_row(row["model"], *((row[side] or {}).get("sentence", "–") for side in ("first", "second")))
+        rows.add_row(
+            row["learner"], row["model"], *((row[side] or {}).get("sentence", "–") for side in ("first", "second"))
+        )
     out.print(rows, soft_wrap=False)
 
 
@@ -206,40 +222,66 @@ def _changed(plan: Plan, **sections: Any) -> Plan:
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
-    return tuple(name.strip() for name in text.split(",") if name.strip()) if text is not None else None
+    from evaluation.experiment.grid import names_in
+
+    return names_in(text) if text is not None else None
 
 
-def _show_plan(rows: list[dict[str, Any]], json: bool) -> None:
+def _show_plan(found: dict[str, Any], json: bool) -> None:
+    rows = found["tasks"]
     total = {key: sum(row[key] for row in rows) for key in ("tasks", "done", "seconds")}
     if json:
-        print_json({"tasks": rows, "total": total})
+        print_json(found | {"total": total})
         return
     shown = table("kind", "tasks", "done already", "left, about", right=("tasks", "done already", "left, about"))
     for row in [*rows, {"kind": "all", **total}]:
         shown.add_row(row["kind"], str(row["tasks"]), str(row["done"]), clock(row["seconds"]))
     console().print(shown)
+    titles = ["margin", "differences found from", "chance to show none", "agents take, about"]
+    shown = table("learner", *titles, "spread taken from", right=titles)
+    for row in found["power"]:
+        shown.add_row(
+            row["learner"],
+            f"±{row['margin']:.0%}",
+            f"{row['detectable']:.1%}",
+            f"{row['equivalence_power']:.0%}",
+            clock(row["seconds"]),
+            f"{row['basis']}, {row['windows']} windows",
+        )
+    console().print(shown)
+    say(
+        "differences found from: in four of five runs, if samples and seeds are alike; else it takes more. "
+        "Small chances: more or longer held-out windows ([windows] count, jobs), or a higher load"
+    )
 
 
 def show(found: dict[str, Any]) -> None:
-    """Print the verdicts as a table."""
+    """Print the verdicts as a table for each use, and the conclusion."""
     out = console()
-    shown = table("", "trained on", "verdict")
-    for one in [*found["verdicts"], *found["baselines"], *found["arms"]]:
-        shown.add_row(_MARKS[one["verdict"]], one["model"], one["sentence"])
-    for one in found["scarce"]:
-        said = str(one["sentence"]).removeprefix(f"{one['verdict']}: ")
-        shown.add_row("", f"scarce + {one['model']}", f"{one['verdict']}: {said}")
-    out.print(shown, soft_wrap=False)
-    out.print(
-        f"%: {found['metric']} on held-out real windows, relative to agents trained on real jobs; + is worse; "
-        f"within ±{100 * found['margin']:g} % counts as equivalent"
-    )
-    out.print(f"sensitivity to a bad trace: {found['sensitivity']['sentence']}")
-    for one in found["verdicts"]:
-        for flag in one["flags"]:
-            out.print(f"! {one['model']}: {flag}")
-    if found["predictors"]:
-        out.print(f"scores that predict the verdict: {found['predictors_note']}")
+    for use in found["learners"]:
+        own = {kind: [row for row in found[kind] if row["learner"] == use["learner"]] for kind in _KINDS}
+        shown = table("", "trained on", "verdict", title=f"{use['use']} ({use['learner']})")
+        for one in [*own["verdicts"], *own["baselines"], *own["arms"]]:
+            blind = one["verdict"] in ("equivalent", "better") and use["sensitive"] is False
+            shown.add_row("?" if blind else _MARKS[one["verdict"]], one["model"], one["sentence"])
+        for one in own["controls"]:
+            shown.add_row(_MARKS[one["verdict"]], f"damaged: {one['model']}", one["sentence"])
+        for one in own["scarce"]:
+            said = str(one["sentence"]).removeprefix(f"{one['verdict']}: ")
+            shown.add_row("", f"scarce + {one['model']}", f"{one['verdict']}: {said}")
+        out.print(shown, soft_wrap=False)
+        out.print(
+            f"%: {use['metric']} on held-out real windows, relative to agents trained on real jobs; + is worse; "
+            f"within ±{100 * use['margin']:g} % counts as equivalent"
+        )
+        out.print(f"would a bad trace be noticed? {use['sentence']}")
+        if use["predictors"]:
+            out.print(f"scores that predict the verdict: {use['predictors_note']}")
+    for model, flags in {one["model"]: one["flags"] for one in found["verdicts"]}.items():
+        for flag in flags:
+            out.print(f"! {model}: {flag}")
+    if found["conclusion"]:
+        out.print(found["conclusion"])
 
 
 def _fail_if_nothing_worked(found: dict[str, Any]) -> None:

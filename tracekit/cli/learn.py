@@ -77,7 +77,19 @@ def train(
         str | None,
         typer.Option("--edges", help="gat: edges of the graph of jobs: user, project, time, free, machine; all, none."),
     ] = None,
-    algorithm: Annotated[str | None, typer.Option("--algorithm", help="ppo or a2c. [default: ppo]")] = None,
+    algorithm: Annotated[str | None, typer.Option("--algorithm", help="ppo, a2c or grpo. [default: ppo]")] = None,
+    predict: Annotated[
+        str | None,
+        typer.Option(
+            "--predict",
+            metavar="PREDICTOR",
+            help="Show predicted run times: agent:DIR (of predict-run-time), or auto: learnt from the training part.",
+        ),
+    ] = None,
+    windows_from: Annotated[
+        list[str] | None,
+        typer.Option("--windows-from", metavar="TRACE", help="Draw training windows from this trace too; repeatable."),
+    ] = None,
     policies: Annotated[
         str | None, typer.Option("--policies", help="pick-policy: policies to choose from, with commas.")
     ] = None,
@@ -99,7 +111,9 @@ def train(
     skip: Annotated[bool, typer.Option("--skip", help="The agent may also wait until the next event.")] = False,
     observer: Annotated[
         str,
-        typer.Option("--observer", help="Observation: default, fair, hosts, rlscheduler, rltune …, or features."),
+        typer.Option(
+            "--observer", help="Observation: default, informed (--predict), fair, hosts, rlscheduler …, or features."
+        ),
     ] = "default",
     visible: Annotated[
         str,
@@ -132,7 +146,8 @@ def train(
         str | None,
         typer.Option(
             "--init",
-            help="Initial agent: imitate:f1 (a heuristic), imitate:best, imitate:search, search, or agent:DIR.",
+            help="Initial agent: imitate:f1 (a heuristic), imitate:best, imitate:search, imitate:predicted-index, "
+            "search, or agent:DIR.",
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted training.")] = False,
@@ -228,7 +243,8 @@ def train(
     placing = _one_allocator(cluster, allocate)
     chosen = _task(
         kind,
-        **_graph(kind, settings.network, observer, edges),
+        **_graph(kind, settings.network, _informed(observer, predict), edges),
+        predict=predict,
         policies=policies,
         visible=visible,
         backfill=backfill,
@@ -270,6 +286,7 @@ def train(
             resume=resume,
             force=force,
             source=source_of(trace),
+            windows_from=[load_trace(other, from_, None, resource) for other in windows_from or ()],
             report=None if Settings.quiet else progress_of_training(),
             say=say,
             tensorboard=tensorboard,
@@ -309,6 +326,11 @@ def _graph(kind: Any, network: str, observer: str, edges: str | None) -> dict[st
     if observer not in ("default", "graph", "hosts-graph"):
         raise UsageError(f"--observer {observer}: network gat has its own observer, graph")
     return {"observer": f"graph:{edges or 'all'}"}
+
+
+def _informed(observer: str, predict: str | None) -> str:
+    """Return the observer: with predictions, default means the one that shows them."""
+    return "informed" if predict is not None and observer == "default" else observer
 
 
 def _known_reward(reward: str | None) -> str:
@@ -487,8 +509,8 @@ def evaluate(
             f"{agent}: orders a queue that stands still; compare it with heuristics and searches by "
             f"'tracekit order-study {trace} --agent {agent} -o DIR'"
         )
-    policies = heuristics_of(trained) if policy is None else tuple(policies_of(policy))
-    for name in policies:
+    policies = None if policy is None else tuple(policies_of(policy))
+    for name in policies or heuristics_of(trained):
         trained.check_heuristic(name)
     switches = dataclasses.replace(
         trained.switches,
@@ -575,8 +597,26 @@ def _print(result: Evaluation, trace: str) -> None:
             f"{row['windows_smaller']} of {len(result.windows)}",
         )
     console().print(made)
+    _print_against(result)
     if "defer_rate" in next(iter(summary["measures"].values()), {}):
         _print_hosts(summary["measures"])
+
+
+def _print_against(result: Evaluation) -> None:
+    """Print costs as shares above those of the heuristic that was chosen on training windows."""
+    rows = result.against_chosen
+    if not rows:
+        return
+    titles = ["geometric mean", "95 % interval", "arithmetic mean", "95 %  interval"]
+    title = f"cost against {result.chosen}, chosen on training windows (blocks of {next(iter(rows.values()))['block']})"
+    made = table("policy", *titles, title=title, right=titles)
+    for name, row in rows.items():
+        cells = []
+        for mean in ("geometric", "arithmetic"):
+            cells += [f"{row[mean]:+.1%}", f"{row[mean + '_low']:+.1%} … {row[mean + '_high']:+.1%}"]
+        hindsight = name not in (result.agent, "predicted-index")
+        made.add_row(f"{name} (in hindsight)" if hindsight else name, *cells)
+    console().print(made)
 
 
 def _print_hosts(rows: dict[str, dict[str, float]]) -> None:

@@ -49,12 +49,20 @@ def serve(
     vector: Annotated[
         str | None, typer.Option("--vector", help="Layout of input_vector: 2h8 or 4h2 (default: by its length).")
     ] = None,
+    history: Annotated[
+        str | None, typer.Option("--history", metavar="TRACE", help="Predictors: jobs that are known at the start.")
+    ] = None,
+    timezone: Annotated[
+        str | None,
+        typer.Option("--timezone", metavar="ZONE", help="Predictors: of the machine (default: of --history, or UTC)."),
+    ] = None,
 ) -> None:
-    """Answer scheduling requests: the order of waiting jobs, or a host for a job.
+    """Answer scheduling requests: the order of waiting jobs, a host for a job, or how long jobs will run.
 
     POST /v1/decide takes a request, GET /v1/agent describes the agent, GET /stats counts requests, GET /health returns
-    whether it is ready (503 while it starts). Services that choose hosts answer POST /select_host too. The fields are
-    in docs/serve.md and docs/deploy-hosts.md. Stop it with Ctrl-C.
+    whether it is ready (503 while it starts). Services that choose hosts answer POST /select_host too. Agents of task
+    predict-run-time answer POST /v1/predict and POST /v1/events instead. The fields are in docs/serve.md,
+    docs/deploy-hosts.md and docs/predict.md. Stop it with Ctrl-C.
 
     Example: `tracekit serve default --port 8765`
     """
@@ -63,7 +71,11 @@ def serve(
         raise UsageError(
             f"--host {host} is reachable from other machines and needs a token: give --token-file or TRACEKIT_TOKEN"
         )
-    decider = _decider(agent, policy, protocol, nodes, pods, vector)
+    decider = _predictor(agent, history, timezone) if protocol == "tracekit" and policy is None and not vector else None
+    if decider is None:
+        if history or timezone:
+            raise UsageError("--history and --timezone are only supported by agents of task predict-run-time")
+        decider = _decider(agent, policy, protocol, nodes, pods, vector)
     preparing = "starting: loading compiled code, or compiling it at the first start (up to a minute) …"
     if stdio:
         from tracekit.service.http import serve_lines
@@ -81,11 +93,29 @@ def serve(
         service = Service(starting, host, port, token=token, allowed=allow_host or ())
     except OSError as error:
         raise TracekitError(f"cannot listen on {host} port {port}: {error.strerror or error}; try --port 0") from None
-    path = "/v1/decide" if protocol == "tracekit" else " (/filter, /prioritize)"
+    paths = list(getattr(decider, "posts", ("/v1/decide",)))
+    path = paths[0] if protocol == "tracekit" else f" ({', '.join(paths)})"
     say(f"{agent or policy} answers at {service.url}{path}; stop it with Ctrl-C")
     say(preparing)
     with service:
         service.serve_forever(poll_interval=0.2)
+
+
+def _predictor(agent: str | None, history: str | None, timezone: str | None) -> Any:
+    """Return what answers with predictions; None if the agent is of another task."""
+    from tracekit.cli.predict import is_predictor
+
+    if agent is None or not is_predictor(agent):
+        return None
+    from tracekit.cli.traces import load
+    from tracekit.machine import is_zone
+    from tracekit.service.predict import PredictDecider
+    from tracekit.sim.predict.predictor import Predictor
+
+    if timezone is not None and not is_zone(timezone):
+        raise UsageError(f"--timezone {timezone}: not an IANA time zone such as Europe/Berlin")
+    past = None if history is None else load(history)[0]
+    return PredictDecider(Predictor.load(agent), agent, past=past, timezone=timezone)
 
 
 def _decider(

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tracekit.service.host_choice import Decision, Floats, HostJobs, HostTable
-from tracekit.service.protocol import MOST_BYTES, VERSION, Refused, _objects
+from tracekit.service.protocol import MOST_BYTES, VERSION, Refused, objects
 
 #: Limits of one request, and of the scores that are computed for it.
 MOST_HOSTS, MOST_CYCLE, MOST_SCORES = 50_000, 20_000, 20_000_000
@@ -52,7 +52,7 @@ def read_object(body: bytes) -> dict[str, Any]:
 
 def read_hosts(value: Any) -> HostTable:
     """Read the hosts of a request; `Refused` with 422 names the field that is missing or wrong."""
-    rows = _objects(value, "hosts", MOST_HOSTS)
+    rows = objects(value, "hosts", MOST_HOSTS)
     if not rows:
         raise Refused(422, "hosts: there must be at least one")
     names: list[Any] = [row.get("name") for row in rows]
@@ -101,7 +101,7 @@ def read_jobs(data: dict[str, Any]) -> HostJobs:
     if ("job" in data) == ("jobs" in data):
         raise Refused(422, "give either job (an object) or jobs (a list of objects)")
     one = "job" in data
-    rows = _objects([data["job"]] if one else data["jobs"], "job" if one else "jobs", MOST_CYCLE)
+    rows = objects([data["job"]] if one else data["jobs"], "job" if one else "jobs", MOST_CYCLE)
     ids = [row.get("id") for row in rows]
     if not set(map(type, ids)) <= {str, int, type(None)}:
         raise Refused(422, "jobs: an id must be a string or a whole number")

@@ -381,7 +381,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 def serve_lines(decider: Answers, lines: IO[bytes], out: IO[bytes]) -> None:
     """Answer one JSON request per line with one JSON line each, until the input ends."""
-    decide = posts_of(decider)["/v1/decide"]
+    decide = getattr(decider, "line", None) or posts_of(decider)["/v1/decide"]
     while line := lines.readline(MOST_BYTES + 1):
         if len(line) <= MOST_BYTES and not line.strip():
             continue

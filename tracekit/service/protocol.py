@@ -95,16 +95,16 @@ def parse(body: bytes) -> Request:
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in TASKS:
         raise Refused(422, f"kind: must be {' or '.join(TASKS)}, not {_show(data, 'kind')}")
-    now = float(_numbers([data], "now", "now")[0])
+    now = float(numbers([data], "now", "now")[0])
     cluster = data.get("cluster")
     if not isinstance(cluster, dict):
         raise Refused(422, "cluster: must be an object with procs and, if jobs run, running")
-    procs = _whole([cluster], "procs", "cluster.procs")[0]
-    running = _objects(cluster.get("running", []), "cluster.running", MOST_RUNNING)
-    used = _whole(running, "procs", "cluster.running[{}].procs")
+    procs = whole_numbers([cluster], "procs", "cluster.procs")[0]
+    running = objects(cluster.get("running", []), "cluster.running", MOST_RUNNING)
+    used = whole_numbers(running, "procs", "cluster.running[{}].procs")
     if used.sum() > procs:
         raise Refused(422, f"cluster.running: uses {used.sum():,.0f} processors of {procs:,.0f}")
-    ends = _numbers(running, "ends", "cluster.running[{}].ends")
+    ends = numbers(running, "ends", "cluster.running[{}].ends")
     hosts = data.get("hosts")
     if hosts is not None and not isinstance(hosts, list):
         raise Refused(422, "hosts: must be a list")
@@ -124,29 +124,28 @@ def _reserved(value: Any, jobs: Jobs) -> int | None:
 
 
 def _jobs(value: Any, now: float) -> Jobs:
-    jobs = _objects(value, "jobs", MOST_JOBS)
-    names = _labels(jobs, "id")
-    if None in names:
-        raise Refused(422, f"jobs[{names.index(None)}].id: must be a string or a whole number")
+    jobs = objects(value, "jobs", MOST_JOBS)
+    names = ids(jobs, "jobs")
     if len(set(names)) < len(names):
         raise Refused(422, "jobs: two jobs have the same id")
-    submit = _numbers(jobs, "submit_time", "jobs[{}].submit_time")
+    submit = numbers(jobs, "submit_time", "jobs[{}].submit_time")
     if len(jobs) and submit.max() > now:
         late = int(submit.argmax())
         raise Refused(422, f"jobs[{late}].submit_time: {submit[late]:g} is after now ({now:g})")
     return Jobs(
-        [name for name in names if name is not None],
+        names,
         submit,
-        _whole(jobs, "procs", "jobs[{}].procs"),
-        _numbers(jobs, "req_time", "jobs[{}].req_time", optional=True),
-        _numbers(jobs, "req_mem", "jobs[{}].req_mem", optional=True),
-        _labels(jobs, "user"),
-        _labels(jobs, "group"),
-        _labels(jobs, "app"),
+        whole_numbers(jobs, "procs", "jobs[{}].procs"),
+        numbers(jobs, "req_time", "jobs[{}].req_time", optional=True),
+        numbers(jobs, "req_mem", "jobs[{}].req_mem", optional=True),
+        labels(jobs, "user"),
+        labels(jobs, "group"),
+        labels(jobs, "app"),
     )
 
 
-def _objects(value: Any, place: str, most: int) -> list[dict[str, Any]]:
+def objects(value: Any, place: str, most: int) -> list[dict[str, Any]]:
+    """Return a field that is a list of objects."""
     if not isinstance(value, list) or not set(map(type, value)) <= {dict}:
         raise Refused(422, f"{place}: must be a list of objects")
     if len(value) > most:
@@ -158,7 +157,7 @@ def _objects(value: Any, place: str, most: int) -> list[dict[str, Any]]:
 # afterwards.
 
 
-def _numbers(rows: Sequence[dict[str, Any]], key: str, place: str, *, optional: bool = False) -> Floats:
+def numbers(rows: Sequence[dict[str, Any]], key: str, place: str, *, optional: bool = False) -> Floats:
     """Return a field of all rows; an optional one may be missing (NaN) and must not be negative."""
     values = [row.get(key) for row in rows]
     allowed = {int, float, type(None)} if optional else {int, float}
@@ -180,20 +179,30 @@ def _numbers(rows: Sequence[dict[str, Any]], key: str, place: str, *, optional: 
     return found
 
 
-def _whole(rows: Sequence[dict[str, Any]], key: str, place: str) -> Floats:
-    found = _numbers(rows, key, place)
+def whole_numbers(rows: Sequence[dict[str, Any]], key: str, place: str) -> Floats:
+    """Return a field of all rows that is a whole number of at least 1."""
+    found = numbers(rows, key, place)
     bad = (found < 1) | (found != np.floor(found))
     if bad.any():
         raise Refused(422, f"{place.format(int(bad.argmax()))}: must be a whole number of at least 1")
     return found
 
 
-def _labels(rows: Sequence[dict[str, Any]], key: str) -> list[str | int | None]:
+def labels(rows: Sequence[dict[str, Any]], key: str, place: str = "jobs") -> list[str | int | None]:
+    """Return a label of all rows; None where it is missing."""
     found = [row.get(key) for row in rows]
     if not set(map(type, found)) <= {str, int, type(None)}:
         i = next(i for i, value in enumerate(found) if type(value) not in (str, int, type(None)))
-        raise Refused(422, f"jobs[{i}].{key}: must be a string or a whole number")
+        raise Refused(422, f"{place}[{i}].{key}: must be a string or a whole number")
     return found
+
+
+def ids(rows: Sequence[dict[str, Any]], place: str) -> list[str | int]:
+    """Return the ids of all rows."""
+    found = labels(rows, "id", place)
+    if None in found:
+        raise Refused(422, f"{place}[{found.index(None)}].id: must be a string or a whole number")
+    return [name for name in found if name is not None]
 
 
 def _show(data: dict[str, Any], key: str) -> str:

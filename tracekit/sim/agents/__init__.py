@@ -13,7 +13,8 @@ from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.config import Config
 from tracekit.sim.agents.evaluate import HEURISTICS, Evaluation, evaluate, heuristics
 from tracekit.sim.agents.splits import Split, split
-from tracekit.sim.agents.training import NothingToLearn, Status, train
+from tracekit.sim.agents.starts import NothingToLearn
+from tracekit.sim.agents.training import Status, train
 
 __all__ = [
     "HEURISTICS",

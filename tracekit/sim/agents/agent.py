@@ -24,6 +24,7 @@ from tracekit.sim.agents.card import CARD, card_text
 from tracekit.sim.agents.config import NETWORKS
 from tracekit.sim.agents.inference import KINDS, Layout, Net, layout_of
 from tracekit.sim.predict import TASK as PREDICT_RUN_TIME
+from tracekit.sim.predict.predictor import PREDICTOR, Predictor
 from tracekit.sim.tasks.base import TASKS, task_from_dict
 
 WEIGHTS, FACTS, LOG, CHECKPOINT = "weights.safetensors", "agent.json", "log.jsonl", "checkpoint.safetensors"
@@ -81,10 +82,13 @@ class Agent:
             "network": self.network,
             "sizes": list(self.sizes),
             "features": list(self.features),
-            "task": self.task,
+            "task": self.task | ({"predict": PREDICTOR} if self.task.get("predict") else {}),
             **({"layout": [[name, list(shape)] for name, shape in self.layout]} if self.layout else {}),
             **self.facts,
         }
+        predictor = self.task.get("predict")
+        if predictor and Path(predictor).resolve() != (folder / PREDICTOR).resolve():
+            Predictor.load(predictor).save(folder / PREDICTOR, force=True)
         with writing_folder(folder, force=True) as made:
             (made / WEIGHTS).write_bytes(weights)
             write_text(made / FACTS, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
@@ -116,6 +120,9 @@ class Agent:
             raise FormatError(place / WEIGHTS, "no such file; the agent is not complete") from None
         except (SafetensorError, OSError, ValueError) as error:
             raise FormatError(place / WEIGHTS, f"damaged: {error}") from None
+        if task.get("predict"):  # in its own folder, wherever that is now
+            task["predict"] = str(place / PREDICTOR)
+            Predictor.load(task["predict"])
         if task["name"] in TASKS:  # others may be registered later
             _check_task(task, features, place)
         flat = _flat(arrays, layout or layout_of(network, sizes), place)

@@ -44,12 +44,17 @@ def has_lessons(folder: Path, now: dict[str, Any]) -> bool:
     return True
 
 
-def begin(folder: Path, *, force: bool) -> None:
-    """Create the folder for a new training; an existing agent or training is kept unless ``force``."""
+def check_free(folder: Path, *, force: bool) -> None:
+    """Refuse a folder that holds an agent or a training, unless ``force``."""
     there = [name for name in (CHECKPOINT, FACTS, WEIGHTS) if (folder / name).exists()]
     if there and not force:
         goes_on = "--resume continues it, " if there[0] == CHECKPOINT else ""
         raise OutputError(f"{folder}: {there[0]} exists already; {goes_on}--force replaces it")
+
+
+def begin(folder: Path, *, force: bool) -> None:
+    """Create the folder for a new training; an existing agent or training is kept unless ``force``."""
+    check_free(folder, force=force)
     with writing_folder(folder, ours=_LEFT, force=True):
         pass  # an empty folder takes the place of the old training in one step
 

@@ -24,7 +24,9 @@ NETWORKS: Registry[Any] = Registry(
     },
     group="tracekit.networks",
 )
-ALGORITHMS = ("ppo", "a2c")
+ALGORITHMS = ("ppo", "a2c", "grpo")
+#: How validation windows are summed up: the arithmetic mean of costs, or the geometric one.
+MEANS = ("mean", "geometric")
 #: Settings by name, for ``--config NAME``. gat-drl: those of GAT-DRL's code, a window of 200 jobs per update; its
 #: discount, entropy bonus and learning rate; advantages are returns less the critic's values, normalised.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -98,12 +100,17 @@ class Config(Settings):
         "kernel"  # kernel: one small network for every row; attention: rows attend to each other; mlp: all slots;
         # hosts: for rows that are hosts, of any number; gat: rows look along the edges of the graph of jobs
     )
-    algorithm: str = "ppo"  # ppo, or a2c: the plain policy gradient, each decision used once
-    hidden: tuple[int, ...] = (32, 16, 8)  # widths of the layers between a job's features and its score
+    algorithm: str = "ppo"  # ppo; a2c: the plain policy gradient, each decision used once; grpo: no critic, plays of
+    # the same window are compared with each other
+    hidden: tuple[int, ...] = (32, 16, 8)  # widths of the layers between a job's features and its score; none: a
+    # weighted sum of the features (network kernel)
 
     steps: int = 500_000  # decisions to learn from, all iterations together
     windows: int = 64  # windows played in each iteration
+    plays: int = 16  # grpo: so many of these windows are plays of the same one
     jobs: int = 256  # jobs of a window
+    loads: tuple[float, ...] = ()  # training windows also at so many times the load; empty: as they are
+    live: bool = False  # ask the predictor of run times in every play; else once a window, in a play by its index
     keep: float = 1.0  # share of the decisions, drawn at random, that an update uses
 
     epochs: int = 4  # passes over the decisions of an iteration
@@ -142,12 +149,14 @@ class Config(Settings):
     max_grad_norm: float = 0.5
 
     validation_windows: int = 16  # windows of the validation slice, played greedily
+    validate_by: str = "mean"  # mean or geometric: which mean of the validation windows decides
     validate_every: int = 5  # iterations
     patience: int = 0  # validations without a better score before training ends; 0 = never
     least_gain: float = 0.0  # share by which a score must be better than the best one to count for patience
     checkpoint_every: int = 1  # iterations between checkpoints; the last iteration is always kept
     teacher_windows: int = 64  # windows on which an imitated heuristic is recorded
     teacher_epochs: int = 20
+    teacher_rounds: int = 0  # rounds in which a slow teacher, such as search, labels what the agent itself came to
     search_rounds: int = 20  # of a search for weights of the features (--init search)
     search_tries: int = 32  # weights tried in a round, in mirrored pairs
     search_windows: int = 64  # windows that each of them plays
@@ -166,6 +175,11 @@ class Config(Settings):
         if self.network == "pointer":
             raise UsageError("network pointer orders whole queues; it is for 'tracekit train --task order'")
         _one_of("algorithm", self.algorithm, ALGORITHMS)
+        _one_of("mean", self.validate_by, MEANS)
+        if self.algorithm == "grpo" and (self.plays < 2 or self.windows % self.plays):
+            raise UsageError(f"grpo: windows ({self.windows}) must be a multiple of plays ({self.plays}), 2 or more")
+        for load in self.loads:
+            _check("loads", load, load > 0)
         _one_of("schedule", self.schedule, SCHEDULES)
         _one_of("schedule", self.entropy_schedule, SCHEDULES)
         _one_of("schedule", self.exploration_schedule, SCHEDULES)
@@ -175,7 +189,8 @@ class Config(Settings):
         for name, few in (least | {"validation_windows": 1, "search_windows": 1, "search_tries": 2}).items():
             if getattr(self, name) < few:
                 raise UsageError(f"{name} must be at least {few}, not {getattr(self, name)}")
-        for name in ("patience", "critic_first", "teacher_windows", "teacher_epochs", "search_rounds", "threads"):
+        teaching = ("teacher_windows", "teacher_epochs", "teacher_rounds")
+        for name in ("patience", "critic_first", *teaching, "search_rounds", "threads"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} must be 0 or more, not {getattr(self, name)}")
         for name in ("learning_rate", "critic_speed", "clip", "keep", "max_grad_norm", "soften"):
@@ -187,8 +202,10 @@ class Config(Settings):
             _check(name, getattr(self, name), getattr(self, name) >= 0)
         _check("keep", self.keep, self.keep <= 1)
         _check("average", self.average, 0 <= self.average < 1)
-        if not self.hidden or min(self.hidden) < 1 or max(self.hidden) > 1024:
+        if any(not 1 <= width <= 1024 for width in self.hidden):
             raise UsageError(f"hidden widths must lie between 1 and 1024, not {list(self.hidden)}")
+        if not self.hidden and self.network != "kernel":
+            raise UsageError(f"network {self.network} needs hidden widths; only kernel can be a weighted sum")
 
 
 def _convert(name: str, value: Any, kind: Any, origin: str) -> Any:
@@ -200,6 +217,8 @@ def _convert(name: str, value: Any, kind: Any, origin: str) -> Any:
         return value
     if kind == tuple[int, ...] and isinstance(value, (list, tuple)) and all(type(item) is int for item in value):
         return tuple(value)
+    if kind == tuple[float, ...] and isinstance(value, (list, tuple)):
+        return tuple(_convert(name, item, float, origin) for item in value)
     wanted = "a list of integers" if kind == tuple[int, ...] else {float: "a number", int: "a whole number"}.get(kind)
     raise UsageError(f"{origin}: {name} must be {wanted or kind.__name__}, not {value!r}")
 

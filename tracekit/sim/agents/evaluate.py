@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.intervals import compare, interval
+from tracekit.sim.agents.against import against
 from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.provenance import fingerprint
 from tracekit.sim.agents.rollout import play
@@ -27,6 +28,8 @@ Floats = NDArray[np.float64]
 #: Heuristics that every agent is compared with, beside ``random`` and ``best per window``.
 HEURISTICS: tuple[str, ...] = NAMES
 BEST_PER_WINDOW = "best per window"
+#: Beside the heuristics, for agents that know predicted run times.
+INDEX = "predicted-index"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +57,23 @@ class Evaluation:
     @property
     def best_heuristic(self) -> str:
         """The single heuristic of the smallest mean."""
-        names = [name for name in self.baselines if name != BEST_PER_WINDOW]
+        names = [name for name in self.baselines if name not in (BEST_PER_WINDOW, INDEX)]
         return min(names, key=lambda name: float(self.baselines[name].mean()))
+
+    @property
+    def against_chosen(self) -> dict[str, dict[str, Any]]:
+        """Costs above those of the heuristic chosen on training windows, as shares: the agent, and what is beside it.
+
+        Beside it are predicted-index, the best heuristic of these windows, and the best of each window, both in
+        hindsight. Empty where the choice is not known.
+        """
+        if self.chosen not in self.baselines:
+            return {}
+        names = (INDEX, self.best_heuristic, BEST_PER_WINDOW)
+        order = np.argsort([start for start, _ in self.windows], kind="stable")
+        rows = {self.agent: self.score} | {name: self.baselines[name] for name in names if name in self.baselines}
+        base = self.baselines[self.chosen][order]
+        return {name: against(costs[order], base) for name, costs in rows.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return what ``tracekit evaluate --json`` prints, but for the names of the files."""
@@ -79,6 +97,7 @@ class Evaluation:
             "baselines": {name: compare(self.score, values) for name, values in self.baselines.items()},
             "best_heuristic": self.best_heuristic,
             "best_on_training": self.chosen or None,
+            "against_chosen": self.against_chosen,
             "weights": dict(self.weights),
             "parts": {name: dict(values) for name, values in self.parts.items()},
             "measures": {name: dict(values) for name, values in self.measures.items()},
@@ -107,6 +126,8 @@ def evaluate(
     batch = source.task.batch(source, lanes=min(len(windows), 64), threads=threads)
     actor = agent.actor()
     names = heuristics_of(source.task) if policies is None else policies
+    if policies is None and getattr(source.task, "predict", None):
+        names = (*names, INDEX)
     if sample:
         keys = np.random.default_rng([seed, 20]).integers(0, 2**64, (sample, len(windows)), dtype=np.uint64)
         played = [play(batch, windows, actor, keys=key, keep=False) for key in keys]
@@ -170,7 +191,8 @@ def heuristics(
     names = [*dict.fromkeys(name for name in given if name != "random"), "random"]
     costs = source.policy_costs(windows, names, threads=threads)
     found = {name: costs[:, i] for i, name in enumerate(names)}
-    return found | {BEST_PER_WINDOW: costs[:, :-1].min(1) if len(names) > 1 else costs[:, 0]}
+    plain = [i for i, name in enumerate(names) if name not in ("random", INDEX)] or [0]
+    return found | {BEST_PER_WINDOW: costs[:, plain].min(1)}
 
 
 def heuristics_of(task: Task) -> tuple[str, ...]:

@@ -61,6 +61,16 @@ def lessons(batch: Batch, windows: Sequence[Window], name: str, shelf: Shelf | N
     return joined(found)
 
 
+def visited_lessons(batch: Batch, windows: Sequence[Window], name: str, model: ActorCritic) -> Played:
+    """Let the network play windows, and a policy written in Python label what it comes to.
+
+    Ross, Gordon & Bagnell, "A reduction of imitation learning and structured prediction to no-regret online learning",
+    AISTATS 2011 (DAgger): a network that is not as good as its teacher comes to states that the teacher never shows.
+    """
+    teacher = batch.task.teacher(batch, windows, name)
+    return play(batch, windows, model.play_by(), teacher=teacher, teacher_labels=True)
+
+
 _ARRAYS = ("rows", "first", "count", "chosen", "window", "time", "last", "score", "left", "skips", "action", "earned")
 
 

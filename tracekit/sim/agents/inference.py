@@ -205,7 +205,7 @@ def score(net: Net, jobs: Singles, rows: int, skip: bool, scratch: Scratch) -> N
             b[f, r] = jobs[r, f]
         for r in range(rows, columns):  # skipping, and empty slots, whose scores are not used
             b[f, r] = np.float32(1.0)
-    at = layer(flat, 0, features, sizes[1], b, a, columns, True)
+    at = layer(flat, 0, features, sizes[1], b, a, columns, layers > 1)
     if net.kind == ATTENTION:
         at = _attend(flat, at, sizes[1], a, scratch.c, scratch.row, total)
     elif net.kind == HOSTS:

@@ -356,7 +356,7 @@ class ActorCritic(nn.Module):
         kind = NETWORKS.get(config.network)
         check_links(config.network, kind, task.feature_names)
         self.actor: Network = kind(features, task.slots + 1, config.hidden)
-        self.critic = Critic(features, max(config.hidden), task.critic_inputs)
+        self.critic = Critic(features, max(config.hidden, default=32), task.critic_inputs)
         self.actor.start_evenly()
         self.actor.decide(task.actions_are)
 

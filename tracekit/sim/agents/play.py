@@ -16,8 +16,9 @@ from tracekit.sim.agents.inference import NOT_NUMBERS, Net, Scratch, drawn, larg
 from tracekit.sim.compile import jit
 from tracekit.sim.engine.chance import uniform
 from tracekit.sim.jobs import NO_JOB
-from tracekit.sim.policies.formulas import UNICEP, WFP3, formula
+from tracekit.sim.policies.formulas import PREDICTED, UNICEP, WFP3, formula
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, PickRules
+from tracekit.sim.tasks.pick_job.lane_predictions import priority_of
 from tracekit.sim.tasks.pick_job.lanes import step_lane
 
 #: How choices are made: the best one; sampled; as a formula chooses.
@@ -94,7 +95,10 @@ def formulas_choice(lanes: LaneArrays, lane: int, manner: Manner) -> int:
         job = lanes.visible[lane, i]
         submit = jobs.submit[lane, job]
         wait = -1.0 - submit if manner.as_coded else now - submit
-        value = formula(manner.code, submit, wait, jobs.estimate[lane, job], jobs.size[lane, job] / scale)
+        if manner.code == PREDICTED:
+            value = priority_of(lanes.predicted, lane, job)
+        else:
+            value = formula(manner.code, submit, wait, jobs.estimate[lane, job], jobs.size[lane, job] / scale)
         if best < 0 or value < least or (value == least and job < lanes.visible[lane, best]):
             best, least = i, value
     return best

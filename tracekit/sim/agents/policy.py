@@ -55,7 +55,8 @@ class Whole(EpisodeSource):
         if trace is None:
             raise TracekitError("an agent can only be used together with the trace of the jobs")
         begun = np.full(len(ready.table), np.nan) if setup.begun is None else setup.begun
-        columns = task.view(trace, ready.table, None).columns(ready, None)
+        view: Any = task.view(trace, ready.table, None)
+        columns, self.predictor = view.columns(ready, None), getattr(view, "predictor", None)
         self._only = Episode((0, len(ready.table)), ready, begun, setup.clock, columns)
 
     def episode(self, window: Window) -> Episode:

@@ -207,13 +207,13 @@ class PPO:
         ratio = change.exp()
         policy_loss = self._policy_loss(change, advantage)
         spread = found.entropy().mean()
-        value_loss = (self.model.critic(decisions) - target).square().mean()
+        value_loss = self._value_loss(decisions, target)
         loss = (
             policy_loss - bonus * spread + value_loss
         )  # the two networks share no weights, so the losses need no relative weight
         self.optimiser.zero_grad()
         loss.backward()
-        for part in (self.model.actor, self.model.critic):
+        for part in (self.model.actor, self.model.critic):  # a critic without a loss has no gradients
             norm = torch.nn.utils.clip_grad_norm_(part.parameters(), config.max_grad_norm)
             if not (torch.isfinite(loss) and torch.isfinite(norm)):
                 raise Diverged("the loss or its gradient is not finite")
@@ -225,6 +225,10 @@ class PPO:
             "kl": (ratio - 1 - change).mean().item(),
             "clipped": ((ratio - 1).abs() > config.clip).float().mean().item(),
         }
+
+    def _value_loss(self, decisions: Decisions, target: Tensor) -> Tensor:
+        """Return how far the critic is from what followed."""
+        return (self.model.critic(decisions) - target).square().mean()
 
     def _policy_loss(self, change: Tensor, advantage: Tensor) -> Tensor:
         """Return the clipped loss; ``change`` is that of the log-probability of what was chosen, (decisions,)."""
@@ -275,8 +279,28 @@ class A2C(PPO):
         return -(change * advantage).mean()  # the log-probability but for a constant
 
 
+class GRPO(PPO):
+    """Group-relative policy optimisation: what it is given as rewards are advantages already; there is no critic."""
+
+    def _advantages(
+        self, played: Played, reward: Floats, context: NDArray[np.float32]
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        old, nothing = np.empty(len(played)), np.zeros(len(played))
+        with torch.no_grad():
+            for begin in range(0, len(played), 65536):
+                part = np.arange(begin, min(begin + 65536, len(played)))
+                decisions, picked = gathered(played, context, part)
+                old[part] = self.model.actor.distribution(decisions).log_probability(picked).numpy()
+        if not (np.isfinite(reward).all() and np.isfinite(old).all()):
+            raise Diverged("the advantages or the policy's probabilities are not finite")
+        return reward, nothing, nothing, old
+
+    def _value_loss(self, decisions: Decisions, target: Tensor) -> Tensor:
+        return torch.zeros(())
+
+
 #: Learners by the name of their algorithm.
-LEARNERS = {"ppo": PPO, "a2c": A2C}
+LEARNERS: dict[str, type[PPO]] = {"ppo": PPO, "a2c": A2C, "grpo": GRPO}
 
 
 def gathered(played: Played, context: NDArray[np.float32], which: NDArray[np.int64]) -> tuple[Decisions, Tensor]:

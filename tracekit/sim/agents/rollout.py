@@ -43,11 +43,13 @@ def play(
     *,
     keys: NDArray[np.uint64] | None = None,
     teacher: Any = None,
+    teacher_labels: bool = False,
     keep: bool = True,
 ) -> Played:
     """Play windows to their ends, in the batch's number of threads; with ``keys`` choices are sampled, else greedy.
 
     A ``teacher`` (`tracekit.sim.tasks.base.Task.teacher`: one entry for each window) decides in place of the network.
+    With ``teacher_labels`` the network decides, and the teacher's choices are recorded in place of its own.
     ``keep`` = False records scores only.
     """
     chosen = Actor(actor) if isinstance(actor, Net) else actor or Actor(no_net())
@@ -56,10 +58,10 @@ def play(
         some = slice(begin, min(begin + batch.lanes, len(windows)))
         batch.reset(range(some.stop - begin), windows[some])
         key, own = (None if given is None else given[some] for given in (keys, teacher))
-        if batch.player is not None and chosen.net is not None:
+        if batch.player is not None and chosen.net is not None and not teacher_labels:
             played += _play_compiled(batch, some.stop - begin, chosen.net, key, own, keep)
         else:
-            played += _play_steps(batch, some.stop - begin, chosen, key, own, keep)
+            played += _play_steps(batch, some.stop - begin, chosen, key, own, keep, teacher_labels)
     return _joined(played, batch)
 
 
@@ -80,7 +82,9 @@ def _play_compiled(batch: Batch, lanes: int, net: Net, keys: Any, teacher: Any, 
         return [made for found in pool.map(part, range(threads)) for made in found]
 
 
-def _play_steps(batch: Batch, lanes: int, actor: Actor, keys: Any, teacher: Any, keep: bool) -> list[_Window]:
+def _play_steps(
+    batch: Batch, lanes: int, actor: Actor, keys: Any, teacher: Any, keep: bool, labels: bool
+) -> list[_Window]:
     """Play the windows of the first lanes step by step; a teacher's entry is called with (batch, lane)."""
     slots, vector = batch.task.slots, batch.task.actions_are == "priorities"
     rows: list[list[Any]] = [[] for _ in range(lanes)]
@@ -91,7 +95,9 @@ def _play_steps(batch: Batch, lanes: int, actor: Actor, keys: Any, teacher: Any,
             count = int(batch.count[lane])
             skip = batch.mask.shape[1] > slots and bool(batch.mask[lane, slots])
             if teacher is not None:
-                action = teacher[lane](batch, int(lane))
+                label = teacher[lane](batch, int(lane))
+            if teacher is not None and not labels:
+                action = label
             elif count + skip == 1:
                 action = np.zeros(1, np.float32) if vector else 0
             else:
@@ -101,7 +107,7 @@ def _play_steps(batch: Batch, lanes: int, actor: Actor, keys: Any, teacher: Any,
             if keep and count + skip > 1:
                 seen = batch.features[lane, :count].copy()
                 seen = np.concatenate([seen, np.ones((1, seen.shape[1]), np.float32)]) if skip else seen
-                rows[lane].append((seen, action, batch.now(int(lane)), skip))
+                rows[lane].append((seen, label if labels else action, batch.now(int(lane)), skip))
             if vector:
                 actions[lane, :count] = action
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,21 +14,26 @@ from numpy.typing import NDArray
 from tracekit.errors import MissingExtra, TracekitError, UsageError
 from tracekit.files import write_text
 from tracekit.sim.agents import checkpoint
+from tracekit.sim.agents.against import mean
 from tracekit.sim.agents.agent import SETTINGS, Agent
 from tracekit.sim.agents.config import Config
 from tracekit.sim.agents.evaluate import best_of, heuristics_of
+from tracekit.sim.agents.grounds import Ground, batch_for, drawn, more_sources
+from tracekit.sim.agents.groups import group_advantages
+from tracekit.sim.agents.informed import with_predictor, without_predictor
 from tracekit.sim.agents.provenance import fingerprint, not_improved, versions
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.agents.saving import agent_of, event_writer, matching
 from tracekit.sim.agents.splits import Split, longest, split, windows_from
+from tracekit.sim.agents.starts import LESSON_WINDOWS, NOTHING, Course, NothingToLearn, Say, imitate
 from tracekit.sim.tasks.base import Task, find_task
 from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.tasks.rewards import Baseline
-from tracekit.sim.windows import Window
+from tracekit.sim.windows import Span
 from tracekit.trace import Trace
 
 #: What a draw is for: the second number of every key of randomness, after the seed.
-_WINDOWS, _CHOICES, _VALIDATION, _LESSONS, _WEIGHTS = range(10, 15)
+_WINDOWS, _CHOICES, _VALIDATION, _GROUND = 10, 11, 12, 15
 
 
 @dataclass
@@ -45,7 +50,6 @@ class Status:
 
 
 Report = Callable[[Status], None]
-Say = Callable[[str], None]
 
 
 def train(
@@ -62,6 +66,7 @@ def train(
     resume: bool = False,
     force: bool = False,
     source: dict[str, Any] | None = None,
+    windows_from: Sequence[Trace] = (),
     report: Report | None = None,
     say: Say | None = None,
     tensorboard: bool = False,
@@ -71,6 +76,8 @@ def train(
     ``init``: None = from scratch, ``imitate:NAME`` = like a heuristic (``imitate:best`` = like the best one on each
     window) or a policy written in Python (``imitate:search:evaluations=500``), ``agent:DIR`` = from another agent.
     ``share`` of the trace, in time, is learnt from, half of the rest validates; or ``parts`` gives the jobs of each.
+    A task with ``predict`` has its predictor of run times in the folder, too. Training windows are also drawn from the
+    whole of the traces ``windows_from``, such as synthetic ones.
     ``resume`` continues an interrupted training. ``source`` states where the trace comes from (file, sha256). The
     agent of the best validation is kept.
     """
@@ -78,38 +85,35 @@ def train(
         import torch  # noqa: F401
     except ModuleNotFoundError:
         raise MissingExtra("torch", "rl") from None
-    episodes = EpisodeSource(trace, task or find_task("pick-job")())
+    task, config = task or find_task("pick-job")(), config or Config()
+    episodes = EpisodeSource(trace, without_predictor(task))
     chosen = parts or split(episodes, share, overlap=overlap)
-    run = _Training(episodes, config or Config(), _Course(Path(out), seed, init, chosen, source or {}, say or _quiet))
+    course = Course(Path(out), seed, init, chosen, source or {}, say or _quiet)
+    if getattr(task, "predict", None):
+        if not resume:
+            checkpoint.check_free(Path(out), force=force)
+        episodes = EpisodeSource(trace, with_predictor(trace, task, course, config.jobs, resume=resume))
+    more = more_sources(trace, episodes.task, chosen.train, config.loads, windows_from)
+    run = _Training(episodes, config, course, more)
     return run.go(resume=resume, force=force, report=report, tensorboard=tensorboard)
-
-
-class NothingToLearn(TracekitError):
-    """Raised when no two jobs ever wait at once in any window, so that there is nothing to choose."""
 
 
 def _quiet(text: str) -> None:
     """Say nothing."""
 
 
-@dataclass(frozen=True)
-class _Course:
-    """The output of a training, its starting point and its data."""
-
-    out: Path
-    seed: int
-    init: str | None
-    parts: Split
-    source: dict[str, Any]  # where the trace comes from
-    say: Say
-
-
 class _Training:
     """One training: what it is made of, and its state between two iterations."""
 
-    def __init__(self, episodes: EpisodeSource, config: Config, course: _Course) -> None:
+    def __init__(
+        self,
+        episodes: EpisodeSource,
+        config: Config,
+        course: Course,
+        more: Sequence[tuple[EpisodeSource, tuple[Span, ...]]] = (),
+    ) -> None:
         self.episodes, self.config = episodes, config
-        self.out, self.seed, self.init = course.out, course.seed, course.init
+        self.course, self.out, self.seed, self.init = course, course.out, course.seed, course.init
         self.parts, self.say = course.parts, course.say
         if self.parts.overlap:
             self.say("training, validation and test windows overlap in time, as requested: scores will be optimistic")
@@ -118,6 +122,9 @@ class _Training:
                 f"windows have {longest(self.parts.train) - episodes.task.warm:,} jobs: the training part is short"
             )
         self.source = {"jobs": len(episodes), "jobs_sha256": fingerprint(episodes.table), **course.source}
+        if more:
+            self.source["windows_from"] = [fingerprint(other.table) for other, _ in more]
+        self._sources = [(episodes, self.parts.train), *more]
         self.batch = episodes.task.batch(episodes, lanes=min(config.windows, 256), threads=config.threads or None)
         self.iteration = self.steps = self.waited = 0
         self.best_iteration, self.best_score, self.start_score = 0, np.inf, np.nan
@@ -170,27 +177,33 @@ class _Training:
             episodes, self.parts.validation, config.validation_windows, config.jobs, [self.seed, _VALIDATION]
         )
         known = heuristics_of(episodes.task)
-        costs = episodes.policy_costs(self.validation, known).mean(0)
+        costs = np.array(
+            [mean(column, config.validate_by) for column in episodes.policy_costs(self.validation, known).T]
+        )
         self.heuristic, self.heuristic_score = known[int(costs.argmin())], float(costs.min())
         best = f"{self.heuristic} {self.heuristic_score:,.4g}"
         self.say(f"best heuristic on {len(self.validation)} validation windows: {best}")
         if len(episodes.task.objectives.terms) > 1:
             self.say(f"objective: {episodes.task.objectives}")
-        sample = windows_from(episodes, self.parts.train, config.validation_windows, config.jobs, [self.seed, _LESSONS])
+        sample = windows_from(
+            episodes, self.parts.train, config.validation_windows, config.jobs, [self.seed, LESSON_WINDOWS]
+        )
         kind, _, name = (self.init or "").partition(":")
         relative = getattr(episodes.task, "reward", "") == "relative"
         base = config.base or (episodes.task.base if relative else "")
         base = base or (name if kind == "imitate" and name in known else best_of(episodes, sample))
-        self.baseline = Baseline(episodes, base, greedy=relative)
+        self.grounds = [
+            Ground(source, parts, batch_for(source, config), Baseline(source, base, greedy=relative))
+            for source, parts in self._sources
+        ]
+        self.baseline = self.grounds[0].baseline
 
     def _begin(self) -> None:
         """Set the weights that training starts from, and validate them: training must improve on them."""
         told: dict[str, float] = {}
         kind, _, name = (self.init or "").partition(":")
-        if kind == "imitate":
-            told = self._imitate(name)
-        elif self.init == "search":
-            told = self._imitate(None)
+        if kind == "imitate" or self.init == "search":
+            told = imitate(name or None, self.ppo.model, self.batch, self.course, self.config, self._identity())
         elif kind == "agent":
             from tracekit.sim.agents.networks import load_flat
 
@@ -203,49 +216,27 @@ class _Training:
         self._write({"iteration": 0, "steps": 0, **told, **self._validated()})
         shutil.rmtree(self.out / checkpoint.LESSONS, ignore_errors=True)  # learnt, and in the checkpoint
 
-    def _imitate(self, name: str | None) -> dict[str, float]:
-        """Teach the actor the choices of a heuristic, or of a searched weighted sum of the features."""
-        from tracekit.sim.agents.imitation import Shelf, clone, lessons
-        from tracekit.sim.agents.search import linear, search
-
-        config = self.config
-
-        def windows(count: int, *key: int) -> list[Window]:
-            return windows_from(self.episodes, self.parts.train, count, config.jobs, [self.seed, _LESSONS, *key])
-
-        shown, told = windows(config.teacher_windows, 1), {}
-        if name is not None:
-            self.say(f"imitating {name} on {len(shown)} windows")
-            played = lessons(self.batch, shown, name, Shelf(self.out, self._identity(), self.say))
-        else:
-            self.say(f"searching for weights of the features, {config.search_rounds} rounds")
-            weights, found = search(
-                self.batch, lambda number: windows(config.search_windows, 2, number), config, self.seed
-            )
-            told = {f"search_{key}": value for key, value in found.items()}
-            played = play(self.batch, shown, linear(weights))
-        if not len(played):
-            raise NothingToLearn(_NOTHING)
-        agreed = clone(self.ppo.model, played, config, self.seed)
-        return told | {f"imitation_{key}": value for key, value in agreed.items()}
-
     def _iterate(self) -> dict[str, float]:
         """Play windows with the current policy, learn from them, and return the line of the log."""
         config, number = self.config, self.iteration + 1
-        windows = windows_from(
-            self.episodes, self.parts.train, config.windows, config.jobs, [self.seed, _WINDOWS, number]
-        )
+        ground = drawn(self.grounds, [self.seed, _GROUND, number])
+        plays = config.plays if config.algorithm == "grpo" else 1
+        different = ground.windows(config.windows // plays, config.jobs, [self.seed, _WINDOWS, number])
+        windows = [window for window in different for _ in range(plays)]
         progress = self.steps / config.steps
         self.ppo.explore(progress)
         keys = np.random.default_rng([self.seed, _CHOICES, number]).integers(0, 2**64, len(windows), dtype=np.uint64)
-        played = play(self.batch, windows, self.ppo.model.play_by(), keys=keys)
+        played = play(ground.batch, windows, self.ppo.model.play_by(), keys=keys)
         if not len(played):
-            raise NothingToLearn(_NOTHING)
-        reward, context = self.episodes.task.rewards(played, windows, self.baseline, dense=config.dense)
+            raise NothingToLearn(NOTHING)
+        if plays > 1:
+            reward, context = group_advantages(played, plays), np.zeros((len(played), 0), np.float32)
+        else:
+            reward, context = self.episodes.task.rewards(played, windows, ground.baseline, dense=config.dense)
         told = self.ppo.update(played, reward, context, number, progress)
         self.iteration, self.steps = number, self.steps + len(played)
         self._remember()
-        base = np.array([self.baseline.cost(window) for window in windows])
+        base = np.repeat([ground.baseline.cost(window) for window in different], plays)
         line = {
             "iteration": number,
             "steps": self.steps,
@@ -268,7 +259,7 @@ class _Training:
         """Play the validation windows greedily; remember the weights if they are the best so far."""
         assert self.average is not None
         played = play(self.batch, self.validation, self.ppo.model.play_by(self.average), keep=False)
-        self.score = float(played.score.mean())
+        self.score = mean(played.score, self.config.validate_by)
         pairs = zip(self.validation, played.starts, strict=True)
         parts = [self.episodes.parts(window, start) for window, start in pairs]
         self.parts_now = {name: float(np.mean([part[name] for part in parts])) for name in parts[0]}
@@ -308,10 +299,11 @@ class _Training:
         config = {name: v for name, v in self.config.to_dict().items() if name not in ("threads", "steps")}
         return {
             "trace": self.source["jobs_sha256"],
+            **({"windows_from": self.source["windows_from"]} if "windows_from" in self.source else {}),
             "seed": self.seed,
             "init": self.init,
             "split": self.parts.to_dict(),
-            **{f"task {name}": value for name, value in self.episodes.task.to_dict().items()},
+            **{f"task {name}": value for name, value in self.episodes.task.to_dict().items() if name != "predict"},
             **config,
         }
 
@@ -382,9 +374,3 @@ class _Training:
         }
         assert self.best is not None
         return agent_of(self.ppo, self.episodes.task, facts, self.best).save(self.out)
-
-
-_NOTHING = (
-    "no two jobs ever wait at once in these windows, so there is nothing to learn; use longer windows (jobs), or "
-    "raise the load (tracekit scale --load)"
-)

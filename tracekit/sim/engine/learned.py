@@ -29,9 +29,10 @@ def learned_for(ready: Prepared, switches: Switches) -> Learned:
     return Learned(
         history_before(table.trace, size, table.position, float(table.submit.min(initial=np.inf))),
         forest,
-        np.array([found.output(name) for name in (*found.use, "expected", "weight")], np.int64),
+        found.outputs_in_use,
         np.array([found.power]),
         np.zeros(len(FEATURES)),
         np.zeros(len(forest.base)),
         np.zeros(len(table)),
+        np.zeros((0, 0)),
     )

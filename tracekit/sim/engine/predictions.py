@@ -19,8 +19,8 @@ from tracekit.sim.predict.trees import Forest, evaluate, no_forest
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: What predictions are used for, bit by bit.
-ORDER, BACKFILL = 1, 2
+#: What predictions are used for, bit by bit: orders, backfilling, or features of agents.
+ORDER, BACKFILL, SHOW = 1, 2, 4
 PREDICT_FOR = {"order": ORDER, "backfill": BACKFILL, "both": ORDER | BACKFILL}
 
 #: How far a prediction is moved beyond its first value each time the job outlives it, in seconds: 1, 5, 15, 30 minutes,
@@ -44,11 +44,13 @@ class Learned(NamedTuple):
     row: Floats  # (features,) scratch
     out: Floats  # (outputs,) scratch
     priority: Floats  # (jobs,) the value of policy predicted-index, from submit on
+    shown: Floats  # (jobs, outputs) every output, from submit on, for agents; (0, 0) where none sees them
 
 
 def nothing_learned() -> Learned:
     """Return what stands for no predictor."""
-    return Learned(no_history(), no_forest(), np.zeros(4, np.int64), *(np.zeros(0) for _ in range(4)))
+    none, shown = np.zeros(0), np.zeros((0, 0))
+    return Learned(no_history(), no_forest(), np.zeros(4, np.int64), none, none, none, none, shown)
 
 
 @jit_internal
@@ -69,6 +71,8 @@ def predicted(job: int, now: float, limit: float, accounts: UserAccounts, learne
     ln_expected = out[use[2]]
     ln_most = ln_expected if np.isnan(ln_limit) else ln_limit
     learned.priority[job] = (min(ln_expected, ln_most) + ln_most) / 2 + ln_size - learned.power[0] * out[use[3]]
+    for output in range(learned.shown.shape[1]):
+        learned.shown[job, output] = out[output]
     return min(max(np.exp(out[use[0]]), 1.0), most), min(max(np.exp(out[use[1]]), 1.0), most)
 
 

@@ -23,7 +23,7 @@ from tracekit.errors import FormatError, OutputError, TracekitError, UsageError,
 from tracekit.files import check_writable, writing
 from tracekit.readings import not_a_share
 from tracekit.sim.orders.evaluate import Case, begin, cost_of, room_for
-from tracekit.sim.orders.problem import QueueProblem
+from tracekit.sim.orders.problem import QueueProblem, order_cost
 from tracekit.sim.orders.solve import SOLVERS, Found
 from tracekit.sim.orders.task import Order, Queues
 from tracekit.sim.windows import Span, spans
@@ -94,7 +94,7 @@ class Label:
     count: int  # jobs of the window
     rows: Ints  # (jobs,) positions in the window's queue
     order: Ints  # (jobs,) positions in `rows`
-    cost: float  # of the order, by the run times that the search saw
+    cost: float  # of the order, by the run times that the task teaches by
     first: str  # best heuristic, by the same …
     first_cost: float  # … and its cost
 
@@ -140,12 +140,17 @@ def canonical(case: Case, order: Ints) -> tuple[Ints, float]:
 
 
 def best_order(queue: QueueProblem, made: Labelling, key: int) -> tuple[Ints, float, str, float]:
-    """Return the order that the labelling's search finds, its cost, and the best heuristic with its cost."""
-    case = queue.counted(made.task.estimates)
-    name, first = queue.best_heuristic(made.task.estimates)
-    found: Found = SOLVERS.get(made.solver)(case, first, made.evaluations, key)
+    """Return the order that the labelling's search finds, its cost, and the best heuristic with its cost.
+
+    Costs are by the run times that the task teaches by; the heuristic is chosen by those that are seen.
+    """
+    task = made.task
+    case = queue.counted(task.judged_by)
+    name, first = queue.best_heuristic(task.estimates)
+    begun = first if task.judged_by == task.estimates else queue.best_heuristic(task.judged_by)[1]
+    found: Found = SOLVERS.get(made.solver)(case, begun, made.evaluations, key)
     order, cost = canonical(case, found.order)
-    return order, cost, name, float(found.curve[0, 1])
+    return order, cost, name, float(order_cost(case, first))
 
 
 def parts_of(queues: Queues, made: Labelling) -> dict[str, Span]:

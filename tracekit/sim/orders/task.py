@@ -33,6 +33,7 @@ class Order(TaskDefaults):
     objective: str = "wait"
     bound: float | None = None  # seconds, of the bounded slowdown; None = 10, with compat ilos 300
     estimates: Estimates = "requested"  # the run times that heuristics, searches and the network see
+    taught_by: Estimates | None = None  # the run times by which the orders to learn are best; None = those seen
     ages: Ages = "real"
     busy: bool = False  # beside the jobs that ran at that moment
     backfill: Backfill = "none"
@@ -44,6 +45,7 @@ class Order(TaskDefaults):
         objective(self.objective)
         for name, value, known in (
             ("estimates of an order", self.estimates, get_args(Estimates)),
+            ("run times of the orders to learn", self.judged_by, get_args(Estimates)),
             ("ages", self.ages, get_args(Ages)),
             ("backfilling of an order", self.backfill, get_args(Backfill)),
         ):
@@ -53,6 +55,11 @@ class Order(TaskDefaults):
             raise UnknownName("compatibility", str(self.compat), ["ilos"])
         if self.bound is None:
             object.__setattr__(self, "bound", ILOS_BOUND if self.compat == "ilos" else 10.0)
+
+    @property
+    def judged_by(self) -> Estimates:
+        """The run times by which orders are best, when labels are made and when a network is validated."""
+        return self.taught_by or self.estimates
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -12,33 +12,43 @@ from tracekit.sim.predict.history import (
     OWN,
     History,
     begin_history,
+    note_cancel,
     note_end,
+    note_requeue,
     note_start,
     note_submit,
     observe,
 )
+from tracekit.sim.predict.past import Past
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: Kinds of events in their order at one instant, as in the simulator; a job of no length ends after its start.
-_END, _SUBMIT, _START, _END_AT_ONCE = range(4)
+#: Kinds of events in their order at one instant, as in the simulator; a job of no length ends after its start. The last
+#: two are never in a trace.
+END, SUBMIT, START, END_AT_ONCE, REQUEUE, CANCEL = range(6)
 
 
 def history_of(trace: Trace, size: Floats) -> History:
     """Return the history of a trace's jobs before the first submit; ``size`` (jobs,) in units of the machine."""
     limit = trace.column("req_time")
-    own = np.full((len(trace), len(OWN)), np.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        own[:, 0] = np.where(limit > 0, np.log(np.maximum(limit, 1.0)), np.nan)
-        own[:, 1] = np.log(size)
+    own = own_features(limit, size)
     if stats.has_calendar(trace):
         hours = stats.hour_of_week(trace)
         own[:, 2], own[:, 3] = hours % 24, hours // 24
     user, queue = trace.column("user"), trace.column("queue")
     shape = _numbered(np.column_stack((user, size, np.nan_to_num(limit, nan=-1.0))))
     return begin_history(own, np.column_stack((_numbered(user[:, None]), shape, _numbered(queue[:, None]))))
+
+
+def own_features(limit: Floats, size: Floats) -> Floats:
+    """Return what is known of jobs by themselves, (jobs, OWN), without the hour; limits in seconds, (jobs,) each."""
+    own = np.full((len(limit), len(OWN)), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own[:, 0] = np.where(limit > 0, np.log(np.maximum(limit, 1.0)), np.nan)
+        own[:, 1] = np.log(size)
+    return own
 
 
 def _numbered(keys: NDArray[np.generic]) -> Ints:
@@ -59,8 +69,13 @@ def features_of(trace: Trace) -> Floats:
     without a run time never end.
     """
     found = np.full((len(trace), len(FEATURES)), np.nan)
-    _replay_recorded(trace, history_of(trace, trace.sizes()), np.ones(len(trace), bool), found)
+    replay_recorded(trace, history_of(trace, trace.sizes()), found)
     return found
+
+
+def past_of(trace: Trace, size: Floats) -> Past:
+    """Return what was known at any moment of a trace, by the recorded schedule; ``size`` (jobs,) in units."""
+    return Past(history_of(trace, size), *recorded(trace), trace.column("run_time"))
 
 
 def history_before(trace: Trace, size: Floats, rows: Ints, begin: float) -> History:
@@ -68,42 +83,44 @@ def history_before(trace: Trace, size: Floats, rows: Ints, begin: float) -> Hist
 
     It holds the jobs of the trace that had ended by then, by the recorded schedule.
     """
-    history = history_of(trace, size)
-    ended = _ends(trace)[2] <= begin
-    ended[rows] = False
-    if ended.any():
-        _replay_recorded(trace, history, ended, np.empty((len(trace), len(FEATURES))))
-    return history._replace(own=history.own[rows], member=history.member[rows])
+    return past_of(trace, size).before(rows, begin)
 
 
-def _ends(trace: Trace) -> tuple[Floats, Floats, Floats]:
+def recorded(trace: Trace) -> tuple[Floats, Floats, Floats]:
     """Return the recorded submits, starts and ends, (jobs,) each, in seconds; NaN = unknown."""
     submit, run, wait = (trace.column(name) for name in ("submit_time", "run_time", "wait_time"))
     start = submit + np.where(wait > 0, wait, 0.0)
     return submit, start, start + np.where(run >= 0, run, np.nan)
 
 
-def _replay_recorded(trace: Trace, history: History, chosen: NDArray[np.bool_], found: Floats) -> None:
-    """Let the recorded schedule of the chosen jobs, (jobs,), happen; writes their features into ``found``."""
-    submit, start, end = _ends(trace)
+def replay_recorded(trace: Trace, history: History, found: Floats) -> None:
+    """Let the recorded schedule happen; writes the features of every job into ``found``."""
+    submit, start, end = recorded(trace)
     jobs = len(trace)
     time = np.concatenate((submit, start, end))
-    kind = np.repeat([_SUBMIT, _START, _END], jobs)
-    kind[2 * jobs :][end == start] = _END_AT_ONCE
-    known = np.flatnonzero(np.isfinite(time) & np.tile(chosen, 3))
+    kind = np.repeat([SUBMIT, START, END], jobs)
+    kind[2 * jobs :][end == start] = END_AT_ONCE
+    known = np.flatnonzero(np.isfinite(time))
     order = known[np.lexsort((known % max(jobs, 1), kind[known], time[known]))]
     run = np.require(trace.column("run_time"), requirements=("C", "W"))
-    _replay(history, run, time[order], kind[order], order % max(jobs, 1), found)
+    replay(history, run, time[order], kind[order], order % max(jobs, 1), found)
 
 
 @jit
-def _replay(history: History, run: Floats, time: Floats, kind: Ints, job: Ints, found: Floats) -> None:
-    """Let the events happen in their order, (events,) each, and write every job's features at its submit."""
+def replay(history: History, run: Floats, time: Floats, kind: Ints, job: Ints, found: Floats) -> None:
+    """Let the events happen in their order, (events,) each, and write every job's features at its submit.
+
+    ``run`` (jobs,) and ``found`` (jobs, FEATURES) are by the numbers of the jobs.
+    """
     for event in range(len(time)):
-        if kind[event] == _SUBMIT:
+        if kind[event] == SUBMIT:
             observe(history, job[event], time[event], found[job[event]])
             note_submit(history, job[event], time[event])
-        elif kind[event] == _START:
+        elif kind[event] == START:
             note_start(history, job[event], time[event])
+        elif kind[event] == REQUEUE:
+            note_requeue(history, job[event])
+        elif kind[event] == CANCEL:
+            note_cancel(history, job[event])
         else:
             note_end(history, job[event], time[event], run[job[event]])

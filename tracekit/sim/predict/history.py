@@ -54,13 +54,18 @@ def no_history() -> History:
 def begin_history(own: Floats, member: Ints) -> History:
     """Return the history before any job was submitted; ``member`` counts each kind of group from 0."""
     counts = member.max(axis=0, initial=-1) + 1
-    group = np.zeros(int(counts.sum()), GROUP)
-    user = np.zeros(int(counts[0]), USER)
+    first = np.concatenate(([0], np.cumsum(counts[:-1])))
+    return History(own, member + first, *new_groups(int(counts.sum()), int(counts[0])))
+
+
+def new_groups(groups: int, users: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return groups, (groups,) GROUP, and users, (users,) USER, without any job."""
+    group, user = np.zeros(groups, GROUP), np.zeros(users, USER)
     for name in ("last", "before", "mean", "recent", "share"):
         group[name] = np.nan
     for name in ("submitted", "started", "ended"):
         user[name] = np.nan
-    return History(own, member + np.concatenate(([0], np.cumsum(counts[:-1]))), group, user)
+    return group, user
 
 
 @jit_internal
@@ -113,6 +118,13 @@ def note_requeue(history: History, job: int) -> None:
     user = history.user[history.member[job, 0]]
     user.running -= 1
     user.queued += 1
+
+
+@jit_internal
+def note_cancel(history: History, job: int) -> None:
+    """Record that a job that waited is withdrawn."""
+    user = history.user[history.member[job, 0]]
+    user.queued -= 1
 
 
 @jit_internal

@@ -20,6 +20,8 @@ from tracekit.sim.predict.trees import Forest, checked, evaluated
 Floats = NDArray[np.float64]
 
 TREES, FACTS = "trees.safetensors", "agent.json"
+#: The folder of a predictor inside that of an agent that goes by its predictions.
+PREDICTOR = "predictor"
 #: Of the folder's layout.
 VERSION = 1
 #: Every output is a logarithm: the expected ln run time, quantiles of the run time, its mean, and the mean of
@@ -43,14 +45,29 @@ class Predictor:
         """The outputs that orders and backfilling go by."""
         return self.order, self.backfill
 
+    @property
+    def outputs_in_use(self) -> NDArray[np.int64]:
+        """The columns for orders, for backfilling, of the expected run time and of the weight, (4,)."""
+        return np.array([self.output(name) for name in (*self.use, "expected", "weight")], np.int64)
+
     def output(self, name: str) -> int:
         """Return the column of an output."""
         return OUTPUTS.index(name)
 
     def seconds(self, rows: Floats, limit: Floats, name: str = "q50") -> Floats:
         """Return predicted run times, (jobs,), for rows of features; at most the limits (NaN = none), at least 1."""
-        made = np.exp(evaluated(self.forest, rows)[:, self.output(name)])
-        return np.asarray(np.fmin(np.maximum(made, 1.0), np.where(limit > 0, np.maximum(limit, 1.0), np.nan)))
+        return self.outputs(rows, limit)[:, self.output(name)]
+
+    def outputs(self, rows: Floats, limit: Floats) -> Floats:
+        """Return every output, (jobs, OUTPUTS): seconds as `seconds` gives them, and the weight."""
+        made = np.exp(evaluated(self.forest, rows))
+        most = np.where(limit > 0, np.maximum(limit, 1.0), np.nan)
+        return np.column_stack(
+            [
+                column if name == "weight" else np.fmin(np.maximum(column, 1.0), most)
+                for name, column in zip(OUTPUTS, made.T, strict=True)
+            ]
+        )
 
     def save(self, folder: str | Path, *, force: bool = False) -> None:
         """Write the trees and the facts into a folder, both or neither."""

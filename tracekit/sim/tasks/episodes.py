@@ -64,6 +64,7 @@ class EpisodeSource:
         self._whole = whole if plain else None  # then an episode is a slice: nothing to sort, reject or draw
         self._view = task.view(trace, self.table, self._whole)
         self.task: Any = self._view.task  # with the constants of the trace, if it had none
+        self.predictor: Any = getattr(self._view, "predictor", None)  # of run times, where the task has one
         self._switches, self._keep = switches, keep
         self._episodes: dict[Window, Episode] = {}
         self._costs: dict[tuple[Window, str], float] = {}

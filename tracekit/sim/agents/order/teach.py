@@ -113,8 +113,7 @@ class _Teaching:
     def __init__(self, queues: Queues, labels: LabelSet, config: OrderConfig, course: Course) -> None:
         self.queues, self.labels, self.config, self.course = queues, labels, config, course
         self.task = queues.task
-        torch.manual_seed(course.seed)
-        self.network = Pointer(len(STATIC), len(MOVING), (config.width, config.rounds, config.heads))
+        self.network = _first_network(config, course.seed)
         self.optimiser = torch.optim.AdamW(
             self.network.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
         )
@@ -125,9 +124,10 @@ class _Teaching:
         jobs = np.array([length * len(self.by_length[length]) for length in self.lengths], np.float64)
         self.chance = jobs / jobs.sum()
         self.validation = self._cases("validation")
+        self.judged = [label.queue(queues).counted(self.task.judged_by) for _, label in self.validation]
         self.iteration = self.steps = 0
         self.best_iteration, self.best_score, self.best_gap, self.score = 0, np.inf, np.inf, np.inf
-        self.best = self._flat()
+        self.best = _flat(self.network)
         first = [label.first_cost for _, label in self.validation]
         self.heuristic_score = float(np.mean(first))
         if not self.validation:
@@ -212,29 +212,29 @@ class _Teaching:
         """Order the validation queues, keep the weights if that is the best so far; return the gap.
 
         The best of several sampled orders counts, as where a search begins; the greedy one alone says little of that.
+        Where orders are judged by run times that are not seen, none can be chosen among, and the greedy one counts.
         """
+        hidden = self.task.judged_by != self.task.estimates
         cost = np.empty(len(self.validation))
         groups: dict[int, list[int]] = defaultdict(list)
         for number, (_, label) in enumerate(self.validation):
             groups[len(label.order)].append(number)
         for numbers in groups.values():
             cases = [self.validation[k][0] for k in numbers]
-            orders = decode(self.network, cases, "sample", SAMPLES, self.course.seed)
-            for number, case, several in zip(numbers, cases, orders, strict=True):
-                cost[number] = min(order_cost(case, order) for order in several)
+            how, several = ("greedy", 1) if hidden else ("sample", SAMPLES)
+            for number, orders in zip(
+                numbers, decode(self.network, cases, how, several, self.course.seed), strict=True
+            ):
+                cost[number] = min(order_cost(self.judged[number], order) for order in orders)
         known = np.array([label.cost for _, label in self.validation])
         gap = float(np.mean((cost - known) / np.maximum(np.abs(known), 1e-12)))
         self.score = float(cost.mean())
         if gap < self.best_gap:
-            self.best, self.best_gap, self.best_score = self._flat(), gap, self.score
+            self.best, self.best_gap, self.best_score = _flat(self.network), gap, self.score
             self.best_iteration = self.iteration
         return gap
 
     # ---- what is kept ------------------------------------------------------------------------------------------------
-
-    def _flat(self) -> NDArray[np.float32]:
-        parts = [value.detach().reshape(-1) for _, value in self.network.parts()]
-        return torch.cat(parts).numpy().astype(np.float32, copy=True)  # type: ignore[no-any-return]
 
     def _identity(self) -> dict[str, Any]:
         """Return what must not change between the parts of one training."""
@@ -247,7 +247,7 @@ class _Teaching:
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return everything that the next iteration depends on."""
-        arrays: dict[str, Any] = {"weights": self._flat(), "best": self.best}
+        arrays: dict[str, Any] = {"weights": _flat(self.network), "best": self.best}
         for number, (_, part) in enumerate(self.network.parts()):
             for name, value in self.optimiser.state[part].items():
                 arrays[f"adam.{number}.{name}"] = value.detach().numpy()
@@ -291,11 +291,28 @@ class _Teaching:
             },
             "versions": versions(),
         }
-        network = self.network
-        layout = tuple((name, tuple(value.shape)) for name, value in network.parts())
-        return Agent(
-            "pointer", network.sizes, self.best, self.task.feature_names, self.task.to_dict(), facts, layout=layout
-        )
+        return _agent_of(self.network, self.best, self.task, facts)
+
+
+def newborn(task: Order, config: OrderConfig, seed: int) -> Agent:
+    """Return the agent that a training with this seed would begin with."""
+    network = _first_network(config, seed)
+    return _agent_of(network, _flat(network), task, {"config": config.to_dict(), "seed": seed})
+
+
+def _first_network(config: OrderConfig, seed: int) -> Pointer:
+    torch.manual_seed(seed)
+    return Pointer(len(STATIC), len(MOVING), (config.width, config.rounds, config.heads))
+
+
+def _flat(network: Pointer) -> NDArray[np.float32]:
+    parts = [value.detach().reshape(-1) for _, value in network.parts()]
+    return torch.cat(parts).numpy().astype(np.float32, copy=True)  # type: ignore[no-any-return]
+
+
+def _agent_of(network: Pointer, flat: NDArray[np.float32], task: Order, facts: dict[str, Any]) -> Agent:
+    layout = tuple((name, tuple(value.shape)) for name, value in network.parts())
+    return Agent("pointer", network.sizes, flat, task.feature_names, task.to_dict(), facts, layout=layout)
 
 
 def _split(queues: Queues, made: Labelling) -> dict[str, Any]:

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
+from tracekit.registry import imported
 from tracekit.sim.compile import log_first_compilation
 from tracekit.sim.engine.capacity import ENVIRONMENT, is_asked, require
 from tracekit.sim.engine.machines import LooksAhead, MachineModel
@@ -49,6 +50,9 @@ Floats = NDArray[np.float64]
 
 
 __all__ = ["Batch", "relative"]
+
+#: Windows of which predictions are kept.
+_MOST_KNOWN = 4096
 
 
 class Batch:
@@ -91,6 +95,8 @@ class Batch:
         self._pool: ThreadPoolExecutor | None = None
         self._order: dict[int, Any] = {}  # lane -> window, and the base policy's values there
         self.rules = rules_of(self.task)
+        self._frozen: Batch | None = None  # plays windows once for their predictions, see `freeze`
+        self._known: dict[Window, tuple[Floats, Floats]] = {}  # the predictions of windows that it has played
         self.score, self.base_score = np.full(lanes, np.nan), np.full(lanes, np.nan)
         self.arrays = self._allocate(1)
         require(self.arrays.capacity, ENVIRONMENT, "environments and agents")
@@ -106,7 +112,8 @@ class Batch:
 
     def _allocate(self, jobs: int, before: LaneArrays | None = None) -> LaneArrays:
         units = self.source.table.total * FRACTIONS
-        return allocate(self.task, self.machine, self.lanes, jobs=jobs, units=units, before=before)
+        predictor = self.source.predictor if self.task.predict is not None else None
+        return allocate(self.task, self.machine, self.lanes, jobs=jobs, units=units, before=before, predictor=predictor)
 
     # ---- playing -----------------------------------------------------------------------------------------------------
 
@@ -123,9 +130,38 @@ class Batch:
         for lane, episode in zip(chosen, episodes, strict=True):
             load_episode(self.arrays, self.machine, int(lane), episode)
             self.windows[lane] = episode.window
+        if self._frozen is not None:
+            self._write_known(self._frozen, chosen, [episode.window for episode in episodes])
         self.score[chosen], self.base_score[chosen], self.decisions[chosen] = np.nan, np.nan, 0
         begin_lanes(self.arrays, self.rules, chosen)
         self.place_jobs(chosen)
+
+    def freeze(self) -> None:
+        """From now on predict run times once a window, in a play by `predicted-index`, and not in every play.
+
+        For training, where a window is played again and again: asking trees costs more than all the rest.
+        """
+        if self.task.predict is not None and self._frozen is None:
+            self._frozen = Batch(self.source, lanes=self.lanes, threads=self.threads)
+            self.rules = self.rules._replace(engine=self.rules.engine._replace(predicts=0))
+
+    def _write_known(self, live: Batch, lanes: NDArray[np.int64], windows: Sequence[Window]) -> None:
+        """Write the predictions of windows into lanes, as they were in a play by `predicted-index`."""
+        play = imported("tracekit.sim.agents.rollout:play")
+        new = [window for window in dict.fromkeys(windows) if window not in self._known]
+        if len(self._known) + len(new) > _MOST_KNOWN:
+            self._known.clear()
+            new = list(dict.fromkeys(windows))
+        for begin in range(0, len(new), live.lanes):
+            some = new[begin : begin + live.lanes]
+            play(live, some, None, teacher=self.task.teacher(live, some, "predicted-index"), keep=False)
+            for lane, window in enumerate(some):
+                seen, count = live.arrays.predicted, live.arrays.length[lane]
+                self._known[window] = seen.priority[lane, :count].copy(), seen.shown[lane, :count].copy()
+        for lane, window in zip(lanes, windows, strict=True):
+            priority, shown = self._known[window]
+            self.arrays.predicted.priority[lane, : len(priority)] = priority
+            self.arrays.predicted.shown[lane, : len(shown)] = shown
 
     def step(self, actions: NDArray[np.int64] | Sequence[int]) -> tuple[Floats, NDArray[np.bool_]]:
         """Make one choice in every active lane; return rewards (0 where done before), and which are done now."""

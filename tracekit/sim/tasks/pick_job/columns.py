@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from tracekit.errors import TracekitError
 from tracekit.sim.jobs import Prepared, Table
 from tracekit.sim.policies.formulas import values_for
+from tracekit.sim.predict.features import past_of
+from tracekit.sim.predict.history import History
+from tracekit.sim.predict.predictor import Predictor
 from tracekit.sim.tasks.pick_job import features
 from tracekit.sim.tasks.pick_job.features import Facts
 from tracekit.trace import Trace
@@ -23,6 +26,7 @@ class JobColumns(NamedTuple):
     order: NDArray[np.int64]  # (1 or 2, jobs) jobs by the rule(s) of visibility
     user: NDArray[np.int64]  # (jobs,) numbered from 0 within the episode, where a feature needs it
     alike: NDArray[np.int64] | None = None  # (jobs,) on a cluster: the first job of the same demand
+    history: History | None = None  # what a predictor of run times knows before the first submit
 
 
 class JobView:
@@ -38,6 +42,8 @@ class JobView:
         requests = np.where(table.limit > 0, table.limit, table.run)
         constants = features.constants_of(self.facts, requests, table.total) | dict(task.constants)
         self.task = dataclasses.replace(task, constants=constants)
+        self.predictor = None if task.predict is None else Predictor.load(task.predict)
+        self._past = None if task.predict is None else past_of(trace, _sizes(trace, table, task))
         self._fixed = None if whole is None else self._fixed_of(whole)
         self._ranks = None if whole is None else np.argsort(visible_orders(whole, self.task), axis=1)
 
@@ -47,12 +53,23 @@ class JobView:
     def columns(self, ready: Prepared, rows: slice | None) -> JobColumns:
         """Return what is shown of an episode's jobs; a slice of the whole trace needs no computation."""
         if rows is None or self._fixed is None or self._ranks is None or self.task.visible == "classes":
-            return job_columns(self.task, ready, self.facts)
+            return job_columns(self.task, ready, self.facts)._replace(history=self._history(ready))
         count = rows.stop - rows.start
         order = np.zeros((len(self._ranks), count), np.int64)
         if count > self.task.slots or self.task.sorted:
             order = np.argsort(self._ranks[:, rows], axis=1)
-        return JobColumns(self._fixed[rows], order, _users(ready, self.task), _alike(ready))
+        return JobColumns(self._fixed[rows], order, _users(ready, self.task), _alike(ready), self._history(ready))
+
+    def _history(self, ready: Prepared) -> History | None:
+        """Return what is known before the first submit: jobs of the trace that had ended, by the recorded schedule."""
+        if self._past is None:
+            return None
+        return self._past.before(ready.table.position, float(ready.table.submit.min(initial=np.inf)))
+
+
+def _sizes(trace: Trace, table: Table, task: Any) -> NDArray[np.float64]:
+    sizes: NDArray[np.float64] = trace.sizes(table.resource, task.switches.resolved().procs_from)
+    return sizes
 
 
 def job_columns(task: Any, ready: Prepared, facts: Facts) -> JobColumns:

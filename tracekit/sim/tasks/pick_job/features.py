@@ -262,6 +262,14 @@ CHANGING: dict[str, str] = {
     "pool-fragmentation": "Share of what is free on its hosts that is on partly used hosts.",
     "ways": "Hosts with room for the job (several tasks: how often all fit into one pool), at most 4, / 4.",
     "soon": "Share of its hosts that is free, or becomes free within short_s by estimates.",
+    "predicted-mean": "Predicted run time, the mean of its logarithm: ln t / log(1 + log_time_s); needs --predict.",
+    "predicted-q50": "Predicted median of the run time, logarithmic.",
+    "predicted-q75": "Predicted upper quartile of the run time, logarithmic.",
+    "predicted-q90": "Predicted 90 % quantile of the run time, logarithmic.",
+    "predicted-expected": "Predicted expected run time E, logarithmic.",
+    "predicted-weight": "−ln v / log(1 + log_time_s), v = E[10/max(run, 10)] predicted: what a second of wait costs.",
+    "predicted-area": "E × processors, logarithmic: ln(E·n) / log(1 + log_time_s·N).",
+    "predicted-index": "The value of policy predicted-index / (2·log(1 + log_time_s)).",
     "link-free": "Link of the graph of jobs: free processors · 2^−22.",
     "rltune-wait": "Wait / 12 h. With --compat rltune this and the following are as RLTune's code computes them.",
     "rltune-gpus": "GPUs / GPUs of the largest pool that the job may use.",
@@ -272,6 +280,8 @@ CHANGING: dict[str, str] = {
     "rltune-start": "1 if there is a way on as few hosts as can be, 0.5 on one more only, else 0.",
 }
 RLTUNE = tuple(name for name in CHANGING if name.startswith("rltune-"))
+#: Features that need a predictor of run times: its outputs in their order, and what follows from them.
+PREDICTED = tuple(name for name in CHANGING if name.startswith("predicted-"))
 CODES = {name: code + 1 for code, name in enumerate(CHANGING)}  # 0 = fixed
 
 _DEFAULT = (
@@ -316,6 +326,7 @@ OBSERVERS: dict[str, tuple[str, ...]] = {
     "hosts-fair": (*_HOSTS, "user-average"),
     "rlscheduler": _RLSCHEDULER,
     "rltune": RLTUNE,
+    "informed": (*_DEFAULT, *(name for name in PREDICTED if name != "predicted-mean")),
     "rlscheduler-fair": (*_RLSCHEDULER, "user-average"),
 }
 #: Observers with the links of the graph of jobs, and the observers that they add them to.

@@ -17,9 +17,10 @@ from tracekit.sim.engine.capacity import (
 from tracekit.sim.engine.state import FILLING, Simulation
 from tracekit.sim.hosts.demand import ABLE, FACTS, FRAGMENTATION, FREE_SHARE, MOST_WAYS, SOON, STARTS, WAYS
 from tracekit.sim.tasks.jobgraph import LINK_UNIT
-from tracekit.sim.tasks.pick_job.features import ALMOST_ONE, ALMOST_ZERO, CODES, RLTUNE
+from tracekit.sim.tasks.pick_job.features import ALMOST_ONE, ALMOST_ZERO, CODES, PREDICTED, RLTUNE
 from tracekit.sim.tasks.pick_job.features_rltune import observe_rltune, write_rltune
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, PickRules, simulation_of
+from tracekit.sim.tasks.pick_job.lane_predictions import write_predicted
 
 _WAIT = CODES["wait"]
 _LONG_WAIT = CODES["long-wait"]
@@ -43,6 +44,8 @@ _POOL_FRAGMENTATION = CODES["pool-fragmentation"]
 _WAYS = CODES["ways"]
 _SOON = CODES["soon"]
 _LINK_FREE = CODES["link-free"]
+_FIRST_PREDICTED, _LAST_PREDICTED = CODES[PREDICTED[0]], CODES[PREDICTED[-1]]
+_PREDICTED_AREA, _PREDICTED_INDEX = CODES["predicted-area"], CODES["predicted-index"]
 _FIRST_OF_RLTUNE = CODES[RLTUNE[0]]
 
 
@@ -165,6 +168,13 @@ def _write_changing(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulat
             _write_fact(lanes, lane, f, SOON, 1.0)
         elif code >= _FIRST_OF_RLTUNE:
             write_rltune(lanes.rltune, lanes, lane, f, code - _FIRST_OF_RLTUNE)
+        elif _FIRST_PREDICTED <= code <= _LAST_PREDICTED:
+            scale = np.log1p(constant.log_time_s)
+            if code == _PREDICTED_AREA:
+                scale = np.log1p(constant.log_time_s * total_units(capacity))
+            elif code == _PREDICTED_INDEX:
+                scale = 2.0 * scale
+            write_predicted(lanes.predicted, lanes, lane, f, code - _FIRST_PREDICTED, scale)
         elif code == _USER_AVERAGE:
             _write_user_averages(lanes, lane, f)
         else:

@@ -11,14 +11,17 @@ from tracekit.errors import UsageError
 from tracekit.sim.compile import jit_merged
 from tracekit.sim.engine.capacity import lane_of
 from tracekit.sim.engine.machines import MachineModel
+from tracekit.sim.engine.predictions import SHOW
 from tracekit.sim.engine.running import Running, no_jobs_running
 from tracekit.sim.engine.session import rules_for
 from tracekit.sim.engine.state import Jobs, Queue, Rules, Simulation, empty_queue, initial_state
 from tracekit.sim.hosts.demand import FACTS
 from tracekit.sim.tasks.pick_job import features
 from tracekit.sim.tasks.pick_job.features_rltune import rltune_arrays
+from tracekit.sim.tasks.pick_job.lane_predictions import lane_predictions, load_history, profile_of
 
 if TYPE_CHECKING:
+    from tracekit.sim.predict.predictor import Predictor
     from tracekit.sim.tasks.episodes import Episode
     from tracekit.sim.tasks.pick_job.task import PickJob
 
@@ -85,6 +88,7 @@ class LaneArrays(NamedTuple):
     seen: Ints  # (L, J) … and when they were taken
     wanted: NDArray[np.bool_]  # (facts,) those that some feature needs
     rltune: Any  # `RLTuneArrays`; empty where no feature is RLTune's
+    predicted: Any  # `LanePredictions`; empty where nothing is predicted
     user: Ints  # (L, J) numbered from 0 within the episode
     by_user: Floats  # (L, U, 2) sum of bounded slowdowns and number of started jobs of each user; U = 1 if unused
     weights: Floats  # (4,) of the additive objectives
@@ -118,7 +122,7 @@ def simulation_of(lanes: LaneArrays, rules: PickRules, lane: int) -> Simulation:
         lane_of(lanes.at_shadow, lane),
         Running(running.ends[lane], running.limits[lane], running.tally[lane]),
         Queue(queue.job[lane], queue.value[lane], queue.heap[lane], queue.length[lane]),
-        (),  # type: ignore[arg-type]  # no conservative backfilling, no profile
+        profile_of(lanes.predicted),  # no conservative backfilling: never looked at
     )
 
 
@@ -129,13 +133,22 @@ def rules_of(task: PickJob) -> PickRules:
     """Return the task in numbers, for compiled code."""
     switches = task.switches.resolved()
     engine = rules_for(switches, task.backfill)._replace(commit=task.commit)
+    if task.predict is not None:
+        engine = engine._replace(predicts=SHOW)
     orders, bound = len(task.orders), float(switches.bound)
     hosts = task.cluster is not None
     return PickRules(engine, task.slots, task.skip, task.ask_forced, orders, task.sorted, hosts, bound)
 
 
 def allocate(
-    task: PickJob, machine: MachineModel, lanes: int, *, jobs: int, units: int, before: LaneArrays | None = None
+    task: PickJob,
+    machine: MachineModel,
+    lanes: int,
+    *,
+    jobs: int,
+    units: int,
+    before: LaneArrays | None = None,
+    predictor: Predictor | None = None,
 ) -> LaneArrays:
     """Make the arrays of all lanes with room for ``jobs`` on machines of ``units``.
 
@@ -182,6 +195,7 @@ def allocate(
         seen=whole(demands),
         wanted=features.facts_of_hosts(names),
         rltune=rltune_arrays(task, machine, lanes),
+        predicted=lane_predictions(task, predictor, lanes, jobs),
         user=whole(jobs),
         by_user=real(users, 2),
         weights=task.objectives.weights(),
@@ -235,6 +249,7 @@ def load_episode(lanes: LaneArrays, machine: MachineModel, lane: int, episode: E
     lanes.user[lane, :count] = columns.user
     lanes.order[lane, : len(columns.order), :count] = columns.order
     lanes.fixed[lane, :count] = columns.fixed
+    load_history(lanes.predicted, lane, columns.history)
     counted = count
     lanes.begun_count[lane] = 0
     if np.isfinite(episode.opening):

@@ -18,6 +18,8 @@ Nothing here allocates.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,6 +42,7 @@ from tracekit.sim.jobs import NO_JOB
 from tracekit.sim.tasks.objectives import job_cost
 from tracekit.sim.tasks.pick_job.features_compiled import observe_lane
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, PickRules, simulation_of
+from tracekit.sim.tasks.pick_job.lane_predictions import dynamics_of
 
 
 @jit_internal
@@ -67,7 +70,7 @@ def ask_lane(lanes: LaneArrays, rules: PickRules, lane: int) -> None:
     """Ask for a pick at the moment when a lane's episode opens, whether or not any job could start then."""
     _open(lanes, rules, lane)
     sim = simulation_of(lanes, rules, lane)
-    happen(lanes.opening[lane], sim, ())
+    happen(lanes.opening[lane], sim, dynamics_of(lanes.predicted, lane))
     sim.state[0].phase = PICKING
     lanes.question[lane].asked += 1
     lanes.count[lane] = _show(lanes, rules, lane, sim)
@@ -89,12 +92,13 @@ def proceed(lanes: LaneArrays, rules: PickRules, lane: int, job: int) -> None:
     """
     sim = simulation_of(lanes, rules, lane)
     state, question, engine = sim.state[0], lanes.question[lane], rules.engine
+    dynamics = dynamics_of(lanes.predicted, lane)
     if job == NO_JOB:
         state.phase = BETWEEN
     while True:
         if job != NO_JOB:
             started = sim.running.tally[0].started
-            whole = _choose(sim, job)
+            whole = _choose(sim, dynamics, job)
             if sim.running.tally[0].started > started or sim.jobs.start[job] == np.inf:  # or dropped, as RLTune does
                 _account(lanes, rules, lane, sim)
             if not whole:
@@ -102,7 +106,7 @@ def proceed(lanes: LaneArrays, rules: PickRules, lane: int, job: int) -> None:
             job = NO_JOB
 
         if state.phase == BETWEEN:
-            if not next_pass(sim, ()):
+            if not next_pass(sim, dynamics):
                 state.phase, question.may_skip = FINISHED, False
                 lanes.count[lane] = 0
                 lanes.done[lane] = True
@@ -123,7 +127,7 @@ def proceed(lanes: LaneArrays, rules: PickRules, lane: int, job: int) -> None:
             state.phase = BETWEEN
             continue
         # Skipping when nothing else will ever happen would end the simulation with jobs still waiting.
-        may_skip = rules.skip and next_event(sim, ()) < np.inf
+        may_skip = rules.skip and next_event(sim, dynamics) < np.inf
         # A single candidate leaves nothing to decide: taking it here saves a round trip in training.
         if found > 1 or may_skip or rules.ask_forced or question.asked == 0:  # the first choice is always asked for
             lanes.count[lane] = found
@@ -134,18 +138,18 @@ def proceed(lanes: LaneArrays, rules: PickRules, lane: int, job: int) -> None:
 
 
 @jit_merged
-def _choose(sim: Simulation, job: int) -> bool:
+def _choose(sim: Simulation, dynamics: Any, job: int) -> bool:
     """Start or reserve the chosen job; return False where Python has to place a job first."""
     state, backfill = sim.state[0], sim.rules.backfill
     if state.phase == FILLING and backfill == EASY:
-        return fill(sim, (), job)
+        return fill(sim, dynamics, job)
     if state.phase != FILLING:
-        outcome = place(sim, (), job)
+        outcome = place(sim, dynamics, job)
         if outcome == ASKED:
             return False
         state.phase = PICKING if outcome == STARTED else BETWEEN if backfill == NONE else FILLING
     if state.phase == FILLING and backfill != EASY:  # under these rules backfilling is automatic
-        if fill_gaps(sim, ()) != NO_JOB:
+        if fill_gaps(sim, dynamics) != NO_JOB:
             return False
         state.phase = BETWEEN
     return True

@@ -43,6 +43,8 @@ REWARDS = ("final", "relative", "dense")
 #: Heuristics that can be imitated: formulas of one job. What ``imitate:best`` chooses from, window by window.
 TEACHERS = tuple(name for name, code in formulas.CODES.items() if code != formulas.MULTIFACTOR)
 GOOD_TEACHERS = ("fcfs", "sjf", "smallest", "saf", "srf", "wfp3", "unicep", "f1", "f2", "f3", "f4")
+#: The policy that goes by predicted run times; it can be imitated where the task has a predictor.
+INDEX = "predicted-index"
 #: Observers that mean another one on a cluster of hosts.
 ON_HOSTS = {"default": "hosts", "fair": "hosts-fair", "graph": "hosts-graph"}
 #: Rules of visibility that draw from two orders in turn, or show the first job of every class (jobs with the same
@@ -81,6 +83,7 @@ class PickJob(TaskDefaults):
     objective: str = "bsld"  # a name of `objectives.OBJECTIVES`, or several with weights: bsld:0.7,wait:0.3
     reward: str = "final"  # final: −cost at the end; relative: to `base`; dense: −cost of each job when it starts
     base: str = "sjf"  # policy that relative rewards are measured against, and that warms the machine up
+    predict: str | None = None  # folder of a predictor of run times for the features predicted-…; auto: train makes one
     warm: int = 0  # jobs before the window that the machine is warmed up with; 0 = it begins empty
     cluster: Any = None  # hosts: a preset, a TOML file, a machine or its plain values; None = a counter of processors
     allocate: Any = None  # with a cluster: which hosts a job gets; None = as in the switches, that is first-fit
@@ -110,6 +113,7 @@ class PickJob(TaskDefaults):
         if self.reward not in REWARDS:
             raise UnknownName("reward", self.reward, REWARDS)
         self._check_observer()
+        self._check_predictor()
         if not self.objectives.additive and self.reward == "dense":
             raise UsageError(
                 f"objective '{self.objective}' is known only at the end; reward 'dense' needs a mean over jobs"
@@ -163,6 +167,17 @@ class PickJob(TaskDefaults):
         if wrong:
             raise UsageError(f"feature {wrong[0]} is not known on a cluster of hosts; use --observer hosts")
 
+    def _check_predictor(self) -> None:
+        needs = [name for name in self.feature_names if name in features.PREDICTED]
+        if self.predict is None:
+            if needs:
+                raise UsageError(f"feature {needs[0]} goes by predicted run times: add --predict auto or agent:DIR")
+            return
+        if self.cluster is not None or self.warm:
+            what = "on a cluster of hosts" if self.cluster is not None else "with a warm start (warm)"
+            raise UsageError(f"PickJob does not support predicted run times (--predict) {what}")
+        object.__setattr__(self, "predict", self.predict.removeprefix("agent:"))
+
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The features of each slot, in order."""
@@ -210,6 +225,8 @@ class PickJob(TaskDefaults):
         bare = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         switches = dataclasses.asdict(plain) | {"compat": self.switches.compat}
         bare |= {"switches": switches, "constants": dict(self.constants)}
+        if self.predict is None:
+            bare.pop("predict")
         if self.cluster is None:
             return {"name": self.name, **{key: value for key, value in bare.items() if key not in named}}
         return {"name": self.name, **bare, "cluster": plain_cluster(self.cluster), "allocate": named_of(self.allocate)}
@@ -255,6 +272,17 @@ class PickJob(TaskDefaults):
             return final_rewards(played, windows, baseline, self.least_scale)
         return rewards(played, windows, baseline, dense=dense)
 
+    def schedule(self, source: Any, window: Window, policy: Any) -> Floats | None:
+        """Return the starts by predicted-index, with this task's predictor; None: policies of the simulator."""
+        if policy != INDEX or self.predict is None:
+            return None
+        batch = self.batch(source, lanes=1, threads=1)
+        played = imported("tracekit.sim.agents.rollout:play")(
+            batch, [window], None, teacher=self.teacher(batch, [window], INDEX), keep=False
+        )
+        starts: Floats = played.starts[0]
+        return starts
+
     def teacher(self, batch: Any, windows: Sequence[Window], name: str) -> Any:
         """Return what decides on each window, (windows,): a formula, the best of all there, or a policy in Python.
 
@@ -263,6 +291,8 @@ class PickJob(TaskDefaults):
         if name == "best":
             costs = batch.source.policy_costs(windows, GOOD_TEACHERS)
             return np.array([formulas.CODES[GOOD_TEACHERS[best]] for best in costs.argmin(1)], dtype=np.int64)
+        if name == INDEX and self.predict is not None:
+            return np.full(len(windows), formulas.PREDICTED, dtype=np.int64)
         if name in TEACHERS:
             return np.full(len(windows), formulas.CODES[name], dtype=np.int64)
         choices = imported("tracekit.sim.tasks.pick_job.teachers:teachers_of")(batch, windows, name)
