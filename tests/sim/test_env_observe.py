@@ -25,7 +25,8 @@ from .helpers import trace_of
 from .playing import imitate, play
 from .test_env_engine import crowd
 
-EVERY = ",".join(name for name in (*observe.FIXED, *observe.CHANGING) if name not in observe.OF_HOSTS)
+OTHERWISE = {*observe.OF_HOSTS, *observe.PREDICTED}  # of hosts, and of a predictor: test_agents_informed.py
+EVERY = ",".join(name for name in (*observe.FIXED, *observe.CHANGING) if name not in OTHERWISE)
 
 
 def plain(batch, lane=0):

@@ -203,7 +203,8 @@ class _Training:
         told: dict[str, float] = {}
         kind, _, name = (self.init or "").partition(":")
         if kind == "imitate" or self.init == "search":
-            told = imitate(name or None, self.ppo.model, self.batch, self.course, self.config, self._identity())
+            teacher = None if self.init == "search" else name
+            told = imitate(teacher, self.ppo.model, self.batch, self.course, self.config, self._identity())
         elif kind == "agent":
             from tracekit.sim.agents.networks import load_flat
 
