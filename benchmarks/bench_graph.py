@@ -167,7 +167,7 @@ def decision_time(jobs: int, nodes: int) -> float:
     episode = source.episode((0, jobs))
     run = PolicyRun(Setup(episode.ready, "easy", task.switches.resolved()), task.policies)
     run.begin()
-    observer = Observer(run, episode.columns, KINDS, task.jobs)
+    observer = Observer(run, episode.columns, KINDS, task.jobs, watts=False)
     actor: Actor = ActorCritic(SETTINGS, task).play_by()
     return best_time(lambda: actor.distribution(observer.rows(), False).best())
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from shared_data import checked
 
 import tracekit
 
@@ -64,6 +65,7 @@ def test_windows_have_means_and_a_recorded_schedule_needs_no_file(run, files: Pa
         ([], 1, "--power"),
         (["--power", "{d}/p.toml", "--carbon", "{d}/short.csv"], 1, "ends at second 7200"),
         (["--power", "{d}/p.toml", "--carbon", "{d}/gone.csv"], 1, "no such file"),
+        (["--power", "{d}/p.toml", "--carbon", "{d}/nan.csv"], 1, "nan.csv, line 1: expected a time and a number"),
         (["--power", "{d}/p.toml", "--until", "soon"], 2, "soon"),
         (["--power", "gat-drl"], 2, "gat-drl:mira"),
         (["--cluster", "rltune-helios"], 1, "--power"),
@@ -72,6 +74,7 @@ def test_windows_have_means_and_a_recorded_schedule_needs_no_file(run, files: Pa
 def test_mistakes_are_one_line(run, files: Path, words: list[str], code: int, message: str) -> None:
     (files / "bad.toml").write_text("idle_watts = -5\n")
     (files / "short.csv").write_text("0,0.3\n3600,0.3\n")
+    (files / "nan.csv").write_text("0,nan\n100000000,0.3\n")
     found, out, error = run("energy", files / "t.swf", *(word.format(d=files) for word in words))
     assert (found, out) == (code, "")
     assert message in error
@@ -91,3 +94,30 @@ def test_simulate_finds_mistakes_before_it_simulates(run, files: Path) -> None:
     assert (code, "pue" in error) == (1, True)
     code, _, error = run("simulate", files / "t.swf", "--energy-until", "5")
     assert (code, "--power" in error) == (2, True)
+
+
+def test_a_series_without_a_power_model_has_no_effect_and_is_refused(run, files: Path) -> None:
+    for flag, name in (("--carbon", "c.csv"), ("--price", "m.csv")):
+        code, out, error = run("simulate", files / "t.swf", flag, files / name)
+        assert (code, out, len(error.strip().splitlines())) == (2, "", 1)
+        assert f"{flag} is about the energy of the schedule: add --power" in error
+
+
+@pytest.mark.parametrize("where", ["cluster", "counter"])
+@pytest.mark.parametrize("system", ["polaris", "mira", "cooley"])
+def test_gat_drl_by_the_command_line_counts_cores_as_it_does(run, tmp_path: Path, system: str, where: str) -> None:
+    """Its Polaris has 64 cores a node, which are threads; ours has 32 cores."""
+    model = checked("energy.json")["seed_model"][system]
+    procs = model["params"]["N"] * model["params"]["cpn"]
+    for case in model["cases"]:
+        if not case["jobs"]:
+            continue
+        rows = [f"{i} 0 0 3600 {c} -1 -1 {c} 3600 -1 1 1 1 -1 1 -1 -1 -1\n" for i, (_, c) in enumerate(case["jobs"], 1)]
+        (tmp_path / "t.swf").write_text(f"; MaxProcs: {procs}\n" + "".join(rows))
+        given = ["--cluster", system, "--power", "gat-drl"] if where == "cluster" else ["--power", f"gat-drl:{system}"]
+        code, out, error = run("energy", tmp_path / "t.swf", *given, "--json")
+        assert code == 0, error
+        parts = json.loads(out)["parts_kwh"]
+        assert 1000 * (parts["compute"] + parts["gpu"]) == pytest.approx(case["watts"]["compute"], rel=1e-9)
+        for part in ("memory", "network", "cooling"):
+            assert 1000 * parts[part] == pytest.approx(case["watts"][part], rel=1e-9)

@@ -19,8 +19,10 @@ from tracekit.cli.simulate import (
     From,
     MachineFile,
     Power,
+    PowerCap,
     Price,
     Procs,
+    SleepAfter,
     allocators_of,
     check_energy,
     load_trace,
@@ -175,6 +177,11 @@ def train(
     power: Power = None,
     carbon: Carbon = None,
     price: Price = None,
+    sleep_after: SleepAfter = None,
+    power_cap: PowerCap = None,
+    frequency: Annotated[
+        float | None, typer.Option("--frequency", help="Share of the highest frequency; jobs take longer, draw less.")
+    ] = None,
     labels: Annotated[
         str | None,
         typer.Option("--labels", metavar="FILE", help="order: label set of order-labels. [default: it makes its own]"),
@@ -239,8 +246,9 @@ def train(
         base=base,
         dense=None if reward is None or kind.needs_hosts else reward == "dense",
     )
-    check_energy(power, carbon, price)
-    placing = _one_allocator(cluster, allocate)
+    levers = ["--sleep-after"] * (sleep_after is not None) + ["--power-cap"] * (power_cap is not None)
+    check_energy(power, carbon, price, levers=levers)
+    placing, by_switches = _one_allocator(cluster, allocate), getattr(kind, "on_hosts", False)
     chosen = _task(
         kind,
         **_graph(kind, settings.network, _informed(observer, predict), edges),
@@ -254,8 +262,8 @@ def train(
         warm=warm,
         reward=reward if kind.needs_hosts else "relative" if reward == "relative" else _known_reward(reward),
         base=base,
-        cluster=hosts,
-        allocate=None if cluster is None or kind.needs_hosts else placing,
+        cluster=None if by_switches else hosts,
+        allocate=None if cluster is None or kind.needs_hosts or by_switches else placing,
         cycle=cycle,
         actions=actions,
         order=order,
@@ -270,6 +278,9 @@ def train(
             power=power,
             carbon=carbon,
             price=price,
+            sleep_after=sleep_after,
+            power_cap=power_cap,
+            frequency=1.0 if frequency is None else frequency,
         ),
     )
     _check_out(Path(out), resume=resume, force=force)
@@ -460,6 +471,14 @@ def evaluate(
     resource: Resource = None,
     cluster: Cluster = None,
     allocate: Allocate = None,
+    power: Power = None,
+    carbon: Carbon = None,
+    price: Price = None,
+    sleep_after: SleepAfter = None,
+    power_cap: PowerCap = None,
+    frequency: Annotated[
+        float | None, typer.Option("--frequency", help="Share of the highest frequency, if not that of the training.")
+    ] = None,
     plot: Annotated[str | None, typer.Option("--plot", metavar="FILE.png", help="Draw a box plot.")] = None,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Default: one per core.")] = None,
     machine: MachineFile = None,
@@ -512,10 +531,17 @@ def evaluate(
     policies = None if policy is None else tuple(policies_of(policy))
     for name in policies or heuristics_of(trained):
         trained.check_heuristic(name)
+    changes: dict[str, Any] = {"power": power, "carbon": carbon, "price": price, "sleep_after": sleep_after}
+    changes |= {"power_cap": power_cap, "frequency": frequency}
+    if getattr(trained, "on_hosts", False):
+        own = None if trained.switches.cluster is None else "its own"
+        placing = None if allocate is None else _one_allocator(cluster or own, allocate)
+        changes |= {"cluster": cluster, "allocate": placing}
     switches = dataclasses.replace(
         trained.switches,
         procs=procs if procs is not None else None,
         resource=cast("Unit | None", resource) if resource is not None else None,
+        **{name: value for name, value in changes.items() if value is not None},
     )
     task = dataclasses.replace(
         trained, backfill=backfill or trained.backfill, switches=switches, **_hosts(found, trained, cluster, allocate)
@@ -555,6 +581,8 @@ def _update_card(found: Any, folder: str, entry: dict[str, Any]) -> None:
 
 def _hosts(agent: Any, trained: Any, cluster: str | None, allocate: str | None) -> dict[str, Any]:
     """Return the cluster and the allocator that an agent is evaluated on, as changes of its task."""
+    if getattr(trained, "on_hosts", False):
+        return {}  # the switches have them
     own = getattr(trained, "cluster", None)
     if own is None:
         if cluster is not None or allocate is not None:

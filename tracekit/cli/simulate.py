@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -51,6 +52,12 @@ Carbon = Annotated[
 ]
 Price = Annotated[
     str | None, typer.Option("--price", help="CSV of a time and a price per kWh (or eur_per_mwh), as --carbon.")
+]
+SleepAfter = Annotated[
+    float | None, typer.Option("--sleep-after", help="With --cluster: seconds after which idle hosts go to sleep.")
+]
+PowerCap = Annotated[
+    float | None, typer.Option("--power-cap", help="kW that the machine may draw; starts wait for it.")
 ]
 
 #: More results than this are written without figures.
@@ -150,12 +157,8 @@ def simulate(
         str | None,
         typer.Option("--energy-until", help="End of the window of the energy: seconds or a time stamp (default: end)."),
     ] = None,
-    sleep_after: Annotated[
-        float | None, typer.Option("--sleep-after", help="With --cluster: seconds after which idle hosts go to sleep.")
-    ] = None,
-    power_cap: Annotated[
-        float | None, typer.Option("--power-cap", help="kW that the machine may draw; starts wait for it.")
-    ] = None,
+    sleep_after: SleepAfter = None,
+    power_cap: PowerCap = None,
     frequency: Annotated[
         float, typer.Option("--frequency", help="Share of the highest frequency; jobs take longer and draw less.")
     ] = 1.0,
@@ -213,7 +216,7 @@ def simulate(
         frequency=frequency,
         max_extra_wait=max_extra_wait,
     )
-    check_energy(power, carbon, price, energy_until)
+    check_energy(power, carbon, price, energy_until, switches.levers)
     allocators = allocators_of(cluster, allocate)
     policies = policies_of(policy)
     pairs = pairs_of(policies, names_of(backfill or "easy"), switches)
@@ -292,12 +295,17 @@ def simulate(
         print_shaken(rows, shaken)
 
 
-def check_energy(power: str | None, carbon: str | None, price: str | None, until: str | None = None) -> None:
+def check_energy(
+    power: str | None, carbon: str | None, price: str | None, until: str | None = None, levers: Sequence[str] = ()
+) -> None:
     """Read the files of the energy before any simulation; those that would have no effect are errors."""
     if power is None and until is not None:
         raise UsageError("--energy-until is the end of the window of the energy: add --power FILE.toml or a preset")
     if power is None and carbon is None and price is None:
         return
+    if power is None and not levers:
+        flag = "--carbon" if carbon is not None else "--price"
+        raise UsageError(f"{flag} is about the energy of the schedule: add --power FILE.toml or a preset")
     from tracekit.sim.energy.account import Asked
 
     Asked(power, carbon, price).check()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.sim.energy.states import HostStates
 from tracekit.sim.jobs import Prepared
 from tracekit.sim.policies.protocol import Policy
 from tracekit.sim.switches import Switches
@@ -39,11 +40,33 @@ class Setup:
     cap: Cap | None = None  # None = no power cap
 
 
+class Starts(np.ndarray[Any, np.dtype[np.float64]]):
+    """Starts of jobs, (jobs,), that know on which hosts the jobs ran and when hosts slept; so do copies of them.
+
+    Where hosts sleep, the energy of a schedule depends on more than its starts.
+    """
+
+    hosts: Sequence[str] | None
+    states: HostStates | None
+
+    @classmethod
+    def of(cls, start: Floats, hosts: Sequence[str] | None, states: HostStates | None) -> Starts:
+        """Return starts with what else is known."""
+        made = start.view(cls)
+        made.hosts, made.states = hosts, states
+        return made
+
+    def __array_finalize__(self, made_from: Any) -> None:
+        """Keep what is known of the array that this one was made from."""
+        self.hosts, self.states = getattr(made_from, "hosts", None), getattr(made_from, "states", None)
+
+
 class Placed(NamedTuple):
     """The schedule that an agent made."""
 
     start: Floats  # (jobs,)
     hosts: Sequence[str] | None = None  # where each job ran, when the machine model knows
+    states: HostStates | None = None  # when hosts slept
 
 
 @runtime_checkable

@@ -331,12 +331,10 @@ def outcome(setup: Setup, policy: BuiltIn | Policy, *, on_interval: Hook | None 
     if isinstance(policy, Scheduler):  # an agent: asked job by job, in the environment that it was trained in
         if switches.dynamic:
             raise UsageError(f"{policy.name} was trained without dependencies, outages and predictions; leave them out")
-        if switches.sleep_after is not None or setup.cap is not None:
-            raise UsageError(f"{policy.name} was trained without --sleep-after and --power-cap; leave them out")
         if on_interval is not None:
             raise UsageError(f"on_interval is not supported for {policy.name}; use its schedule")
         placed = policy.schedule(setup)
-        return Outcome(placed.start, ready.table.submit, ready.run, hosts=placed.hosts)
+        return Outcome(placed.start, ready.table.submit, ready.run, hosts=placed.hosts, states=placed.states)
     run = session.Session(setup)
     if isinstance(policy, PerSimulation):
         policy = policy.started(setup)
@@ -357,7 +355,7 @@ def outcome(setup: Setup, policy: BuiltIn | Policy, *, on_interval: Hook | None 
     hosts = run.machine.hosts(run.room)
     states = None
     if switches.sleep_after is not None:
-        from tracekit.sim.energy.sleeping import sleep_states
+        from tracekit.sim.energy.sleeping import states_of
 
-        states = sleep_states(hosts, jobs.start + jobs.run, run.machine.sleep, float(jobs.submit[0]))  # type: ignore
+        states = states_of(run, hosts)
     return Outcome(jobs.start, jobs.submit, jobs.run, notes, hosts, states)

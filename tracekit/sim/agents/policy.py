@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from tracekit.errors import TracekitError
 from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.rollout import play
-from tracekit.sim.setup import Placed, Setup
+from tracekit.sim.setup import Placed, Setup, Starts
 from tracekit.sim.switches import Switches
 from tracekit.sim.tasks.base import Task, task_from_dict
-from tracekit.sim.tasks.episodes import Episode, EpisodeSource
+from tracekit.sim.tasks.episodes import Episode, EpisodeSource, check_levers
 from tracekit.sim.windows import Window
 
 Floats = NDArray[np.float64]
@@ -34,9 +34,13 @@ class AgentPolicy:
     def schedule(self, setup: Setup, /) -> Placed:
         """Return the start of every job, and its hosts."""
         task = task_from_dict(self.agent.task).adapted(without_cuts(setup))
+        check_levers(task, [lever for lever in setup.switches.levers if lever != "--max-extra-wait"])  # that is done
         batch = task.batch(Whole(task, setup), lanes=1, threads=1)
         play(batch, [(0, len(setup.ready.table))], self.agent.actor(), keep=False)
-        return Placed(batch.starts(0), batch.hosts(0) if hasattr(batch, "hosts") else None)
+        start = batch.starts(0)
+        if isinstance(start, Starts):
+            return Placed(np.asarray(start), start.hosts, start.states)
+        return Placed(start, batch.hosts(0) if hasattr(batch, "hosts") else None)
 
 
 def without_cuts(setup: Setup) -> Setup:
@@ -57,7 +61,7 @@ class Whole(EpisodeSource):
         begun = np.full(len(ready.table), np.nan) if setup.begun is None else setup.begun
         view: Any = task.view(trace, ready.table, None)
         columns, self.predictor = view.columns(ready, None), getattr(view, "predictor", None)
-        self._only = Episode((0, len(ready.table)), ready, begun, setup.clock, columns)
+        self._only = Episode((0, len(ready.table)), ready, begun, setup.clock, columns, setup.cap)
 
     def episode(self, window: Window) -> Episode:
         """Return the only episode."""

@@ -122,6 +122,9 @@ def energy_of_schedule(
         demand = demand_of(trace, machine).take(rows)
         zeros = np.zeros(len(rows), np.int64)
         held = Held(np.arange(len(rows)), zeros, demand.need[:, CORES] / demand.scale, demand.gpus)
+        if asked.power is not None and gat_drl.is_gat_drl(asked.power):
+            system, size = gat_drl.system_of(asked.power, machine), schedule["procs"].to_numpy(np.float64)
+            held = gat_drl.in_cores(held, system, size, trace.machine, machine)
     else:
         raise TracekitError(
             f"{machine.name} has {len(machine.groups)} groups of hosts, and the schedule has no column hosts that says "
@@ -153,8 +156,13 @@ def account(machine: Machine, model: PowerModel, ran: Ran, asked: Asked) -> Ener
 
 def model_of(machine: Machine, power: str | None, unit: Unit, total: float | None) -> PowerModel:
     """Return the power model; for that of GAT-DRL the nodes, cores and GPUs of its system count."""
-    given = gat_drl.system_of(power, machine) if power is not None and gat_drl.is_gat_drl(power) else power
-    return power_of(machine, given, unit=unit, total=total)
+    if power is None or not gat_drl.is_gat_drl(power):
+        return power_of(machine, power, unit=unit, total=total)
+    system = gat_drl.system_of(power, machine)
+    found = power_of(machine, system, unit=unit, total=total)
+    if machine.groups or unit != "procs":
+        return found
+    return dataclasses.replace(found, groups=tuple(gat_drl.counted(system, group) for group in found.groups))
 
 
 def users_of(energy: Energy, trace: Trace, rows: Ints) -> list[dict[str, Any]]:

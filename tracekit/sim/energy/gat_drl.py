@@ -9,13 +9,14 @@ utilisation makes the same jobs cheaper or dearer by when they run, which no mac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
 from tracekit.machine import Machine
+from tracekit.sim.energy.held import Held
 from tracekit.sim.energy.integrate import COMPUTE, COOLING, GPU, KWH, MEMORY, NETWORK, PARTS, Energy, Load
 from tracekit.sim.energy.model import GroupPower
 
@@ -24,6 +25,8 @@ Floats = NDArray[np.float64]
 NAME = "gat-drl"
 #: Watts per node, exponent k and PUE of its three systems.
 SYSTEMS = {"polaris": (350.0, 2.8, 1.1), "mira": (160.0, 2.5, 1.2), "cooley": (280.0, 3.0, 1.15)}
+#: What it counts as cores are threads on these systems, so many per core.
+THREADS = {"polaris": 2}
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,23 @@ def gat_drl(system: str, groups: Sequence[GroupPower]) -> GatDrl:
     if cores <= 0:
         raise UsageError("gat-drl needs the cores of hosts, which this cluster does not state")
     return GatDrl(nodes, cores / nodes, sum(group.hosts * group.gpus for group in groups) / nodes, *SYSTEMS[system])
+
+
+def counted(system: str, group: GroupPower) -> GroupPower:
+    """Return the hosts of a counter of processors, with as many of them per host as the model counts cores."""
+    threads = THREADS.get(system, 1)
+    return replace(group, hosts=group.hosts / threads, cores=(group.cores or 1.0) * threads)
+
+
+def in_cores(held: Held, system: str, size: Floats, machine: Machine, cluster: Machine) -> Held:
+    """Return what jobs hold of a cluster in cores, where their sizes count threads.
+
+    They do if the trace's machine has as many processors as the cluster has threads, or a job more than it has cores.
+    """
+    threads, cores = THREADS.get(system, 1), cluster.procs or 0
+    if threads > 1 and (machine.procs == threads * cores or float(size.max(initial=0.0)) > cores):
+        return replace(held, cores=held.cores / threads)
+    return held
 
 
 def integrate(model: GatDrl, load: Load) -> Energy:

@@ -89,7 +89,7 @@ def read_series(path: str | Path, kind: Kind) -> Series:
         text = text_of(source.read())
     rows = [(number, row) for number, row in enumerate(csv.reader(io.StringIO(text)), 1) if any(map(str.strip, row))]
     header = ""
-    if rows and len(rows[0][1]) >= 2 and _number(rows[0][1][1]) is None:
+    if rows and len(rows[0][1]) >= 2 and not _is_number(rows[0][1][1]):
         header = rows.pop(0)[1][1].strip()
     if not rows:
         raise FormatError(path, "has no values", hint="write lines of a time and a value, separated by a comma")
@@ -123,6 +123,15 @@ def parse_time(text: str, epoch: float | None) -> float:
     if epoch is None:
         raise UsageError(f"'{text}' is a time stamp, but the trace has no calendar; give seconds of the trace")
     return found.astimezone(UTC).timestamp() - epoch
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a cell is a number, be it NaN or infinite, and so not the title of a column."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _number(text: str) -> float | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,13 @@ from tracekit.sim.hosts.sleep import SleepTimes
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+def states_of(run: Any, hosts: Any) -> HostStates | None:
+    """Return when hosts slept in a finished simulation (`Session`) that placed jobs on ``hosts``; None: none sleeps."""
+    if run.switches.sleep_after is None:
+        return None
+    return sleep_states(hosts, run.jobs.start + run.jobs.run, run.machine.sleep, float(run.jobs.submit[0]))
 
 
 def sleep_states(placements: Placements, end: Floats, times: SleepTimes, begin: float) -> HostStates:

@@ -1,7 +1,8 @@
 """A capacity under a power cap: beside its own room a job needs watts, which running jobs give back when they end.
 
-It stands around any other capacity, and is compiled only where there is a cap. Watts are whole milliwatts on top of the
-idle machine. As running jobs end, room and watts only grow, so a reservation is at the later of the two times.
+It stands around any other capacity, and is compiled only where there is a cap; environments have it on counters. Watts
+are whole milliwatts on top of the idle machine. As running jobs end, room and watts only grow, so a reservation is at
+the later of the two times.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.sim.engine import capacity as of
+from tracekit.sim.engine.processors import ProcessorPool
+from tracekit.sim.jobs import Prepared
 
 Ints = NDArray[np.int64]
 
@@ -21,12 +24,39 @@ class Capped(NamedTuple):
 
     inner: Any
     left: Ints  # (1,) milliwatts
+    most: Ints  # (1,) milliwatts that jobs may draw together
     need: Ints  # (jobs,) milliwatts
 
 
 def capped(room: Any, at_shadow: Any, need: Ints, headroom: int) -> tuple[Capped, Capped]:
     """Return a capacity and its second one under a cap; ``headroom`` is what jobs may draw together."""
-    return Capped(room, np.array([headroom]), need), Capped(at_shadow, np.zeros(1, np.int64), need)
+    most = np.array([headroom])
+    return Capped(room, most.copy(), most, need), Capped(at_shadow, np.zeros(1, np.int64), most, need)
+
+
+class CappedPool(ProcessorPool):
+    """Makes counters under a cap for many simulations side by side; `load_watts` writes what jobs draw."""
+
+    name = "processors under a power cap"
+
+    def allocate(self, lanes: int, jobs: int) -> Capped:  # type: ignore[override]
+        """Return counters for ``lanes`` machines with room for ``jobs``."""
+        left, most, need = (np.zeros((lanes, width), np.int64) for width in (1, 1, jobs))
+        return Capped(super().allocate(lanes, jobs), left, most, need)
+
+    def twin(self, capacity: Capped) -> Capped:  # type: ignore[override]
+        """Return a second counter of the same jobs."""
+        return capacity._replace(inner=super().twin(capacity.inner), left=np.zeros_like(capacity.left))
+
+    def load(self, capacity: Capped, lane: int, ready: Prepared) -> None:  # type: ignore[override]
+        """Write the sizes of jobs and an idle machine into a lane."""
+        super().load(capacity.inner, lane, ready)
+
+
+def load_watts(capacity: Any, lane: int, need: Ints, headroom: int) -> None:
+    """Write what the jobs of a lane draw, and what they may draw together."""
+    capacity.left[lane] = capacity.most[lane] = headroom
+    capacity.need[lane, : len(need)] = need
 
 
 def _register() -> None:
@@ -81,6 +111,19 @@ def _register() -> None:
     def keeps_reservation(capacity: Any, job: Any) -> Any:
         return of.keeps_reservation(capacity.inner, job)
 
+    def lane_of(capacity: Any, lane: Any) -> Any:
+        return Capped(of.lane_of(capacity.inner, lane), capacity.left[lane], capacity.most[lane], capacity.need[lane])
+
+    def clear(capacity: Any) -> Any:
+        of.clear(capacity.inner)
+        capacity.left[0] = capacity.most[0]
+
+    def free_units(capacity: Any) -> Any:
+        return of.free_units(capacity.inner)
+
+    def total_units(capacity: Any) -> Any:
+        return of.total_units(capacity.inner)
+
     def tick(capacity: Any, now: Any) -> Any:
         of.tick(capacity.inner, now)
 
@@ -127,7 +170,7 @@ def _register() -> None:
         *(fits, take, give, fits_beside, take_beside, reserve),
         *(take_in_time, largest_startable, asks, shares_pool, keeps_reservation, tick, begins, in_the_way),
         *(cells, write_free, add_held, claim, fits_claimed, take_claimed),
-        *(withdraw, overdrawn, withdraw_from_row),
+        *(withdraw, overdrawn, withdraw_from_row, lane_of, clear, free_units, total_units),
     )
 
 

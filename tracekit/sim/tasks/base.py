@@ -101,6 +101,7 @@ class Task(Protocol):
     critic_inputs: ClassVar[int]  # how many numbers the critic sees beside the rows
     needs_hosts: ClassVar[bool]  # whether it only makes sense on a cluster of hosts
     network: ClassVar[str]  # the network that suits it
+    levers: ClassVar[tuple[str, ...]]  # levers of energy that its episodes obey, as `Switches.levers` names them
     heuristics: ClassVar[tuple[str, ...]]  # what agents are compared with; () = the policies of the simulator
     server: ClassVar[str]  # the class that answers requests of the service, "module:Class"
 
@@ -220,6 +221,7 @@ class TaskDefaults:
     critic_inputs: ClassVar[int] = CRITIC_INPUTS
     needs_hosts: ClassVar[bool] = False
     network: ClassVar[str] = "kernel"
+    levers: ClassVar[tuple[str, ...]] = ("--frequency",)
     heuristics: ClassVar[tuple[str, ...]] = ()
     server: ClassVar[str] = "tracekit.service.decide:RowDecider"
     objective: str

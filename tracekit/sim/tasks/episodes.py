@@ -20,8 +20,8 @@ from tracekit.sim.hosts.rltune_demand import refuse
 from tracekit.sim.jobs import Prepared, extract_jobs, prepare
 from tracekit.sim.policies.builtin import find
 from tracekit.sim.policies.protocol import BuiltIn, Policy
-from tracekit.sim.setup import Setup
-from tracekit.sim.simulate import hosts_of, outcome
+from tracekit.sim.setup import Cap, Setup, Starts
+from tracekit.sim.simulate import hosts_of, outcome, under_cap
 from tracekit.sim.snapshot import ENDED, RUNNING, standing
 from tracekit.sim.switches import estimate_of
 from tracekit.sim.tasks.base import Task
@@ -41,6 +41,7 @@ class Episode:
     begun: Floats  # (jobs,) starts before the window begins; NaN for all that are still to start
     opening: float  # when it begins; −inf = at the first submit
     columns: Any  # features of the jobs as the task shows them
+    cap: Cap | None = None  # what the power cap leaves to the jobs; None = no cap
 
     @property
     def counted(self) -> NDArray[np.bool_]:
@@ -59,7 +60,8 @@ class EpisodeSource:
         switches = task.switches.resolved()
         self.table = extract_jobs(trace, switches)
         self.machine = machine or (None if self.table.demand is None else hosts_of(self.table, switches))
-        whole = prepare(self.table, switches)
+        check_levers(task, switches.levers)
+        whole, self._cap = under_cap(prepare(self.table, switches), switches)
         plain = whole.table is self.table and whole.scale == 1 and estimate_of(switches.estimates)[0] != "noisy"
         self._whole = whole if plain else None  # then an episode is a slice: nothing to sort, reject or draw
         self._view = task.view(trace, self.table, self._whole)
@@ -91,17 +93,18 @@ class EpisodeSource:
             found = self._episodes[window] = self._make(window)
         return found
 
-    def _prepared(self, start: int, count: int) -> Prepared:
+    def _prepared(self, start: int, count: int) -> tuple[Prepared, Cap | None]:
         jobs = self.table.window(start, count)
         if self._whole is None:
-            return prepare(jobs, self._switches)
-        whole, rows = self._whole, slice(start, start + count)
-        return Prepared(jobs, whole.run[rows], whole.estimate[rows], whole.units[rows], 1)
+            return under_cap(prepare(jobs, self._switches), self._switches)
+        whole, cap, rows = self._whole, self._cap, slice(start, start + count)
+        ready = Prepared(jobs, whole.run[rows], whole.estimate[rows], whole.units[rows], 1)
+        return ready, None if cap is None else cap._replace(need=cap.need[rows])
 
     def _make(self, window: Window) -> Episode:
         start, count = window
         warm = min(self.task.warm, start)
-        ready = self._prepared(start - warm, count + warm)
+        ready, cap = self._prepared(start - warm, count + warm)
         if ready.table.demand is not None and ready.table.demand.as_coded:
             refuse(ready.table.demand, ready.table.job_id)
         ours = ready.table.position >= self.table.position[start]
@@ -113,15 +116,16 @@ class EpisodeSource:
         rows: slice | None = slice(start, start + count) if self._whole is not None else None
         if warm:
             opening = float(ready.table.submit[ours].min())
-            before = rows_of(ready, ready.table.submit < opening)
-            setup = Setup(before, self.task.backfill, self._switches, self.machine)
-            early = outcome(setup, find(self.task.base)).start
-            begun[ready.table.submit < opening] = early
+            earlier = ready.table.submit < opening
+            setup = Setup(
+                rows_of(ready, earlier), self.task.backfill, self._switches, self.machine, cap=cap_of(cap, earlier)
+            )
+            begun[earlier] = outcome(setup, find(self.task.base)).start
             stands = standing(opening, ready.table.submit, begun, begun + ready.run)
             stays = stands != ENDED
             begun = np.where(stands == RUNNING, begun, np.nan)[stays]
-            ready, rows = rows_of(ready, stays), None
-        return Episode(window, ready, begun, opening, self._view.columns(ready, rows))
+            ready, rows, cap = rows_of(ready, stays), None, cap_of(cap, stays)
+        return Episode(window, ready, begun, opening, self._view.columns(ready, rows), cap)
 
     # ---- scores of heuristics ----------------------------------------------------------------------------------------
 
@@ -149,13 +153,15 @@ class EpisodeSource:
         found = find(policy)
         if isinstance(found, BuiltIn) and found.name == "replay":
             raise UsageError("replay repeats the recorded starts; it cannot be compared on windows")
-        return outcome(self.setup(episode, greedy=greedy), found).start
+        made = outcome(self.setup(episode, greedy=greedy), found)
+        return made.start if made.states is None else Starts.of(made.start, made.hosts, made.states)
 
     def setup(self, episode: Episode, *, greedy: bool = False) -> Setup:
         """Return the simulation of an episode, for policies of the simulator; ``greedy`` chooses the first hosts."""
         begun = episode.begun if np.isfinite(episode.opening) else None
-        machine = self._greedy if greedy else self.machine
-        return Setup(episode.ready, self.task.backfill, self._switches, machine, begun, episode.opening)
+        asleep = self._switches.sleep_after is not None  # then an allocator is part of the lever
+        machine = self._greedy if greedy and not asleep else self.machine
+        return Setup(episode.ready, self.task.backfill, self._switches, machine, begun, episode.opening, episode.cap)
 
     @cached_property
     def _greedy(self) -> MachineModel | None:
@@ -188,15 +194,17 @@ class EpisodeSource:
 
     def _energy(self, episode: Episode, start: Floats, rows: Any) -> Any:
         """Return what works out the energy of the jobs that count, by their sizes; None without a power model."""
-        if self._switches.power is None:
+        if not self._switches.needs_power:
             return None
-        jobs, end = episode.ready.table, start + episode.ready.run
+        jobs, end, speed = episode.ready.table, start + episode.ready.run, self._switches.frequency
+        if isinstance(start, Starts) and start.hosts is not None:  # hosts sleep; all jobs count
+            return lambda: energy_of(jobs, self._switches, start, end, start.hosts, start.states, speed)
         if jobs.demand is not None and len(jobs.demand.cluster.groups) > 1:
             raise UsageError(
                 "energy as an objective needs a counter of processors or a cluster with one group of hosts: a schedule "
                 "of an episode does not say on which hosts jobs ran"
             )
-        return lambda: energy_of(jobs.take(rows), self._switches, start[rows], end[rows], None)
+        return lambda: energy_of(jobs.take(rows), self._switches, start[rows], end[rows], None, frequency=speed)
 
     def cost(self, window: Window, start: Floats) -> float:
         """Return what a schedule of a window costs by the task's objective; smaller is better."""
@@ -267,6 +275,19 @@ def rows_of(ready: Prepared, rows: NDArray[np.bool_]) -> Prepared:
         estimate=ready.estimate[rows],
         units=ready.units[rows],
     )
+
+
+def cap_of(cap: Cap | None, rows: NDArray[np.bool_]) -> Cap | None:
+    """Return the cap of some of the jobs."""
+    return None if cap is None else cap._replace(need=cap.need[rows])
+
+
+def check_levers(task: Task, levers: Sequence[str]) -> None:
+    """Raise UsageError for a lever of energy that a task's episodes do not obey."""
+    for lever in levers:
+        if lever not in task.levers:
+            known = ", ".join(task.levers)
+            raise UsageError(f"task {task.name} does not support {lever}, only {known}; leave it out")
 
 
 def _reasons(ready: Prepared) -> str:

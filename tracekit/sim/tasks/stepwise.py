@@ -48,6 +48,7 @@ class StepwiseTask(TaskDefaults):
     """The settings that every task needs; inherit, add your own, and write `slots`, `feature_names` and `episode`."""
 
     name: ClassVar[str] = ""
+    levers: ClassVar[tuple[str, ...]] = ("--frequency", "--power-cap")
 
     objective: str = "bsld"  # the objective to minimise
     backfill: str = "easy"
@@ -106,6 +107,7 @@ class StepwiseBatch:
                 self.source.machine,
                 episode.begun if warm else None,
                 episode.opening,
+                episode.cap,
             )
             self.windows[lane], self.done[lane], self.score[lane] = episode.window, False, np.nan
             self._starts[lane] = np.full(len(episode.ready.table), np.nan)
@@ -139,7 +141,7 @@ class StepwiseBatch:
         try:
             question = next(steps) if answer is None else steps.send(answer)
         except StopIteration as ended:
-            self._starts[lane] = np.asarray(ended.value, dtype=np.float64)
+            self._starts[lane] = np.asanyarray(ended.value, dtype=np.float64)  # may know hosts, see `Starts`
             self.score[lane] = self.source.cost(self.windows[lane], self._starts[lane])
             self.done[lane], self._steps[lane] = True, None
             return

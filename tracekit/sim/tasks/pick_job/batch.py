@@ -32,6 +32,7 @@ from tracekit.errors import UsageError
 from tracekit.registry import imported
 from tracekit.sim.compile import log_first_compilation
 from tracekit.sim.engine.capacity import ENVIRONMENT, is_asked, require
+from tracekit.sim.engine.capped import CappedPool
 from tracekit.sim.engine.machines import LooksAhead, MachineModel
 from tracekit.sim.engine.processors import ProcessorPool
 from tracekit.sim.engine.session import MOST_UPCOMING
@@ -87,7 +88,8 @@ class Batch:
             trace = EpisodeSource(trace, task or PickJob(), machine=machine)
         self.source = trace
         self.task: PickJob = self.source.task  # with the constants of the trace, if it had none
-        self.machine = self.source.machine or ProcessorPool()
+        capped = self.task.switches.power_cap is not None
+        self.machine = self.source.machine or (CappedPool() if capped else ProcessorPool())
         self.lanes = lanes
         self.threads = 1 if self.source.asks else max(threads or os.cpu_count() or 1, 1)
         self.windows: list[Window] = [(0, 0)] * lanes
@@ -246,6 +248,8 @@ class Batch:
     def hosts(self, lane: int) -> Sequence[str] | None:
         """Return where each job of a lane ran, or None where places have no names."""
         capacity = self.arrays.capacity
+        if isinstance(self.machine, CappedPool):
+            return None
         found = self.machine.hosts(type(capacity)(*(array[lane] for array in capacity)))
         count = int(self.arrays.length[lane])
         return found if found is None or len(found) == count else found[:count]

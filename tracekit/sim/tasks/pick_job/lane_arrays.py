@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tracekit.errors import UsageError
 from tracekit.sim.compile import jit_merged
 from tracekit.sim.engine.capacity import lane_of
+from tracekit.sim.engine.capped import load_watts
 from tracekit.sim.engine.machines import MachineModel
 from tracekit.sim.engine.predictions import SHOW
 from tracekit.sim.engine.running import Running, no_jobs_running
@@ -242,6 +243,8 @@ def load_episode(lanes: LaneArrays, machine: MachineModel, lane: int, episode: E
     for rows, values in zip(lanes.jobs, given, strict=True):
         rows[lane, :count] = values
     machine.load(lanes.capacity, lane, ready)
+    if episode.cap is not None:
+        load_watts(lanes.capacity, lane, *episode.cap)
     if columns.alike is not None:
         lanes.alike[lane, :count] = columns.alike
         lanes.seen[lane] = 0

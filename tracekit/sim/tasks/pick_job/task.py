@@ -69,6 +69,7 @@ class PickJob(TaskDefaults):
 
     name: ClassVar[str] = "pick-job"
     server: ClassVar[str] = "tracekit.service.decide:Decider"
+    levers: ClassVar[tuple[str, ...]] = ("--frequency", "--power-cap")
 
     slots: int = 128  # jobs that can be shown
     observer: str = "default"  # what is shown of each: a name of `features.OBSERVERS`, or features with commas
@@ -100,6 +101,8 @@ class PickJob(TaskDefaults):
             raise UsageError(f"PickJob does not support backfilling '{self.backfill}'; use {', '.join(BACKFILLS)}")
         if self.switches.dynamic:
             raise UsageError("PickJob does not support dependencies, outages or predictions; leave these switches out")
+        if self.cluster is not None and self.switches.power_cap is not None:
+            raise UsageError("PickJob supports --power-cap on a counter of processors only; use --task pick-policy")
         if any(parse_cut(cut) != (0.0, 0.0) for cut in (self.switches.warmup, self.switches.cooldown)):
             raise UsageError("PickJob does not support warmup and cooldown; 'warm' fills the machine before a window")
         if estimate_of(self.switches.estimates)[0] == "last-two":

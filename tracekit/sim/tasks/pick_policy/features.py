@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tracekit.sim.compile import jit
 from tracekit.sim.engine.capacity import fits, free_units, total_units
+from tracekit.sim.engine.capped import Capped
 from tracekit.sim.engine.loop import evaluate
 from tracekit.sim.engine.state import Simulation
 from tracekit.sim.policies.capability import SHARE
@@ -52,6 +53,8 @@ OF_MACHINE = (
     "morning",  # (1 + sin) / 2 of the time of day …
     "night",  # … and (1 + cos) / 2; UTC where the zone is unknown; without a date submit time 0 counts as midnight
 )
+#: Of the machine, where tasks have a power cap.
+OF_CAP = ("watts-left",)  # what the cap leaves to more jobs now / to all jobs; 1 = no cap
 _HOUR, _DAY, _WEEK = 3600.0, 86400.0, 7 * 86400.0
 
 
@@ -154,8 +157,8 @@ class JobColumns(NamedTuple):
 class Observer:
     """Makes the rows of the questions of one episode."""
 
-    def __init__(self, run: PolicyRun, columns: JobColumns, kinds: tuple[str, ...], jobs: int) -> None:
-        self.run, self.columns, self.kinds, self.jobs = run, columns, kinds, jobs
+    def __init__(self, run: PolicyRun, columns: JobColumns, kinds: tuple[str, ...], jobs: int, *, watts: bool) -> None:
+        self.run, self.columns, self.kinds, self.jobs, self.watts = run, columns, kinds, jobs, watts
         self._policies = len(run.codes)
         most = len(run.ready.table)
         self._scratch = Sorting(np.empty((2, most)), np.empty((2, most), np.int64))
@@ -169,7 +172,8 @@ class Observer:
         survey(run.sim, run.dynamics, run.codes, run.given, bound, self._scratch, seen)
         angle = 2 * math.pi * ((run.now - self.columns.midnight) % _DAY) / _DAY
         seen[:, -2], seen[:, -1] = (1 + math.sin(angle)) / 2, (1 + math.cos(angle)) / 2
-        own = np.hstack([np.eye(self._policies), seen])
+        cap = [np.full((self._policies, 1), self._watts_left())] if self.watts else []
+        own = np.hstack([np.eye(self._policies), seen, *cap])
         if not self.jobs:
             return own.astype(np.float32)
         nodes = self._nodes()
@@ -177,6 +181,11 @@ class Observer:
         rows[: self._policies, : own.shape[1]] = own
         rows[self._policies :, own.shape[1] :] = nodes
         return rows
+
+    def _watts_left(self) -> float:
+        """Return what the power cap leaves to more jobs, as a share of what it leaves to all."""
+        room = self.run.sim.capacity
+        return float(room.left[0] / max(room.most[0], 1)) if isinstance(room, Capped) else 1.0
 
     def _nodes(self) -> NDArray[np.float64]:
         """Return features and links of jobs: the waiting ones that came first, then running ones by estimated end."""
@@ -205,7 +214,7 @@ class Observer:
         return np.hstack([features, links])
 
 
-def feature_names(policies: tuple[str, ...], links: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the features of a row: of policies, and, with links, of jobs."""
-    own = (*(f"is-{policy}" for policy in policies), *OF_POLICY, *OF_MACHINE)
+def feature_names(policies: tuple[str, ...], links: tuple[str, ...], *, watts: bool) -> tuple[str, ...]:
+    """Return the features of a row: of policies, and, with links, of jobs; ``watts``: those of a power cap as well."""
+    own = (*(f"is-{policy}" for policy in policies), *OF_POLICY, *OF_MACHINE, *(OF_CAP if watts else ()))
     return (*own, *(f"job-{name}" for name in NODE_FEATURES), *links) if links else own

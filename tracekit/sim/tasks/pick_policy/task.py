@@ -9,23 +9,28 @@ GAT-DRL (github.com/myandelaepu/graph-augmented-hpc-scheduler) chooses among the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tracekit.clusters import cluster_of
 from tracekit.errors import UnknownName, UsageError
+from tracekit.machine import Machine
+from tracekit.sim.energy.sleeping import states_of
 from tracekit.sim.jobs import Prepared, Table
 from tracekit.sim.policies.builtin import find
 from tracekit.sim.policies.formulas import NAMES
 from tracekit.sim.policies.protocol import BuiltIn
-from tracekit.sim.setup import Setup
+from tracekit.sim.setup import Setup, Starts
 from tracekit.sim.tasks.base import Question
 from tracekit.sim.tasks.jobgraph import kinds_of, link_names
+from tracekit.sim.tasks.pick_job.task import named_of, plain_cluster
 from tracekit.sim.tasks.pick_policy.features import JobColumns, Observer, feature_names
 from tracekit.sim.tasks.pick_policy.run import PolicyRun
 from tracekit.sim.tasks.stepwise import Steps, StepwiseTask
@@ -43,12 +48,15 @@ class PickPolicy(StepwiseTask):
 
     name: ClassVar[str] = "pick-policy"
     heuristics: ClassVar[tuple[str, ...]] = (*NAMES, "capability-first", "adaptive")
+    levers: ClassVar[tuple[str, ...]] = ("--frequency", "--power-cap", "--sleep-after")
+    on_hosts: ClassVar[bool] = True  # a cluster is named by the switches
 
     policies: tuple[str, ...] = POLICIES
     edges: str = ""  # kinds of edges of the graph of jobs, "all" or "none"; "" = jobs are not shown
     jobs: int = 64  # jobs of the graph: the waiting ones that came first, then running ones
     cycle: float = 0.0  # seconds between two questions, at least
     passes: int = 1  # scheduling passes between two questions, at least
+    watts: bool | None = None  # show what a power cap leaves; None = if there is one
 
     def __post_init__(self) -> None:
         if isinstance(self.policies, str):
@@ -64,7 +72,33 @@ class PickPolicy(StepwiseTask):
             raise UsageError(f"cycle must be 0 s or more and passes at least 1, not {self.cycle:g} and {self.passes}")
         if self.edges:
             kinds_of(self.edges)
+        if self.switches.cluster is not None:
+            cluster = cluster_of(self.switches.cluster)
+            object.__setattr__(self, "switches", dataclasses.replace(self.switches, cluster=cluster))
+            if self.warm:
+                raise UsageError("task pick-policy does not support a warm start (warm) on a cluster of hosts")
+        if self.watts is None:
+            object.__setattr__(self, "watts", self.switches.power_cap is not None)
         find(self.base)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; a cluster is written whole, so that they do not depend on any file."""
+        switches = self.switches
+        plain = {field.name: getattr(switches, field.name) for field in dataclasses.fields(switches)}
+        plain |= {"options": dict(switches.options), "queue_factors": dict(switches.queue_factors)}
+        if switches.cluster is not None:
+            plain |= {"cluster": plain_cluster(cluster_of(switches.cluster)), "allocate": named_of(switches.allocate)}
+        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {"name": self.name, **own, "switches": plain, "constants": dict(self.constants)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` returned; unknown names are errors."""
+        switches = values.get("switches", {})
+        if isinstance(switches, Mapping) and isinstance(switches.get("cluster"), Mapping):
+            cluster = Machine.from_dict(switches["cluster"], origin="cluster")
+            values = {**values, "switches": {**switches, "cluster": cluster}}
+        return super().from_dict(values)
 
     @property
     def actions(self) -> int:
@@ -79,7 +113,8 @@ class PickPolicy(StepwiseTask):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """What is seen of each row, in order."""
-        return feature_names(self.policies, link_names(self.edges, context=True) if self.edges else ())
+        links = link_names(self.edges, context=True) if self.edges else ()
+        return feature_names(self.policies, links, watts=bool(self.watts))
 
     def view(self, trace: Trace, table: Table, whole: Prepared | None) -> _JobView:
         """Return what is shown of the jobs of a trace."""
@@ -88,13 +123,15 @@ class PickPolicy(StepwiseTask):
     def episode(self, setup: Setup, columns: JobColumns) -> Steps:
         """Ask for a policy, follow it to the next question, and return the starts."""
         run = PolicyRun(setup, self.policies)
-        observer = Observer(run, columns, kinds_of(self.edges) if self.edges else (), self.jobs if self.edges else 0)
+        kinds, jobs = (kinds_of(self.edges), self.jobs) if self.edges else ((), 0)
+        observer = Observer(run, columns, kinds, jobs, watts=bool(self.watts))
         more = run.begin()
         while more:
             now = run.now
             choice = yield Question(observer.rows(), labels=self.policies, now=now, options=len(self.policies))
             more = run.follow(choice, now + self.cycle, self.passes)
-        return run.jobs.start
+        hosts = run.machine.hosts(run.room)
+        return run.jobs.start if hosts is None else Starts.of(run.jobs.start, hosts, states_of(run, hosts))
 
     def teacher(self, batch: Any, windows: Sequence[Window], name: str) -> list[Any]:
         """Return what decides on each window: always the named policy, or the best one there."""
