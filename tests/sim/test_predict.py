@@ -209,7 +209,7 @@ def test_a_window_knows_the_jobs_that_ended_before_it():
 # ---- trees -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", [{}, {"loss": "quantile", "quantile": 0.8}, {"loss": "gamma"}])
+@pytest.mark.parametrize("loss", [{}, {"loss": "quantile", "quantile": 0.8}, {"loss": "poisson"}])
 def test_trees_give_what_scikit_learn_predicts(loss):
     from sklearn.ensemble import HistGradientBoostingRegressor
 
@@ -222,7 +222,7 @@ def test_trees_give_what_scikit_learn_predicts(loss):
     for column, model in enumerate(models):
         expected = model.predict(rows)
         np.testing.assert_array_equal(
-            np.exp(made[:, column]) if loss.get("loss") == "gamma" else made[:, column], expected
+            np.exp(made[:, column]) if loss.get("loss") == "poisson" else made[:, column], expected
         )
 
 
@@ -257,6 +257,20 @@ def test_it_learns_and_quantiles_are_in_order(predictor):
     assert means == sorted(means)
     with np.errstate(invalid="ignore"):
         assert not (predictor.seconds(seen, limit) > np.maximum(limit, 1)).any()
+
+
+def test_means_are_means_and_weights_can_be():
+    """Users whose jobs last a second or a day: a loss whose steps have no bounds ends far away from the mean."""
+    trace = random_trace(800, seed=2)
+    rng = np.random.default_rng(4)
+    run = np.where(rng.random(800) < 0.5, 1.0, 86400.0)
+    trace = trace.replace(jobs=trace.jobs.assign(run_time=run, req_time=86400.0))
+    made = train(trace, seed=1).outputs(features_of(trace), trace.column("req_time"))
+    assert made[:, OUTPUTS.index("expected")].mean() == pytest.approx(run.mean(), rel=0.02)
+    weight = made[:, OUTPUTS.index("weight")]
+    assert weight.mean() == pytest.approx((10 / np.maximum(run, 10)).mean(), rel=0.02)
+    assert weight.min() >= 10 / 86400
+    assert weight.max() <= 1
 
 
 def test_too_few_jobs_and_impossible_trees():
@@ -348,6 +362,8 @@ def test_a_simulation_predicts_from_the_schedule_that_it_makes(predictor, tmp_pa
     out = evaluated(agent.forest, seen)
     expected, weight = (out[:, OUTPUTS.index(name)] for name in ("expected", "weight"))
     ln_limit = np.where(limit > 0, np.log(limit), expected)
+    least = np.where(limit > 0, np.log(10 / np.maximum(limit, 10)), -np.inf)
+    weight = np.clip(weight, least, 0.0)
     index = (np.minimum(expected, ln_limit) + ln_limit) / 2 + np.log(trace.sizes()) - agent.power * weight
     np.testing.assert_allclose(run.dynamics.learned.priority, index, rtol=1e-12)
 

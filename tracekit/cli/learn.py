@@ -148,8 +148,8 @@ def train(
         str | None,
         typer.Option(
             "--init",
-            help="Initial agent: imitate:f1 (a heuristic), imitate:best, imitate:search, imitate:predicted-index, "
-            "search, or agent:DIR.",
+            help="Initial agent: imitate:f1 (a heuristic), imitate:best, imitate:chosen, imitate:search, "
+            "imitate:predicted-index, search, or agent:DIR.",
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted training.")] = False,
@@ -206,6 +206,9 @@ def train(
     The agent with the best validation score is kept. An interrupted training continues with --resume and ends with the
     same bytes as an uninterrupted one.
 
+    With predicted run times: `tracekit train sample.swf -o informed --predict auto --algorithm grpo --init
+    imitate:predicted-index`
+
     Example: `tracekit train sample.swf -o agent --steps 2000 --jobs 64 --init imitate:sjf --seed 1`
     """
     given = dict(locals())
@@ -251,7 +254,7 @@ def train(
     placing, by_switches = _one_allocator(cluster, allocate), getattr(kind, "on_hosts", False)
     chosen = _task(
         kind,
-        **_graph(kind, settings.network, _informed(observer, predict), edges),
+        **_graph(kind, settings.network, _informed(kind, settings.network, observer, predict), edges),
         predict=predict,
         policies=policies,
         visible=visible,
@@ -339,9 +342,15 @@ def _graph(kind: Any, network: str, observer: str, edges: str | None) -> dict[st
     return {"observer": f"graph:{edges or 'all'}"}
 
 
-def _informed(observer: str, predict: str | None) -> str:
+def _informed(kind: Any, network: str, observer: str, predict: str | None) -> str:
     """Return the observer: with predictions, default means the one that shows them."""
-    return "informed" if predict is not None and observer == "default" else observer
+    if predict is None:
+        return observer
+    if "predict" not in getattr(kind, "__dataclass_fields__", {}):
+        raise UsageError(f"--predict: not supported by task {kind.name}")
+    if network == "gat":
+        raise UsageError("--predict: network gat sees the graph of jobs, without predictions; use another network")
+    return "informed" if observer == "default" else observer
 
 
 def _known_reward(reward: str | None) -> str:

@@ -50,19 +50,20 @@ def serve(
         str | None, typer.Option("--vector", help="Layout of input_vector: 2h8 or 4h2 (default: by its length).")
     ] = None,
     history: Annotated[
-        str | None, typer.Option("--history", metavar="TRACE", help="Predictors: jobs that are known at the start.")
+        str | None, typer.Option("--history", metavar="TRACE", help="Predictions: jobs that are known at the start.")
     ] = None,
     timezone: Annotated[
         str | None,
-        typer.Option("--timezone", metavar="ZONE", help="Predictors: of the machine (default: of --history, or UTC)."),
+        typer.Option("--timezone", metavar="ZONE", help="Predictions: of the machine (default: of --history, or UTC)."),
     ] = None,
 ) -> None:
     """Answer scheduling requests: the order of waiting jobs, a host for a job, or how long jobs will run.
 
     POST /v1/decide takes a request, GET /v1/agent describes the agent, GET /stats counts requests, GET /health returns
     whether it is ready (503 while it starts). Services that choose hosts answer POST /select_host too. Agents of task
-    predict-run-time answer POST /v1/predict and POST /v1/events instead. The fields are in docs/serve.md,
-    docs/deploy-hosts.md and docs/predict.md. Stop it with Ctrl-C.
+    predict-run-time answer POST /v1/predict and POST /v1/events instead; agents that know predicted run times answer
+    these and POST /v1/decide. The fields are in docs/serve.md, docs/deploy-hosts.md and docs/predict.md. Stop it with
+    Ctrl-C.
 
     Example: `tracekit serve default --port 8765`
     """
@@ -74,7 +75,7 @@ def serve(
     decider = _predictor(agent, history, timezone) if protocol == "tracekit" and policy is None and not vector else None
     if decider is None:
         if history or timezone:
-            raise UsageError("--history and --timezone are only supported by agents of task predict-run-time")
+            raise UsageError("--history and --timezone are only supported by agents that predict or know run times")
         decider = _decider(agent, policy, protocol, nodes, pods, vector)
     preparing = "starting: loading compiled code, or compiling it at the first start (up to a minute) …"
     if stdio:
@@ -102,19 +103,26 @@ def serve(
 
 
 def _predictor(agent: str | None, history: str | None, timezone: str | None) -> Any:
-    """Return what answers with predictions; None if the agent is of another task."""
+    """Return what answers with predictions, or with an agent that goes by them; None for any other agent."""
     from tracekit.cli.predict import is_predictor
 
-    if agent is None or not is_predictor(agent):
+    if agent is None:
         return None
     from tracekit.cli.traces import load
     from tracekit.machine import is_zone
+    from tracekit.service.informed import InformedDecider
     from tracekit.service.predict import PredictDecider
+    from tracekit.sim.agents.agent import Agent
     from tracekit.sim.predict.predictor import Predictor
 
+    decides = None if is_predictor(agent) else Agent.load(agent)
+    if decides is not None and not decides.task.get("predict"):
+        return None
     if timezone is not None and not is_zone(timezone):
         raise UsageError(f"--timezone {timezone}: not an IANA time zone such as Europe/Berlin")
     past = None if history is None else load(history)[0]
+    if decides is not None:
+        return InformedDecider(decides, agent, past=past, timezone=timezone)
     return PredictDecider(Predictor.load(agent), agent, past=past, timezone=timezone)
 
 

@@ -21,6 +21,7 @@ from tracekit.sim.agents.distributions import Choice
 from tracekit.sim.agents.inference import room, score
 from tracekit.sim.engine.processors import ProcessorPool
 from tracekit.sim.engine.state import BACKFILL_CODES, FILLING
+from tracekit.sim.predict.predictor import Predictor
 from tracekit.sim.snapshot import Labels, RunningJobs, Snapshot, WaitingJobs
 from tracekit.sim.tasks.base import TaskDefaults, task_from_dict
 from tracekit.sim.tasks.episodes import Episode
@@ -41,6 +42,8 @@ _SMALLEST = b"""{"version": 1, "kind": "pick-job", "now": 0, "reserved": 2,
 def load_decider(name: str) -> Any:
     """Return the decider for an agent's folder, or a packaged agent by name; its task names the class."""
     agent = Agent.load(name)
+    if agent.task.get("predict"):
+        return imported("tracekit.service.informed:InformedDecider")(agent, name)
     return imported(task_from_dict(agent.task).server)(agent, name)
 
 
@@ -62,7 +65,7 @@ class RowDecider:
 
     def answer(self, request: Request) -> dict[str, Any]:
         """Return what can be chosen, best first, with scores."""
-        _check_kind(request, self.task)
+        check_kind(request, self.task)
         try:
             question = self.task.question(request)
         except TracekitError as error:
@@ -91,13 +94,16 @@ def _about(agent: Agent, task: Any, name: str) -> dict[str, Any]:
     }
 
 
-def _check_kind(request: Request, task: Any) -> None:
+def check_kind(request: Request, task: Any) -> None:
+    """Refuse a request for another task."""
     if request.kind != task.name:
         raise Refused(422, f"kind: this agent supports {task.name}, not {request.kind}")
 
 
 class Decider:
     """Answers requests of pick-job, one at a time: an answer takes well under a millisecond, so threads only queue."""
+
+    _predictor: Predictor | None = None  # of run times, for agents that go by predictions
 
     def __init__(self, agent: Agent, name: str) -> None:
         self.agent, self.name = agent, name
@@ -111,8 +117,11 @@ class Decider:
         self._rules = rules._replace(engine=rules.engine._replace(arrivals_first=False))  # there is one moment only
         self._machine = ProcessorPool()
         self._net, self._scratch = agent.net(), room(agent.net(), self.task.slots + 1)
-        self._lanes: LaneArrays = allocate(self.task, self._machine, 1, jobs=256, units=256)
+        self._lanes = self._allocate(256)
         self._lock = threading.Lock()
+
+    def _allocate(self, size: int) -> LaneArrays:
+        return allocate(self.task, self._machine, 1, jobs=size, units=size, predictor=self._predictor)
 
     @classmethod
     def load(cls, name: str) -> Decider:
@@ -127,19 +136,19 @@ class Decider:
         """Return the agent's name and the task that it was trained for."""
         return _about(self.agent, self.task, self.name)
 
-    def answer(self, request: Request) -> dict[str, Any]:
-        """Return the jobs, best first, with their scores.
+    def answer(self, request: Request, seen: Any = None) -> dict[str, Any]:
+        """Return the jobs, best first, with their scores; ``seen`` is what `_inform` needs beside the request.
 
         Jobs beyond those that the agent is shown follow by submit time, and jobs that could never run come last;
         both without a score.
         """
-        _check_kind(request, self.task)
+        check_kind(request, self.task)
         jobs = request.jobs
         possible = jobs.procs <= request.procs
         if request.reserved is not None and not possible[request.reserved]:
             raise Refused(422, "reserved: this job is larger than the machine")
         rows = np.flatnonzero(possible)
-        shown, scores = self._scores(request, rows) if len(rows) else (rows, np.empty(0))
+        shown, scores = self._scores(request, rows, seen) if len(rows) else (rows, np.empty(0))
         best = np.argsort(-scores, kind="stable")
         unseen = np.setdiff1d(rows, shown, assume_unique=True) if len(shown) < len(rows) else rows[:0]
         unseen = unseen[np.argsort(jobs.submit_time[unseen], kind="stable")]
@@ -166,14 +175,15 @@ class Decider:
             notes.append(f"{unlimited} jobs without req_time count as if they had asked for a day")
         return {"version": VERSION, "kind": "pick-job", "agent": self.name, "order": order, "notes": notes}
 
-    def _scores(self, request: Request, rows: Ints) -> tuple[Ints, Floats]:
+    def _scores(self, request: Request, rows: Ints, seen: Any) -> tuple[Ints, Floats]:
         """Return which of the jobs ``rows`` were shown and their scores, larger is better."""
         episode, place = _episode(request, rows, self.task)
         with self._lock:
             if (size := len(place)) > self._lanes.jobs.submit.shape[1]:
-                self._lanes = allocate(self.task, self._machine, 1, jobs=2 * size, units=2 * size)
+                self._lanes = self._allocate(2 * size)
             lanes = self._lanes
             load_episode(lanes, self._machine, 0, episode)
+            self._inform(request, place, seen)
             ask(lanes, self._rules)
             if request.reserved is not None:
                 self._reserve(int(np.flatnonzero(place == request.reserved)[0]), request.now)
@@ -185,6 +195,9 @@ class Decider:
         if not np.isfinite(scores).all():
             raise Refused(422, "the agent's scores are not finite; check times and sizes of the jobs")
         return shown, scores
+
+    def _inform(self, request: Request, place: Ints, seen: Any) -> None:
+        """Write into the lane what agents know beside the request: nothing."""
 
     def _reserve(self, job: int, now: float) -> None:
         """Give a job of the window the reservation; what may be backfilled is then shown."""

@@ -15,7 +15,7 @@ from tracekit.service.protocol import VERSION, Floats, Refused
 from tracekit.sim.predict import TASK
 from tracekit.sim.predict.features import features_of
 from tracekit.sim.predict.history import FEATURES
-from tracekit.sim.predict.ongoing import Ongoing
+from tracekit.sim.predict.ongoing import Events, Ongoing
 from tracekit.sim.predict.predictor import OUTPUTS, Predictor
 from tracekit.trace import Trace
 
@@ -99,7 +99,11 @@ class PredictDecider:
                 found = self._ongoing.apply(events)
             except TracekitError as error:
                 raise Refused(422, str(error)) from None
+            self.note(events, names, found)
         return self._answer(names, found, events.submits.limit)
+
+    def note(self, events: Events, names: Sequence[str | int], found: Floats) -> None:
+        """Do nothing with events that have happened, and with the features of the jobs that were submitted."""
 
     def _answer(self, names: Sequence[str | int], seen: Floats, limit: Floats) -> dict[str, Any]:
         made = self.predictor.outputs(seen, limit)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.intervals import compare, interval
-from tracekit.sim.agents.against import against
+from tracekit.sim.agents.against import against, mean
 from tracekit.sim.agents.agent import Agent
 from tracekit.sim.agents.provenance import fingerprint
 from tracekit.sim.agents.rollout import play
@@ -148,7 +148,7 @@ def evaluate(
         notes=(*training_notes(agent, source.table, windows), *other_cluster(agent, source.task)),
         weights=dict(source.task.objectives.terms),
         parts=parts,
-        chosen=str(agent.facts.get("metrics", {}).get("base_policy", "")),
+        chosen=best_on_training(agent),
     )
 
 
@@ -200,10 +200,20 @@ def heuristics_of(task: Task) -> tuple[str, ...]:
     return tuple(task.heuristics) or HEURISTICS
 
 
-def best_of(source: EpisodeSource, windows: Sequence[Window]) -> str:
-    """Return the heuristic with the smallest mean cost on some windows."""
+def best_of(source: EpisodeSource, windows: Sequence[Window], by: str = "mean") -> str:
+    """Return the heuristic with the smallest mean cost on some windows, ``by`` the arithmetic or the geometric mean."""
     known = heuristics_of(source.task)
-    return known[int(source.policy_costs(windows, known).mean(0).argmin())]
+    return known[int(np.argmin([mean(column, by) for column in source.policy_costs(windows, known).T]))]
+
+
+def best_on_training(agent: Agent) -> str:
+    """Return the heuristic that was best on an agent's training windows; empty where it is not known.
+
+    Agents of earlier versions have it only as their base policy, where that was neither given nor imitated.
+    """
+    metrics = agent.facts.get("metrics", {})
+    given = agent.facts.get("config", {}).get("base") or str(agent.facts.get("init") or "").startswith("imitate:")
+    return str(metrics.get("best_on_training", "" if given else metrics.get("base_policy", "")))
 
 
 def agent_task(agent: Agent) -> Any:

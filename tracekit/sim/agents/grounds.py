@@ -41,19 +41,20 @@ def batch_for(episodes: EpisodeSource, config: Config) -> Any:
 
 
 def more_sources(
-    trace: Trace, task: Any, parts: tuple[Span, ...], loads: Sequence[float], others: Sequence[Trace]
+    trace: Trace, kinds: Sequence[tuple[Any, tuple[Span, ...]]], loads: Sequence[float], others: Sequence[Trace]
 ) -> list[tuple[EpisodeSource, tuple[Span, ...]]]:
     """Return what else windows are drawn from, with the parts to draw from: the trace at other loads, other traces.
 
-    ``task`` has the constants of the trace, so that all are seen on one scale.
+    ``kinds`` are tasks, one for each part of the trace that has its own, with the constants of the trace, so that all
+    are seen on one scale. Other traces are played with the last of them.
     """
     found = []
     for factor in loads:
         if factor != 1:
             scaled = scale_load(trace, factor * offered_load(trace))
-            found.append((EpisodeSource(scaled, task), parts))
+            found += [(EpisodeSource(scaled, task), parts) for task, parts in kinds]
     for other in others:
-        source = EpisodeSource(other, task)
+        source = EpisodeSource(other, kinds[-1][0])
         found.append((source, ((0, len(source)),)))
     return found
 

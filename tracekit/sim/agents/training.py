@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from tracekit.sim.agents.config import Config
 from tracekit.sim.agents.evaluate import best_of, heuristics_of
 from tracekit.sim.agents.grounds import Ground, batch_for, drawn, more_sources
 from tracekit.sim.agents.groups import group_advantages
-from tracekit.sim.agents.informed import with_predictor, without_predictor
+from tracekit.sim.agents.informed import HALVES, halves, with_predictor, without_predictor
 from tracekit.sim.agents.provenance import fingerprint, not_improved, versions
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.agents.saving import agent_of, event_writer, matching
@@ -93,8 +94,9 @@ def train(
         if not resume:
             checkpoint.check_free(Path(out), force=force)
         episodes = EpisodeSource(trace, with_predictor(trace, task, course, config.jobs, resume=resume))
-    more = more_sources(trace, episodes.task, chosen.train, config.loads, windows_from)
-    run = _Training(episodes, config, course, more)
+    kinds = [(dataclasses.replace(episodes.task, predict=place), own) for place, own in halves(course)]
+    more = more_sources(trace, kinds or [(episodes.task, chosen.train)], config.loads, windows_from)
+    run = _Training(episodes, config, course, more, [(EpisodeSource(trace, task), own) for task, own in kinds])
     return run.go(resume=resume, force=force, report=report, tensorboard=tensorboard)
 
 
@@ -111,6 +113,7 @@ class _Training:
         config: Config,
         course: Course,
         more: Sequence[tuple[EpisodeSource, tuple[Span, ...]]] = (),
+        own: Sequence[tuple[EpisodeSource, tuple[Span, ...]]] = (),
     ) -> None:
         self.episodes, self.config = episodes, config
         self.course, self.out, self.seed, self.init = course, course.out, course.seed, course.init
@@ -124,7 +127,7 @@ class _Training:
         self.source = {"jobs": len(episodes), "jobs_sha256": fingerprint(episodes.table), **course.source}
         if more:
             self.source["windows_from"] = [fingerprint(other.table) for other, _ in more]
-        self._sources = [(episodes, self.parts.train), *more]
+        self._sources = [*(own or [(episodes, self.parts.train)]), *more]
         self.batch = episodes.task.batch(episodes, lanes=min(config.windows, 256), threads=config.threads or None)
         self.iteration = self.steps = self.waited = 0
         self.best_iteration, self.best_score, self.start_score = 0, np.inf, np.nan
@@ -190,8 +193,9 @@ class _Training:
         )
         kind, _, name = (self.init or "").partition(":")
         relative = getattr(episodes.task, "reward", "") == "relative"
+        self.on_training = best_of(episodes, sample, config.validate_by)
         base = config.base or (episodes.task.base if relative else "")
-        base = base or (name if kind == "imitate" and name in known else best_of(episodes, sample))
+        base = base or (name if kind == "imitate" and name in known else self.on_training)
         self.grounds = [
             Ground(source, parts, batch_for(source, config), Baseline(source, base, greedy=relative))
             for source, parts in self._sources
@@ -365,6 +369,7 @@ class _Training:
                 "best_heuristic": self.heuristic,
                 "best_heuristic_score": self.heuristic_score,
                 "base_policy": self.baseline.policy,
+                "best_on_training": self.on_training,
                 "iterations": self.iteration,
                 "best_iteration": self.best_iteration,
                 "steps": self.steps,
@@ -374,4 +379,5 @@ class _Training:
             "versions": versions(),
         }
         assert self.best is not None
+        shutil.rmtree(self.out / HALVES, ignore_errors=True)
         return agent_of(self.ppo, self.episodes.task, facts, self.best).save(self.out)

@@ -14,7 +14,7 @@ from tracekit.sim.compile import jit_internal
 from tracekit.sim.engine.running import Running, raise_limit
 from tracekit.sim.policies.usage import UserAccounts, predict
 from tracekit.sim.predict.history import History, no_history, note_submit, observe
-from tracekit.sim.predict.trees import Forest, evaluate, no_forest
+from tracekit.sim.predict.trees import Forest, bounded_weight, evaluate, no_forest
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -68,6 +68,7 @@ def predicted(job: int, now: float, limit: float, accounts: UserAccounts, learne
     evaluate(learned.forest, learned.row, out)
     ln_limit, ln_size = history.own[job, 0], history.own[job, 1]
     most = np.inf if np.isnan(ln_limit) else max(limit, 1.0)
+    out[use[3]] = bounded_weight(out[use[3]], ln_limit)
     ln_expected = out[use[2]]
     ln_most = ln_expected if np.isnan(ln_limit) else ln_limit
     learned.priority[job] = (min(ln_expected, ln_most) + ln_most) / 2 + ln_size - learned.power[0] * out[use[3]]

@@ -15,7 +15,7 @@ from tracekit.files import read_json, write_text
 from tracekit.folders import writing_folder
 from tracekit.sim.predict import TASK
 from tracekit.sim.predict.history import FEATURES
-from tracekit.sim.predict.trees import Forest, checked, evaluated
+from tracekit.sim.predict.trees import BOUND, Forest, checked, evaluated
 
 Floats = NDArray[np.float64]
 
@@ -59,15 +59,17 @@ class Predictor:
         return self.outputs(rows, limit)[:, self.output(name)]
 
     def outputs(self, rows: Floats, limit: Floats) -> Floats:
-        """Return every output, (jobs, OUTPUTS): seconds as `seconds` gives them, and the weight."""
+        """Return every output, (jobs, OUTPUTS): seconds as `seconds` gives them, and the weight.
+
+        A weight is at most 1, and at least that of a job that runs to its limit.
+        """
         made = np.exp(evaluated(self.forest, rows))
         most = np.where(limit > 0, np.maximum(limit, 1.0), np.nan)
-        return np.column_stack(
-            [
-                column if name == "weight" else np.fmin(np.maximum(column, 1.0), most)
-                for name, column in zip(OUTPUTS, made.T, strict=True)
-            ]
-        )
+        least = np.where(np.isnan(most), 0.0, BOUND / np.fmax(most, BOUND))
+        found = np.fmin(np.maximum(made, 1.0), most[:, None])
+        weight = OUTPUTS.index("weight")
+        found[:, weight] = np.minimum(np.maximum(made[:, weight], least), 1.0)
+        return found
 
     def save(self, folder: str | Path, *, force: bool = False) -> None:
         """Write the trees and the facts into a folder, both or neither."""

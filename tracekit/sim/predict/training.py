@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import tracekit
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim.predict.features import features_of
-from tracekit.sim.predict.predictor import OUTPUTS, Predictor
+from tracekit.sim.predict.predictor import BOUND, OUTPUTS, Predictor
 from tracekit.sim.predict.trees import forest_of, no_forest
 from tracekit.trace import Trace
 
@@ -30,16 +30,16 @@ Floats = NDArray[np.float64]
 FEWEST = 100
 #: What is predicted where nothing is known, in seconds.
 A_DAY = 86400.0
-#: Threshold of the bounded slowdown in the weight, in seconds.
-BOUND = 10.0
 #: How each output is learnt: the loss of scikit-learn, and the quantile.
 _LOSSES: dict[str, dict[str, Any]] = {
     "ln_mean": {"loss": "squared_error"},
     "q50": {"loss": "quantile", "quantile": 0.5},
     "q75": {"loss": "quantile", "quantile": 0.75},
     "q90": {"loss": "quantile", "quantile": 0.9},
-    "expected": {"loss": "gamma"},  # its trees add up to the logarithm of the mean
-    "weight": {"loss": "gamma"},
+    # Trees of the Poisson loss add up to the logarithm of the mean, whatever the distribution. Those of the gamma loss
+    # do as well, but its second derivative vanishes where a prediction is far too large, so steps have no bounds.
+    "expected": {"loss": "poisson"},
+    "weight": {"loss": "poisson"},
 }
 
 

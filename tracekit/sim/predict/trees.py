@@ -15,6 +15,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
+#: Threshold of the bounded slowdown in the weight, in seconds.
+BOUND = 10.0
+
+
 class Forest(NamedTuple):
     """Trees of several outputs; a node without children has the feature −1. No arrays have entries where unused."""
 
@@ -53,6 +57,17 @@ def evaluate(forest: Forest, row: Floats, out: Floats) -> None:
                 node = forest.left[node] if goes_left else forest.right[node]
             total += forest.value[node]
         out[output] = total
+
+
+@jit_internal
+def bounded_weight(ln_weight: float, ln_limit: float) -> float:
+    """Return the logarithm of a mean of 10 / max(run time, 10) that can be: at most 1, no less than the limit leaves.
+
+    ``ln_limit`` is the logarithm of the limit in seconds, NaN = none.
+    """
+    if not np.isnan(ln_limit):
+        ln_weight = max(ln_weight, np.log(BOUND) - max(ln_limit, np.log(BOUND)))
+    return min(ln_weight, 0.0)
 
 
 @jit
