@@ -41,6 +41,7 @@ class GeneratorSpec:
     target: str = ""
     baseline: bool = False
     copies: bool = False  # repeats real jobs by design
+    load: str = ""  # offered load of its samples; empty: the plan's
     heavy: bool = False
     seconds: float = 1.0  # of one fit, a guess
     facts: Mapping[str, str] = field(default_factory=dict)  # family, licence, summary
@@ -88,7 +89,8 @@ class Grid:
         agents = [
             agent
             for agent in self.agents
-            if agent.look <= looks[agent.learner] and (agent.look == 1 or (agent.learner, agent.model) not in decided)
+            if agent.look <= looks[agent.learner]
+            and (agent.look == 1 or agent.arm not in (MODEL, BASELINE) or (agent.learner, agent.model) not in decided)
         ]
         return replace(self, agents=agents)
 
@@ -173,7 +175,7 @@ def _fitted(
                 "fit_seed": derived(plan.seed, "fit", number),
                 "samples": [[k, derived(plan.seed, "sample", k)] for k in samples],
                 "jobs": jobs,
-                "load": plan.models.load,
+                "load": spec.load or plan.models.load,
                 "options": {"budget": plan.models.budget, "encoding": plan.models.encoding},
             },
             {"train": train},
