@@ -82,7 +82,7 @@ def _between_halves(study: Study, use: Use, scratch: Path) -> Floats:
         learner.train(
             half, folder, config=use.config, backfill=study.plan.windows.backfill, seed=number, untrained=False
         )
-        logs.append(by_window(learner.play(folder, heldout), use.metric))
+        logs.append(by_window(learner.play(folder, heldout), use.metric, use.loads))
     return np.asarray(logs[1] - logs[0])
 
 
@@ -92,10 +92,10 @@ def _between_heuristics(study: Study, use: Use) -> tuple[str, Floats]:
     jobs = schedulable(study.parts.train, study.plan.hosts.get("allocate"))
     earlier = {**study.windows, "starts": starts(len(jobs), windows.count, windows.jobs)}
     means = {
-        policy: float(by_window(Heldout.of(jobs, earlier).play(policy), use.metric).mean())
+        policy: float(by_window(Heldout.of(jobs, earlier).play(policy), use.metric, use.loads).mean())
         for policy in windows.heuristics
     }
     best = sorted(means, key=lambda policy: means[policy])[:2]
     test = Heldout.of(study.parts.test, study.windows)
-    sides = [by_window(test.play(policy), use.metric) for policy in best]
+    sides = [by_window(test.play(policy), use.metric, use.loads) for policy in best]
     return " against ".join(best), np.asarray(sides[-1] - sides[0])

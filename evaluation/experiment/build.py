@@ -261,6 +261,7 @@ class _Trainer:
         uses: Sequence[Use] | None = None,
     ) -> None:
         for use in self.uses if uses is None else uses:
+            windows = {**self.windows, "loads": list(use.loads)}
             for number in range(self.plan.agents.seeds):
                 about = {"arm": arm, "model": model, "seed": seed, "agent_seed": number, "learner": use.learner}
                 train = Task(
@@ -279,11 +280,11 @@ class _Trainer:
                 )
                 evaluate = Task(
                     "evaluate",
-                    {"learner": use.learner, "windows": self.windows},
+                    {"learner": use.learner, "windows": windows},
                     {"agent": Input("agent", train.key), "test": self.data["test"]},
                     self.code.train[use.learner],
                     about,
-                    cost=0.5 + 1e-5 * _decisions(self.windows),
+                    cost=0.5 + 1e-5 * _decisions(windows),
                 )
                 look = self._look(arm, seed, number)
                 self.grid.agents.append(Agent(use.learner, arm, model, seed, number, train, evaluate, look))

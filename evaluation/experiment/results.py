@@ -166,9 +166,9 @@ def logs_of(values: pd.Series) -> np.ndarray:
     return np.asarray(np.log(np.maximum(values.to_numpy(), 1.0)))
 
 
-def by_window(rows: Sequence[Mapping[str, Any]], metric: str) -> np.ndarray:
+def by_window(rows: Sequence[Mapping[str, Any]], metric: str, loads: Sequence[str] = ("real",)) -> np.ndarray:
     """Return the mean logarithm of every window over the loads, (windows,), of what an agent or a policy reached."""
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame([row for row in rows if row["load"] in loads])
     return np.asarray(frame.assign(log=logs_of(frame[metric])).groupby("window")["log"].mean().to_numpy())
 
 

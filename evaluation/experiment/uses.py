@@ -9,6 +9,7 @@ from typing import Any
 
 from evaluation.experiment.damage import DAMAGES
 from evaluation.experiment.grid import OWN_METRICS, Plan
+from evaluation.experiment.heldout import REAL_LOAD, check_load
 from evaluation.experiment.learners import LEARNERS
 from tracekit.errors import UsageError
 
@@ -27,6 +28,7 @@ class Use:
     metric: str  # what the held-out windows are judged by; lower is better
     margin: float  # differences below this ratio do not matter
     control: str  # name of a damage; a trace with it must be found worse, or the test cannot tell
+    loads: tuple[str, ...] = (REAL_LOAD,)  # of the held-out windows that count
     config: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 1.0  # of one training on one core, a guess
 
@@ -57,11 +59,21 @@ def uses_of(plan: Plan) -> list[Use]:
                 own if own in OWN_METRICS or wanted in OWN_METRICS or not wanted else wanted,
                 float(margin),
                 control,
+                _loads(plan, own),
                 config,
                 learner.seconds(config),
             )
         )
     return found
+
+
+def _loads(plan: Plan, metric: str) -> tuple[str, ...]:
+    """Return the loads that a use is judged at: predictions and forecasts are about the machine's own, if it is there.
+
+    At another load a forecast is wrong however good its trace is, and then a trace of that load would look best.
+    """
+    loads = tuple(dict.fromkeys(map(check_load, plan.windows.loads)))
+    return (REAL_LOAD,) if metric in OWN_METRICS and REAL_LOAD in loads else loads
 
 
 def conclusion(found: Mapping[str, Any]) -> str:

@@ -186,3 +186,16 @@ def test_no_wait_at_all_counts_as_a_second() -> None:
     out = found(part, [{**row, "arm": "model", "model": "good", "seed": 0} for row in part], plan=plan)
     assert out["verdicts"][0]["difference"] == 0
     assert np.isfinite(out["verdicts"][0]["high"])
+
+
+def test_forecasts_and_predictions_are_judged_at_the_real_load_only() -> None:
+    """At another load the forecast of a trace with half the load may be the better one."""
+    learners = ["pick-heuristic", "forecast-waits", "predict-run-time"]
+    plan = from_dict({"agents": {"learner": learners}, "windows": {"loads": ["real", "1.10"]}})
+    assert {use.learner: use.loads for use in uses_of(plan)} == {
+        "pick-heuristic": ("real", "1.1"),
+        "forecast-waits": ("real",),
+        "predict-run-time": ("real",),
+    }
+    plan = from_dict({"agents": {"learner": learners[1]}, "windows": {"loads": ["1.1"]}})
+    assert uses_of(plan)[0].loads == ("1.1",)
