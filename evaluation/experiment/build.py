@@ -176,7 +176,7 @@ def _fitted(
                 "samples": [[k, derived(plan.seed, "sample", k)] for k in samples],
                 "jobs": jobs,
                 "load": spec.load or plan.models.load,
-                "options": {"budget": plan.models.budget, "encoding": plan.models.encoding},
+                "options": {"budget": plan.models.budget_of(spec.name), "encoding": plan.models.encoding},
             },
             {"train": train},
             code.fit[spec.name],

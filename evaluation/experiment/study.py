@@ -170,7 +170,7 @@ def _specs(plan: Plan, jobs: int) -> list[GeneratorSpec]:
                 copies=name in DAMAGES or bool(getattr(info, "copies", False)),
                 load="none" if name in DAMAGES else "",  # the load may be what is damaged
                 heavy=getattr(info, "extra", None) is not None,
-                seconds=60 * minutes * _BUDGET[plan.models.budget] * max(0.2, jobs / 30_000),
+                seconds=60 * minutes * _BUDGET[plan.models.budget_of(name)] * max(0.2, jobs / 30_000),
                 facts={key: str(getattr(info, key, "")) for key in ("family", "licence", "summary")},
             )
         )
@@ -317,7 +317,7 @@ def check_folder(folder: Path, *, force: bool) -> None:
 def _start_over(study: Study, folder: Path, *, force: bool) -> None:
     """Remove the outcome of another experiment before the first file of this one is written; refuse unless forced."""
     try:
-        before = json.loads((folder / ABOUT).readtext_of(encoding="utf-8"))["identity"]
+        before = json.loads((folder / ABOUT).read_text(encoding="utf-8"))["identity"]
     except (OSError, ValueError, KeyError, TypeError):
         before = None
     if before == study.identity:
@@ -368,7 +368,7 @@ def write_report(folder: Path) -> None:
     """Draw the page; where there is nothing to draw, because every model failed, there is no page."""
     from evaluation.report import content_of, write
 
-    if not json.loads((folder / ABOUT).readtext_of(encoding="utf-8"))["files"]["scores"]:
+    if not json.loads((folder / ABOUT).read_text(encoding="utf-8"))["files"]["scores"]:
         (folder / REPORT).unlink(missing_ok=True)
         return
     write(content_of(folder), folder / REPORT, force=True)

@@ -53,7 +53,7 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
         f"Made by `tracekit experiment`; numbers are not edited. {real['jobs']:,} jobs (SHA-256 of the file "
         f"`{real['sha256'][:12] or 'none'}…`), {_cut(plan)} into {_jobs(parts, 'train')} to fit and train on, "
         f"{_jobs(parts, 'validation')} as hold-out and {_jobs(parts, 'test')} to judge on. {plan['models']['samples']} "
-        f"samples of each model (budget {plan['models']['budget']}), {plan['agents']['seeds']} agents a trace ("
+        f"samples of each model (budget {_budget(plan['models'])}), {plan['agents']['seeds']} agents a trace ("
         f"{', '.join(plan['agents']['learner'])}; {_settings(plan['agents']['config'])}). Judged on {len(windows)} "
         f"windows of {windows[0]['jobs']} jobs, offered loads: {loads}; backfilling: {plan['windows']['backfill']}; "
         f"seed {about['seed']}."
@@ -121,6 +121,10 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
 
 def _cut(plan: Mapping[str, Any]) -> str:
     return "its weeks or days dealt out in turn" if plan["split"]["interleave"] else "cut by time"
+
+
+def _budget(models: Mapping[str, Any]) -> str:
+    return ", ".join([models["budget"], *(f"{name}: {budget}" for name, budget in models["budgets"].items())])
 
 
 def _jobs(parts: Mapping[str, Any], name: str) -> str:
