@@ -15,9 +15,9 @@ from fuzzing import Rng, mutated, revalued
 from shared_data import ROOT
 
 import tracekit
+from evaluation.experiment.about import read_run
 from evaluation.experiment.compare import compare
 from evaluation.experiment.grid import load as load_plan
-from evaluation.experiment.study import read_run
 from evaluation.report.run import content_of
 from generators.synth import fit
 from generators.synth import load as load_model

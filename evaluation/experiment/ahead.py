@@ -13,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
 from evaluation.experiment.grid import OWN_METRICS, Plan
-from evaluation.experiment.heldout import Heldout, Row, schedulable, starts
+from evaluation.experiment.heldout import Heldout, schedulable, starts
 from evaluation.experiment.interleave import interleaved
 from evaluation.experiment.learners import LEARNERS
-from evaluation.experiment.results import logs_of
+from evaluation.experiment.results import by_window
 from evaluation.experiment.study import Study, prepare
 from evaluation.experiment.uses import Use
 from evaluation.experiment.verdict import POWER, estimate, spent
@@ -83,7 +82,7 @@ def _between_halves(study: Study, use: Use, scratch: Path) -> Floats:
         learner.train(
             half, folder, config=use.config, backfill=study.plan.windows.backfill, seed=number, untrained=False
         )
-        logs.append(_by_window(learner.play(folder, heldout), use.metric))
+        logs.append(by_window(learner.play(folder, heldout), use.metric, use.loads))
     return np.asarray(logs[1] - logs[0])
 
 
@@ -93,16 +92,10 @@ def _between_heuristics(study: Study, use: Use) -> tuple[str, Floats]:
     jobs = schedulable(study.parts.train, study.plan.hosts.get("allocate"))
     earlier = {**study.windows, "starts": starts(len(jobs), windows.count, windows.jobs)}
     means = {
-        policy: float(_by_window(Heldout.of(jobs, earlier).play(policy), use.metric).mean())
+        policy: float(by_window(Heldout.of(jobs, earlier).play(policy), use.metric, use.loads).mean())
         for policy in windows.heuristics
     }
     best = sorted(means, key=lambda policy: means[policy])[:2]
     test = Heldout.of(study.parts.test, study.windows)
-    sides = [_by_window(test.play(policy), use.metric) for policy in best]
+    sides = [by_window(test.play(policy), use.metric, use.loads) for policy in best]
     return " against ".join(best), np.asarray(sides[-1] - sides[0])
-
-
-def _by_window(rows: list[Row], metric: str) -> Floats:
-    """Return the mean logarithm of every window over the loads."""
-    frame = pd.DataFrame(rows)
-    return np.asarray(frame.assign(log=logs_of(frame[metric])).groupby("window")["log"].mean().to_numpy())

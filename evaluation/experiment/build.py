@@ -41,6 +41,7 @@ class GeneratorSpec:
     target: str = ""
     baseline: bool = False
     copies: bool = False  # repeats real jobs by design
+    load: str = ""  # offered load of its samples; empty: the plan's
     heavy: bool = False
     seconds: float = 1.0  # of one fit, a guess
     facts: Mapping[str, str] = field(default_factory=dict)  # family, licence, summary
@@ -88,7 +89,8 @@ class Grid:
         agents = [
             agent
             for agent in self.agents
-            if agent.look <= looks[agent.learner] and (agent.look == 1 or (agent.learner, agent.model) not in decided)
+            if agent.look <= looks[agent.learner]
+            and (agent.look == 1 or agent.arm not in (MODEL, BASELINE) or (agent.learner, agent.model) not in decided)
         ]
         return replace(self, agents=agents)
 
@@ -173,8 +175,8 @@ def _fitted(
                 "fit_seed": derived(plan.seed, "fit", number),
                 "samples": [[k, derived(plan.seed, "sample", k)] for k in samples],
                 "jobs": jobs,
-                "load": plan.models.load,
-                "options": {"budget": plan.models.budget, "encoding": plan.models.encoding},
+                "load": spec.load or plan.models.load,
+                "options": {"budget": plan.models.budget_of(spec.name), "encoding": plan.models.encoding},
             },
             {"train": train},
             code.fit[spec.name],
@@ -259,6 +261,7 @@ class _Trainer:
         uses: Sequence[Use] | None = None,
     ) -> None:
         for use in self.uses if uses is None else uses:
+            windows = {**self.windows, "loads": list(use.loads)}
             for number in range(self.plan.agents.seeds):
                 about = {"arm": arm, "model": model, "seed": seed, "agent_seed": number, "learner": use.learner}
                 train = Task(
@@ -277,11 +280,11 @@ class _Trainer:
                 )
                 evaluate = Task(
                     "evaluate",
-                    {"learner": use.learner, "windows": self.windows},
+                    {"learner": use.learner, "windows": windows},
                     {"agent": Input("agent", train.key), "test": self.data["test"]},
                     self.code.train[use.learner],
                     about,
-                    cost=0.5 + 1e-5 * _decisions(self.windows),
+                    cost=0.5 + 1e-5 * _decisions(windows),
                 )
                 look = self._look(arm, seed, number)
                 self.grid.agents.append(Agent(use.learner, arm, model, seed, number, train, evaluate, look))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.experiment import results as tidy
-from evaluation.experiment.study import TABLE, read_run
+from evaluation.experiment.about import TABLE, read_run
 from tracekit.errors import loads
 
 _BY = ["kind", "learner", "arm", "model", "seed", "agent_seed", "load", "window", "key"]

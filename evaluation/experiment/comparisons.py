@@ -26,7 +26,6 @@ from evaluation.experiment.build import (
 from evaluation.experiment.control import Controls
 from evaluation.experiment.damage import DAMAGES
 from evaluation.experiment.grid import Plan
-from evaluation.experiment.heldout import check_load
 from evaluation.experiment.predictors import predictors
 from evaluation.experiment.results import EARLIER, finite, heuristic_scores, log_scores
 from evaluation.experiment.uses import Use, conclusion
@@ -52,7 +51,7 @@ class Judge:
         self.frame, self.plan, self.use, self.look = frame, plan, use, look
         self.failures = [failure for failure in failures if failure["learner"] in ("", use.learner)]
         self.logs: dict[tuple[str, str], Logs] = log_scores(frame, use.learner, use.metric)
-        self.loads = list(dict.fromkeys(map(check_load, plan.windows.loads)))  # as the table has them
+        self.loads = list(use.loads)
         self.differences: list[dict[str, Any]] = []  # rows for the tidy table
         self.alpha = spent(plan.verdict.alpha, look, plan.verdict.looks)
 

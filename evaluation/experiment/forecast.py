@@ -36,6 +36,9 @@ class ForecastWaits:
     metric: ClassVar[str] = FORECAST
     margin: ClassVar[float] = 0.1
     control: ClassVar[str] = "half-load"
+    like_heldout: ClassVar[bool] = (
+        True  # the longer a window, the longer its jobs wait: learn from windows as they come
+    )
     defaults: ClassVar[dict[str, Any]] = {
         "policies": ["fcfs", "sjf", "saf", "f1"],
         "windows": 200,

@@ -65,14 +65,23 @@ class Models:
     samples: int = 3  # synthetic traces of each model
     fits: int = 1  # fits that these samples are spread over; more of them let the interval see how fits differ
     budget: str = "quick"
+    budgets: Mapping[str, str] = field(default_factory=dict)  # of single models, where they differ
     encoding: str = "default"
     load: str = "real"  # offered load of the samples: real, none (as made) or a number
 
     def __post_init__(self) -> None:
-        if self.budget not in BUDGETS:
-            raise UnknownName("budget", self.budget, BUDGETS)
+        for budget in (self.budget, *self.budgets.values()):
+            if budget not in BUDGETS:
+                raise UnknownName("budget", budget, BUDGETS)
+        for name in self.budgets:
+            if name not in self.names:
+                raise UnknownName("model in budgets", name, self.names)
         if not 1 <= self.fits <= self.samples:
             raise UsageError(f"models: fits must be from 1 to samples ({self.samples}), not {self.fits}")
+
+    def budget_of(self, model: str) -> str:
+        """Return how much is spent on the fit of one model."""
+        return self.budgets.get(model, self.budget)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ DAY, WEEK = 86400.0, 7 * 86400.0
 BLOCKS = 20
 
 
-def interleaved(trace: Trace, shares: Sequence[float]) -> list[Trace]:
-    """Return a part for each share of the blocks; the shares add up to 1."""
+def interleaved(trace: Trace, shares: Sequence[float], rng: np.random.Generator | None = None) -> list[Trace]:
+    """Return a part for each share of the blocks; the shares add up to 1. ``rng``: blocks are dealt out at random."""
     submit = trace.column("submit_time")
     known = np.isfinite(submit)
     if not known.any() or not np.ptp(submit[known]) > 0:
@@ -30,6 +30,7 @@ def interleaved(trace: Trace, shares: Sequence[float]) -> list[Trace]:
     unit = block_length(span)
     block = np.where(known, (submit - origin) // unit, 0).astype(np.int64)
     owner = dealt(int(block.max()) + 1, shares)
+    owner = owner if rng is None else rng.permutation(owner)
     found = []
     for part in range(len(shares)):
         place = np.cumsum(owner == part) - 1  # of every block within its part

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -164,6 +164,12 @@ def heuristic_scores(frame: pd.DataFrame, metric: str, arm: str = "") -> dict[st
 def logs_of(values: pd.Series) -> np.ndarray:
     """Return the logarithms that differences are taken of; below 1 (no wait at all) counts as 1."""
     return np.asarray(np.log(np.maximum(values.to_numpy(), 1.0)))
+
+
+def by_window(rows: Sequence[Mapping[str, Any]], metric: str, loads: Sequence[str] = ("real",)) -> np.ndarray:
+    """Return the mean logarithm of every window over the loads, (windows,), of what an agent or a policy reached."""
+    frame = pd.DataFrame([row for row in rows if row["load"] in loads])
+    return np.asarray(frame.assign(log=logs_of(frame[metric])).groupby("window")["log"].mean().to_numpy())
 
 
 def finite(value: float) -> float | None:

@@ -29,7 +29,7 @@ class PredictRunTime:
     task: ClassVar[str] = "predict-run-time"
     use: ClassVar[str] = "predicting run times"
     metric: ClassVar[str] = ERROR
-    margin: ClassVar[float] = 0.02  # errors of two trainings on the same jobs differ by less than 1 %
+    margin: ClassVar[float] = 0.05  # errors learnt from two parts of one log differ by 1.5 % (docs/experiments.md)
     control: ClassVar[str] = "shuffled-users"
 
     def check(self, config: Mapping[str, Any]) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 
 from evaluation.experiment.build import ARMS
 from evaluation.experiment.grid import Agents, Models, Plan, Source, Split, VerdictSettings, Windows, names_in
+from evaluation.experiment.parts import read_source
 from evaluation.experiment.runner import Progress
-from evaluation.experiment.study import read_source, run
+from evaluation.experiment.study import run
 from tracekit.errors import UsageError
 from tracekit.trace import Trace
 from tracekit.units import checked, left_out, scheduled_in

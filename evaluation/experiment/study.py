@@ -17,7 +17,6 @@ import contextlib
 import dataclasses
 import fcntl
 import json
-import math
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,14 +25,15 @@ from typing import Any
 
 from evaluation.base import METRICS
 from evaluation.experiment import results as tidy
+from evaluation.experiment.about import ABOUT, REPORT, TABLE, VERDICT, about, failed_tasks, text_of
 from evaluation.experiment.build import ARMS, Code, GeneratorSpec, Grid, build
 from evaluation.experiment.comparisons import verdicts
 from evaluation.experiment.damage import DAMAGES
 from evaluation.experiment.engines import LOCAL, Where
 from evaluation.experiment.grid import Plan, Source
 from evaluation.experiment.heldout import check_load, schedulable, starts
-from evaluation.experiment.interleave import interleaved
 from evaluation.experiment.learners import LEARNERS
+from evaluation.experiment.parts import Parts, divide, on_cluster, read_source
 from evaluation.experiment.runner import Progress, Runner, Status
 from evaluation.experiment.source import digest_of
 from evaluation.experiment.stages import on_the_same_machine
@@ -41,8 +41,8 @@ from evaluation.experiment.summary import FIGURE, SUMMARY, write_summary
 from evaluation.experiment.tasks import Input, Result, Store, digest, file_digest
 from evaluation.experiment.uses import Use, uses_of
 from generators import MODELS
-from tracekit.clusters import cluster_of, with_hosts
-from tracekit.errors import FormatError, OutputError, TracekitError, UnknownName, UsageError, loads
+from tracekit.clusters import cluster_of
+from tracekit.errors import OutputError, UnknownName, UsageError
 from tracekit.files import write_text
 from tracekit.folders import writing_folder, writing_together
 from tracekit.registry import imported
@@ -50,32 +50,11 @@ from tracekit.sim.hosts.allocators import find_allocator
 from tracekit.sim.policies.builtin import find, module_of
 from tracekit.sim.switches import BACKFILLS
 from tracekit.trace import Trace
-from tracekit.units import left_out
 
-ABOUT, TABLE, VERDICT, REPORT = "experiment.json", "results.parquet", "verdict.json", "report.html"
 #: What is made from the table and the verdict; removed before they are replaced.
 _DERIVED = (REPORT, "report.json", SUMMARY, FIGURE)
 _BUDGET = {"quick": 0.25, "normal": 1.0, "thorough": 6.0}
-MIN_JOBS = 50  # in every part
 _HELDOUT = "evaluation.experiment.heldout"
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The real trace by time, and what else agents are trained on."""
-
-    train: Trace
-    validation: Trace
-    test: Trace
-    scarce: Trace | None = None
-    other: Trace | None = None
-
-    def items(self) -> Iterator[tuple[str, Trace]]:
-        """Return the parts that there are, by name."""
-        for name in ("train", "validation", "test", "scarce", "other"):
-            part = getattr(self, name)
-            if part is not None:
-                yield name, part
 
 
 @dataclass(frozen=True)
@@ -103,58 +82,6 @@ class Study:
         return digest([plain, {name: i.digest for name, i in self.data.items()}])
 
 
-# ---- 1: the data ---------------------------------------------------------------------------------------------------
-
-
-def read_source(source: Source) -> Trace:
-    """Read a trace as a plan describes it."""
-    import tracekit
-
-    if not source.path:
-        raise UsageError("no real trace: name it on the command line or as path in [real]")
-    trace = tracekit.read(
-        source.path, source.format, procs=source.procs, machine=source.machine, resource=source.resource
-    )
-    if source.clean:
-        trace = trace.clean(source.clean)
-    return trace.head(source.jobs) if source.jobs is not None and source.jobs < len(trace) else trace
-
-
-def _on_cluster(trace: Trace, plan: Plan) -> Trace:
-    """Return a trace whose machine has the hosts of the plan's cluster, if it has one."""
-    if not plan.windows.cluster:
-        return trace
-    made: Trace = trace.replace(machine=with_hosts(trace.machine, plan.windows.cluster))
-    return made
-
-
-def divide(real: Trace, plan: Plan) -> Parts:
-    """Cut the real trace by time; nothing is shuffled, and no job is in two parts."""
-    if not real.machine.size():
-        raise TracekitError(
-            f"the trace does not state how many {real.machine.unit} its machine has, which agents need: "
-            "give procs in [real] or --procs N"
-        )
-    shares = plan.split
-    if shares.interleave:
-        left = 1 - shares.train - shares.validation
-        train, validation, test = interleaved(real, (shares.train, shares.validation, left))
-    else:
-        train, rest = real.split(shares.train)
-        validation, test = rest.split(shares.validation / (1 - shares.train))
-    scarce = train.split(1 - plan.scarce.share)[1] if plan.scarce.share else None
-    other = _on_cluster(read_source(plan.other), plan) if plan.other.path else None
-    parts = Parts(train, validation, test, scarce, other)
-    for name, part in parts.items():
-        usable = len(schedulable(part, plan.hosts.get("allocate")))
-        if usable < MIN_JOBS:
-            raise TracekitError(
-                f"the {name} part has {usable} jobs that can be scheduled; at least {MIN_JOBS} "
-                "are needed: use a longer trace or other shares"
-            )
-    return parts
-
-
 # ---- 2: the grid ---------------------------------------------------------------------------------------------------
 
 
@@ -163,7 +90,7 @@ def prepare(plan: Plan, folder: Path, real: Trace | None = None, *, data: Path |
     _check(plan)
     if real is None:
         real = read_source(plan.real)
-    real = _on_cluster(real, plan)
+    real = on_cluster(real, plan)
     parts = divide(real, plan)
     specs = _specs(plan, len(parts.train))
     uses = uses_of(plan)
@@ -218,8 +145,8 @@ def _check(plan: Plan) -> None:
 
 
 def _target(name: str) -> str:
-    """Return the target of a model: a registered name, or a user's module:Class."""
-    return name if ":" in name else MODELS.target(name)
+    """Return the target of a model: a registered name, a damage of real jobs, or a user's module:Class."""
+    return name if ":" in name else DAMAGES.target(name) if name in DAMAGES else MODELS.target(name)
 
 
 def _specs(plan: Plan, jobs: int) -> list[GeneratorSpec]:
@@ -240,9 +167,10 @@ def _specs(plan: Plan, jobs: int) -> list[GeneratorSpec]:
                 name,
                 _target(name),
                 baseline,
-                copies=bool(getattr(info, "copies", False)),
+                copies=name in DAMAGES or bool(getattr(info, "copies", False)),
+                load="none" if name in DAMAGES else "",  # the load may be what is damaged
                 heavy=getattr(info, "extra", None) is not None,
-                seconds=60 * minutes * _BUDGET[plan.models.budget] * max(0.2, jobs / 30_000),
+                seconds=60 * minutes * _BUDGET[plan.models.budget_of(name)] * max(0.2, jobs / 30_000),
                 facts={key: str(getattr(info, key, "")) for key in ("family", "licence", "summary")},
             )
         )
@@ -320,7 +248,7 @@ def run(
         study.store.folder.mkdir(exist_ok=True)
         study.store.sweep()
         if not (folder / ABOUT).is_file():
-            write_text(folder / ABOUT, _text(about(study, where.engine, {}, command)))
+            write_text(folder / ABOUT, text_of(about(study, where.engine, {}, command)))
         place = where.open(study.store)
         try:
             outcome = _looked(study, Runner(study.store, place, plan.limits, progress))
@@ -428,8 +356,8 @@ def conclude(study: Study, outcome: Outcome, engine: str, command: str = "", *, 
     files = (folder / name for name in (ABOUT, TABLE, VERDICT))
     with writing_together(*files, force=True) as (known, table, verdict):
         frame.to_parquet(table, index=False)
-        write_text(verdict, _text(found))
-        write_text(known, _text(about(study, engine, results, command)))
+        write_text(verdict, text_of(found))
+        write_text(known, text_of(about(study, engine, results, command)))
     if report:
         write_summary(folder)
         write_report(folder)
@@ -444,124 +372,3 @@ def write_report(folder: Path) -> None:
         (folder / REPORT).unlink(missing_ok=True)
         return
     write(content_of(folder), folder / REPORT, force=True)
-
-
-def failed_tasks(grid: Grid, results: Mapping[str, Result]) -> list[dict[str, str]]:
-    """Return what went wrong, the cause before its consequences."""
-    return [
-        {
-            "learner": str(task.about.get("learner", "")),
-            "arm": str(task.about.get("arm", "")),
-            "model": str(task.about.get("model", "")),
-            "task": task.label,
-            "reason": results[task.key].reason,
-        }
-        for task in grid.tasks()
-        if not results[task.key].ok
-    ]
-
-
-def about(study: Study, engine: str, results: Mapping[str, Result], command: str) -> dict[str, Any]:
-    """Return experiment.json: all that was decided, where the files are, and what failed."""
-    from evaluation.report.content import versions
-
-    real, grid = study.real, study.grid
-    done = {key for key, result in results.items() if result.ok}
-    agents: dict[str, list[str]] = {}
-    for agent in grid.agents:
-        if agent.train.key in done:
-            label = " ".join(filter(None, [agent.learner, agent.arm, agent.model]))
-            agents.setdefault(label, []).append(f"tasks/{agent.train.key}/agent")
-    path = Path(study.plan.real.path) if study.plan.real.path else None
-    return {
-        "identity": study.identity,
-        "command": command,
-        "real": {
-            "name": study.name,
-            "path": path.name if path else "",
-            "sha256": file_digest(path) if path and path.is_file() else "",
-            "jobs": len(real),
-            "machine": real.machine.replace(header=None).to_dict(),
-            "unit": real.machine.unit,
-            "left_out": left_out(real),
-            "offered_load": tidy.finite(real.offered_load()),
-        },
-        "parts": {
-            name: {
-                "jobs": len(part),
-                "first_submit": float(part.column("submit_time").min()),
-                "last_submit": float(part.column("submit_time").max()),
-            }
-            for name, part in study.parts.items()
-        },
-        "beside": [
-            {"name": name, "path": Path(file).name, "sha256": file_digest(Path(file)) if Path(file).is_file() else ""}
-            for name, file in _beside(study.plan)
-        ],
-        "plan": study.plan.to_dict(),
-        "models": [{"name": m.name, "baseline": m.baseline, "copies": m.copies, **m.facts} for m in study.specs],
-        "windows": [
-            {"window": k, "start": start, "jobs": study.windows["jobs"]}
-            for k, start in enumerate(study.windows["starts"])
-        ],
-        "loads": study.windows["loads"],
-        "versions": versions(),
-        "seed": study.plan.seed,
-        "engine": engine,
-        "files": {
-            "traces": {
-                model: [i.path for i in inputs if not i.task or i.task in done]
-                for model, inputs in grid.samples.items()
-            },
-            "scores": {
-                name: f"tasks/{task.key}/score.json"
-                for model, task in grid.scores.items()
-                for name in (model, *(["noise_floor"] if task.params["floor"] else []))
-                if task.key in done
-            },
-            "agents": agents,
-        },
-        "failures": failed_tasks(grid, results) if results else [],
-    }
-
-
-def _beside(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Return the files that a plan names beside the real trace, each with its role."""
-    if plan.other.path:
-        yield "other", plan.other.path
-    for name, files in plan.models.traces.items():
-        yield from ((name, file) for file in files)
-
-
-def _text(data: Any) -> str:
-    return json.dumps(_plain(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _plain(data: Any) -> Any:
-    if isinstance(data, Mapping):
-        return {str(key): _plain(value) for key, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [_plain(value) for value in data]
-    data = data.item() if hasattr(data, "item") else data
-    return None if isinstance(data, float) and not math.isfinite(data) else data
-
-
-def _object(path: Path) -> dict[str, Any]:
-    found = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(found, dict):
-        raise FormatError(path, "is not a JSON object")
-    return found
-
-
-@loads("a finished experiment")
-def read_run(folder: str | Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return experiment.json and verdict.json of a finished run."""
-    found = []
-    for name in (ABOUT, VERDICT):
-        try:
-            found.append(_object(Path(folder) / name))
-        except OSError:
-            raise FormatError(folder, "is not a finished experiment", hint=f"{name} is missing") from None
-        except ValueError as error:
-            raise FormatError(Path(folder) / name, f"not valid JSON: {error}") from None
-    return found[0], found[1]

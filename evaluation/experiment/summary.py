@@ -47,13 +47,13 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
     plan, real, parts = about["plan"], about["real"], about["parts"]
     windows, loads = about["windows"], ", ".join(about["loads"])
     name = real.get("machine", {}).get("name") or real["name"]
-    yield f"# {name}: do agents trained on synthetic jobs match those trained on real ones?"
+    yield f"# {name}: is a synthetic trace as good as the real one, and for what?"
     yield ""
     yield (
         f"Made by `tracekit experiment`; numbers are not edited. {real['jobs']:,} jobs (SHA-256 of the file "
-        f"`{real['sha256'][:12] or 'none'}…`), cut by time into {_jobs(parts, 'train')} to fit and train on, "
+        f"`{real['sha256'][:12] or 'none'}…`), {_cut(plan)} into {_jobs(parts, 'train')} to fit and train on, "
         f"{_jobs(parts, 'validation')} as hold-out and {_jobs(parts, 'test')} to judge on. {plan['models']['samples']} "
-        f"samples of each model (budget {plan['models']['budget']}), {plan['agents']['seeds']} agents a trace ("
+        f"samples of each model (budget {_budget(plan['models'])}), {plan['agents']['seeds']} agents a trace ("
         f"{', '.join(plan['agents']['learner'])}; {_settings(plan['agents']['config'])}). Judged on {len(windows)} "
         f"windows of {windows[0]['jobs']} jobs, offered loads: {loads}; backfilling: {plan['windows']['backfill']}; "
         f"seed {about['seed']}."
@@ -119,12 +119,24 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
     yield from _cost(folder)
 
 
+def _cut(plan: Mapping[str, Any]) -> str:
+    return "its weeks or days dealt out in turn" if plan["split"]["interleave"] else "cut by time"
+
+
+def _budget(models: Mapping[str, Any]) -> str:
+    return ", ".join([models["budget"], *(f"{name}: {budget}" for name, budget in models["budgets"].items())])
+
+
 def _jobs(parts: Mapping[str, Any], name: str) -> str:
     return f"{parts[name]['jobs']:,}"
 
 
 def _settings(config: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in config.items()) or "defaults"
+    said = [
+        f"{key}: {_settings(value)}" if isinstance(value, Mapping) else f"{key} {value}"
+        for key, value in config.items()
+    ]
+    return ", ".join(said) or "defaults"
 
 
 def _numbers(one: Mapping[str, Any]) -> list[str]:

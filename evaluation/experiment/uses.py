@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from evaluation.experiment.damage import DAMAGES
 from evaluation.experiment.grid import OWN_METRICS, Plan
+from evaluation.experiment.heldout import REAL_LOAD, check_load
 from evaluation.experiment.learners import LEARNERS
 from tracekit.errors import UsageError
 
 #: Of learners that do not say: learners of other packages may have been written before these were asked for.
 _MARGIN = 0.1
 _CONTROL = "wrong-limits"
+#: Models that get a sentence each in the conclusion.
+MANY = 4
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Use:
     metric: str  # what the held-out windows are judged by; lower is better
     margin: float  # differences below this ratio do not matter
     control: str  # name of a damage; a trace with it must be found worse, or the test cannot tell
+    loads: tuple[str, ...] = (REAL_LOAD,)  # of the held-out windows that count
     config: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 1.0  # of one training on one core, a guess
 
@@ -43,7 +47,8 @@ def uses_of(plan: Plan) -> list[Use]:
     found = []
     for name in plan.agents.learner:
         learner = LEARNERS.get(name)()
-        config = {**plan.agents.config_of(name), **plan.hosts}
+        like_heldout = {"jobs": plan.windows.jobs} if getattr(learner, "like_heldout", False) else {}
+        config = {**like_heldout, **plan.agents.config_of(name), **plan.hosts}
         learner.check(config)
         own = getattr(learner, "metric", "mean_bsld")
         margin = plan.verdict.margin if plan.verdict.margin is not None else getattr(learner, "margin", _MARGIN)
@@ -57,6 +62,7 @@ def uses_of(plan: Plan) -> list[Use]:
                 own if own in OWN_METRICS or wanted in OWN_METRICS or not wanted else wanted,
                 float(margin),
                 control,
+                _loads(plan, own),
                 config,
                 learner.seconds(config),
             )
@@ -64,45 +70,51 @@ def uses_of(plan: Plan) -> list[Use]:
     return found
 
 
+def _loads(plan: Plan, metric: str) -> tuple[str, ...]:
+    """Return the loads that a use is judged at: predictions and forecasts are about the machine's own, if it is there.
+
+    At another load a forecast is wrong however good its trace is, and then a trace of that load would look best.
+    """
+    loads = tuple(dict.fromkeys(map(check_load, plan.windows.loads)))
+    return (REAL_LOAD,) if metric in OWN_METRICS and REAL_LOAD in loads else loads
+
+
 def conclusion(found: Mapping[str, Any]) -> str:
     """Return the outcome of verdict.json as sentences that can be repeated: which trace is good enough for which use.
 
-    A use that would not notice its damaged jobs settles nothing, and trivial baselines are not named.
+    A use that would not notice its damaged jobs settles nothing, and trivial baselines are not named. A few models get
+    a sentence each; of many models there is a sentence for each use.
     """
-    blind = [use for use in found["learners"] if use["sensitive"] is False]
-    parts = [text for model in _models(found["verdicts"]) if (text := _of_model(model, found["verdicts"]))]
-    for use in blind:
-        parts.append(f"The test of {use['use']} cannot tell good from bad here: {use['advice']}")
+    rows = [row for row in found["verdicts"] if row["sensitive"] is not False or row["verdict"] in ("worse", "failed")]
+    models = list(dict.fromkeys(str(row["model"]) for row in rows))
+    if len(models) <= MANY:
+        parts = [f"{name}: {_said([row for row in rows if row['model'] == name], 'use')}" for name in models]
+    else:
+        uses = [(use, [row for row in rows if row["learner"] == use["learner"]]) for use in found["learners"]]
+        parts = [f"For {use['use']}: {_said(own, 'model')}" for use, own in uses if own]
+    for use in found["learners"]:
+        if use["sensitive"] is False:
+            parts.append(f"The test of {use['use']} cannot tell good from bad here: {use['advice']}")
     return ". ".join(parts) + ("." if parts else "")
 
 
-def _models(rows: list[Mapping[str, Any]]) -> list[str]:
-    return list(dict.fromkeys(str(row["model"]) for row in rows))
-
-
-def _of_model(model: str, rows: list[Mapping[str, Any]]) -> str:
+def _said(rows: Sequence[Mapping[str, Any]], key: str) -> str:
+    """Return the verdicts of one model by use, or of one use by model."""
     by: dict[str, list[str]] = {}
     for row in rows:
-        if row["model"] == model and (row["sensitive"] is not False or row["verdict"] in ("worse", "failed")):
-            by.setdefault(str(row["verdict"]), []).append(_with_number(row))
-    said = []
-    good = [*by.get("equivalent", ()), *by.get("better", ())]
-    if good:
-        said.append(f"as good as real jobs for {_listed(good)}")
-    if "worse" in by:
-        said.append(f"worse for {_listed(by['worse'])}")
-    if "undecided" in by:
-        said.append(f"undecided for {_listed(by['undecided'])}")
-    if "failed" in by:
-        said.append(f"failed for {_listed(by['failed'])}")
-    return f"{model}: {', '.join(said)}" if said else ""
+        by.setdefault(str(row["verdict"]).replace("better", "equivalent"), []).append(_with_number(row, key))
+    words = {"equivalent": "as good as real jobs", "worse": "worse", "undecided": "undecided", "failed": "failed"}
+    link = " for" if key == "use" else ":"
+    return (", " if key == "use" else "; ").join(
+        f"{word}{link} {_listed(by[verdict])}" for verdict, word in words.items() if verdict in by
+    )
 
 
-def _with_number(row: Mapping[str, Any]) -> str:
+def _with_number(row: Mapping[str, Any], key: str) -> str:
     value = row.get("difference")
     if row["verdict"] != "worse" or value is None or not math.isfinite(value):
-        return str(row["use"])
-    return f"{row['use']} (+{100 * value:.0f} %)" if value >= 0.1 else f"{row['use']} (+{100 * value:.1f} %)"
+        return str(row[key])
+    return f"{row[key]} (+{100 * value:.0f} %)" if value >= 0.1 else f"{row[key]} (+{100 * value:.1f} %)"
 
 
 def _listed(names: list[str]) -> str:

@@ -12,7 +12,7 @@ from evaluation.experiment.build import GeneratorSpec
 from evaluation.experiment.comparisons import sensitivity, verdicts, within_noise
 from evaluation.experiment.grid import Plan, from_dict
 from evaluation.experiment.results import table_of
-from evaluation.experiment.uses import Use, uses_of
+from evaluation.experiment.uses import Use, conclusion, uses_of
 from evaluation.experiment.verdict import Verdict, failed
 from evaluation.noise import Floor
 
@@ -186,3 +186,37 @@ def test_no_wait_at_all_counts_as_a_second() -> None:
     out = found(part, [{**row, "arm": "model", "model": "good", "seed": 0} for row in part], plan=plan)
     assert out["verdicts"][0]["difference"] == 0
     assert np.isfinite(out["verdicts"][0]["high"])
+
+
+def test_forecasts_and_predictions_are_judged_at_the_real_load_only() -> None:
+    """At another load the forecast of a trace with half the load may be the better one."""
+    learners = ["pick-heuristic", "forecast-waits", "predict-run-time"]
+    plan = from_dict({"agents": {"learner": learners}, "windows": {"loads": ["real", "1.10"]}})
+    assert {use.learner: use.loads for use in uses_of(plan)} == {
+        "pick-heuristic": ("real", "1.1"),
+        "forecast-waits": ("real",),
+        "predict-run-time": ("real",),
+    }
+    plan = from_dict({"agents": {"learner": learners[1]}, "windows": {"loads": ["1.1"]}})
+    assert uses_of(plan)[0].loads == ("1.1",)
+
+
+def test_of_many_models_there_is_a_sentence_for_each_use() -> None:
+    """Four models get a sentence each; of more, a reader looks for the use."""
+    use = {"learner": "pick-heuristic", "use": "choosing a heuristic", "sensitive": True, "advice": ""}
+
+    def said(count: int) -> str:
+        rows = [
+            {
+                **use,
+                "model": f"m{k}",
+                "verdict": ("equivalent", "better", "worse", "undecided")[k % 4],
+                "difference": k / 10,
+            }
+            for k in range(count)
+        ]
+        return conclusion({"verdicts": rows, "learners": [use]})
+
+    assert said(3).startswith("m0: as good as real jobs for choosing a heuristic. m1: as good")
+    assert said(3).endswith("m2: worse for choosing a heuristic (+20 %).")
+    assert said(5) == "For choosing a heuristic: as good as real jobs: m0, m1 and m4; worse: m2 (+20 %); undecided: m3."

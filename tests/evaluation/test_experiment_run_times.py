@@ -71,7 +71,7 @@ def test_settings_and_metrics_are_checked() -> None:
     with pytest.raises(UsageError, match="predict-run-time"):
         uses_of(plan)
     both = grid.from_dict({"agents": {"learner": "predict-run-time,pick-heuristic"}})
-    assert [(use.metric, use.margin) for use in uses_of(both)] == [(ERROR, 0.02), ("mean_bsld", 0.1)]
+    assert [(use.metric, use.margin) for use in uses_of(both)] == [(ERROR, 0.05), ("mean_bsld", 0.1)]
     waits = grid.from_dict(
         {"agents": {"learner": "predict-run-time,pick-heuristic"}, "verdict": {"metric": "mean_wait_s"}}
     )

@@ -10,8 +10,10 @@ import pytest
 import tracekit
 from evaluation.experiment.damage import DAMAGES
 from evaluation.experiment.forecast import ForecastWaits, crps
+from evaluation.experiment.grid import from_dict
 from evaluation.experiment.heldout import FORECAST, Heldout, schedulable
 from evaluation.experiment.interleave import interleaved
+from evaluation.experiment.uses import uses_of
 from tracekit import Trace
 from tracekit.errors import TracekitError, UnknownName, UsageError
 
@@ -65,3 +67,10 @@ def test_too_few_jobs_are_named(tmp_path: Path) -> None:
         ForecastWaits().train(
             tracekit.sample().head(1), tmp_path, config=SETTINGS, backfill="easy", seed=0, untrained=False
         )
+
+
+def test_forecasts_are_learnt_from_windows_as_long_as_those_that_are_judged() -> None:
+    """Jobs of longer windows wait longer: forecasts from them would be too high, and half the load would look good."""
+    for own, jobs in (({}, 50), ({"jobs": 80}, 80)):
+        plan = from_dict({"agents": {"learner": "forecast-waits", "config": own}, "windows": {"jobs": 50}})
+        assert uses_of(plan)[0].config["jobs"] == jobs

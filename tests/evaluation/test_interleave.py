@@ -21,6 +21,15 @@ def test_every_job_is_in_one_part_and_the_load_stays() -> None:
         assert (np.diff(part.column("submit_time")) >= 0).all()
 
 
+def test_blocks_dealt_at_random_are_the_same_for_the_same_seed() -> None:
+    real = tracekit.sample()
+    first, again, other = ([p.column("job_id") for p in interleaved(real, (0.5, 0.5), np.random.default_rng(k))]
+                           for k in (1, 1, 2))  # fmt: skip
+    assert sorted(np.concatenate(first)) == sorted(real.column("job_id"))
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not np.array_equal(first[0], other[0])
+
+
 def test_hours_of_the_day_keep_their_meaning() -> None:
     real = tracekit.sample()
     first = real.column("submit_time").min()

@@ -23,7 +23,6 @@ _LEARNERS = (
     "pick-heuristic, forecast-waits (seconds), predict-run-time (a minute), order, ppo, pick-host (minutes; the last "
     "with --cluster)"
 )
-_KINDS = ("verdicts", "baselines", "controls", "arms", "scarce")
 _MARKS = {"equivalent": "=", "better": "+", "worse": "−", "undecided": "?", "failed": "✗"}
 
 
@@ -53,13 +52,18 @@ def experiment(
     ] = None,
     samples: Annotated[int | None, typer.Option("--samples", min=1, help="Synthetic traces per model.")] = None,
     agents: Annotated[int | None, typer.Option("--agents", min=1, help="Agents trained per trace.")] = None,
+    looks: Annotated[
+        int | None,
+        typer.Option("--looks", min=1, help="Begin with few samples and agents; add more until all is decided."),
+    ] = None,
     other: Annotated[str | None, typer.Option("--other", help="Another real trace to train on as well.")] = None,
     cluster: Cluster = None,
     allocate: Annotated[
         str | None, typer.Option("--allocate", help="With --cluster: the allocator. [default: first-fit]")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and the estimated time; run nothing.")
+        bool,
+        typer.Option("--dry-run", help="Print what it costs and, from a pilot on real jobs, what it could tell."),
     ] = False,
     procs: Procs = None,
     resource: Resource = None,
@@ -89,6 +93,7 @@ def experiment(
         models={"names": _names(models), "samples": samples},
         agents={"learner": _names(learner), "seeds": agents},
         windows={"heuristics": _names(policy), "cluster": cluster, "allocate": allocate},
+        verdict={"looks": looks},
         other={"path": other},
         seed=seed,
     )
@@ -257,9 +262,11 @@ def _show_plan(found: dict[str, Any], json: bool) -> None:
 
 def show(found: dict[str, Any]) -> None:
     """Print the verdicts as a table for each use, and the conclusion."""
+    from evaluation.experiment.comparisons import KINDS_OF_ROWS
+
     out = console()
     for use in found["learners"]:
-        own = {kind: [row for row in found[kind] if row["learner"] == use["learner"]] for kind in _KINDS}
+        own = {kind: [row for row in found[kind] if row["learner"] == use["learner"]] for kind in KINDS_OF_ROWS}
         shown = table("", "trained on", "verdict", title=f"{use['use']} ({use['learner']})")
         for one in [*own["verdicts"], *own["baselines"], *own["arms"]]:
             blind = one["verdict"] in ("equivalent", "better") and use["sensitive"] is False
