@@ -77,6 +77,7 @@ def by_reference(ready, policy, backfill, switches: Switches, hosts=None, headro
         commit=switches.commit,
         arrivals_first=switches.ties == "arrivals",
         interval=switches.interval,
+        reaction=switches.reaction,
         last_two=switches.estimates == "last-two",
         predict=switches.predict_for if switches.predict is not None else "",
         outages=switches.outages,

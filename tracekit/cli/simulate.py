@@ -96,6 +96,9 @@ def simulate(
     kill_at_limit: Annotated[bool, typer.Option("--kill-at-limit", help="Jobs are killed at their limit.")] = False,
     bound: Annotated[float, typer.Option("--bound", help="Threshold of the bounded slowdown, in seconds.")] = 10.0,
     interval: Annotated[float, typer.Option("--interval", help="Seconds between passes; 0 = every event.")] = 0.0,
+    reaction: Annotated[
+        float, typer.Option("--reaction", help="Seconds from an event to the pass that it causes; see docs/slurm.md.")
+    ] = 0.0,
     dependencies: Annotated[
         bool, typer.Option("--dependencies", help="Submit jobs think_time after prev_job ends.")
     ] = False,
@@ -197,6 +200,7 @@ def simulate(
         kill_at_limit=kill_at_limit,
         bound=bound,
         interval=interval,
+        reaction=reaction,
         procs_from=cast("SizeFrom", procs_from),  # this checks the names
         procs=procs,
         resource=cast("Unit | None", resource),

@@ -84,6 +84,7 @@ class Switches:
     procs: int | None = None  # size of the machine; None = as in the trace
     ties: Literal["completions", "arrivals"] = "completions"  # first at one instant; arrivals: and one event at a time
     interval: float = 0.0  # seconds between scheduling passes; 0 = a pass at every event
+    reaction: float = 0.0  # seconds from an event to the pass that it causes, as real schedulers take; 0 = at once
     utilization_to: Literal["end", "start"] = "end"  # utilisation runs to the last end, or to the last start
     compat: str | None = None  # "rlscheduler", "rltune": all semantics of that system
     seed: int = 0  # of random and of noisy estimates
@@ -125,6 +126,10 @@ class Switches:
             raise UsageError(
                 f"the interval between passes must be 0 (at every event) or more seconds, not {self.interval}"
             )
+        if not (self.reaction >= 0 and math.isfinite(self.reaction)):
+            raise UsageError(f"the reaction to an event must take 0 or more seconds, not {self.reaction}")
+        if self.reaction and (self.interval or self.ties != "completions" or self.compat is not None):
+            raise UsageError("--reaction cannot be combined with --interval, --compat or another order of events")
         _one_of("outage mode", self.outage_mode, ("drain", "kill", "requeue"))
         if self.predict is not None and not self.predict.startswith("agent:"):
             _one_of("prediction", self.predict, ("last-two", "agent:DIR"))
