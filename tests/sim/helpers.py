@@ -83,7 +83,7 @@ def by_reference(ready, policy, backfill, switches: Switches, hosts=None, headro
         outages=switches.outages,
         announced=switches.outages_announced,
         outage_mode=switches.outage_mode,
-        compat=switches.compat is not None,
+        compat=switches.compat not in (None, "slurm"),
         options=MULTIFACTOR_DEFAULTS | dict(switches.options),
         headroom=headroom,
     )

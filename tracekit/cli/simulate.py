@@ -133,7 +133,7 @@ def simulate(
     procs: Procs = None,
     resource: Resource = None,
     compat: Annotated[
-        str | None, typer.Option("--compat", help="rlscheduler, rltune: use all definitions of that system.")
+        str | None, typer.Option("--compat", help="rlscheduler, rltune, slurm: use all definitions of that system.")
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option("--option", help="NAME=VALUE of multifactor, e.g. half_life=86400.")

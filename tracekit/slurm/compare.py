@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tracekit.errors import UnknownName, UsageError
 from tracekit.sim.simulate import SimResult, simulate
-from tracekit.sim.switches import BACKFILLS
+from tracekit.sim.switches import BACKFILLS, SLURM_REACTION
 from tracekit.slurm.conf import PROFILES
 from tracekit.trace import Trace
 
@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 #: The backfilling of the simulator that is nearest to each scheduler setting of `tracekit.slurm.conf.PROFILES`.
 MATCHING = {"none": "none", "easy": "easy", "conservative": "conservative", "default": "conservative"}
 #: Reaction delay of the fast scheduler settings, in seconds, fitted on replays without backfilling (docs/slurm.md).
-USUAL_REACTION_S = 0.7
+USUAL_REACTION_S = SLURM_REACTION
 #: Reaction delays that `fit` tries, in seconds.
 REACTIONS = tuple(round(0.05 * step, 2) for step in range(61))
 

@@ -235,7 +235,7 @@ class Own:
         left += processes.end([pids["munged"]] if "munged" in pids else [], patience=_STOP_S)
         if left:
             raise SlurmError(f"processes {', '.join(map(str, left))} of {self.folder} could not be ended")
-        for name in ("run/*.pid", "munge/socket*"):
+        for name in ("run/*.pid", "run/by-replay", "munge/socket*"):
             for path in self.folder.glob(name):
                 path.unlink(missing_ok=True)
         return len(pids) + len(steps)

@@ -24,6 +24,8 @@ from tracekit.trace import Trace
 
 OUTCOME = "outcome.csv"
 DRIVE = "drive.jsonl"
+#: Says that a replay has started the Slurm of the folder, and not the user.
+OURS = "run/by-replay"
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,9 @@ def replay(folder: str | Path, wish: Wish, say: Callable[[str], None]) -> Trace:
             if not own.running():
                 own.start(plan.cpus, wish.nodes, profile=wish.profile, extra=wish.conf)
                 say(f"a Slurm of {plan.cpus} CPUs runs in {own.folder}")
-                if not wish.keep:
-                    stack.callback(own.stop)
-            if not wish.keep:
+                (own.folder / OURS).touch()
+            if (own.folder / OURS).exists() and not wish.keep:  # also where an earlier call that was killed started it
+                stack.callback(own.stop)
                 guard = Guard("own", str(own.folder))
                 stack.callback(guard.dismiss)
         driver = None
