@@ -174,8 +174,12 @@ def _commands() -> Iterator[str]:
 
     yield from ("# Commands", "", _MADE.format(command="tracekit COMMAND --help"))
     group: Any = typer.main.get_command(app)
-    for name in sorted(group.commands):
-        command = group.commands[name]
+    found = dict(group.commands)
+    for name, one in group.commands.items():
+        if hasattr(one, "commands"):  # a group: its commands have names of two words
+            found |= {f"{name} {inner}": command for inner, command in found.pop(name).commands.items()}
+    for name in sorted(found):
+        command = found[name]
         words = [p.metavar or p.name.upper() for p in command.params if p.param_type_name == "argument"]
         yield from (f"## {name}", "", "```text", " ".join(["tracekit", name, *words, "[OPTIONS]"]), "```", "")
         yield from _prose(command.help)

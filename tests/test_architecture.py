@@ -51,6 +51,7 @@ LAYERS = (
     ("sim.analysis", "sim.env", "sim.pickjob"),
     ("plots", "service", "environment"),
     ("api", "demo"),
+    ("slurm", "plots.slurm"),
     ("cli", "__main__"),
 )
 #: Size limits of the simulator's packages.

@@ -56,7 +56,11 @@ JSON = {
 @cache
 def commands() -> dict[str, Any]:
     group: Any = typer.main.get_command(app)
-    return dict(group.commands)
+    found = dict(group.commands)
+    for name, one in group.commands.items():
+        if hasattr(one, "commands"):  # a group: its commands have names of two words
+            found |= {f"{name} {inner}": command for inner, command in found.pop(name).commands.items()}
+    return found
 
 
 @pytest.fixture(scope="module")

@@ -46,6 +46,7 @@ class Rules:
     commit: bool = False  # a picked job blocks until it starts
     arrivals_first: bool = False  # at one instant, and one event at a time, each with its scheduling pass
     interval: float = 0  # seconds between scheduling passes; 0: one at every event
+    reaction: float = 0  # seconds from an event to its scheduling pass
     last_two: bool = False  # estimates are the mean of the user's last two run times, at most what was asked for
     predict: str = ""  # the same for "order", "backfill" or "both"; what backfilling goes by is corrected
     outages: tuple = ()  # (from, to, processors); known from the beginning if announced, else from when they begin
@@ -197,6 +198,7 @@ class Simulation:
         self.queue, self.running, self.pieces = [], [], []  # running: in the order of starting
         self.changes = {edge for begin, end, _ in rules.outages for edge in (begin, end)}  # of the machine
         self.now = self.last_pass = -math.inf
+        self.due = None  # the scheduling pass that an event has caused, with a reaction time
         self.first_event = min([job.submit for job in self.to_come] + list(self.changes), default=0)
         self.committed = None  # the job that was picked and blocks, with commit …
         self.shadow = None  # … and its shadow time, which RLScheduler works out once
@@ -213,6 +215,11 @@ class Simulation:
         while (time := self.next_event()) is not None:
             self.now = time
             self.happen()
+            if self.queue and self.rules.reaction:
+                self.due = time + self.rules.reaction if self.due is None else self.due
+                if self.due > time:
+                    continue
+                self.due = None
             if self.queue and (not self.rules.interval or next(t for t in self.ticks() if t >= time) == time):
                 self.last_pass = time
                 self.scheduling_pass()
@@ -233,6 +240,8 @@ class Simulation:
             times += [job.estimated_end for job in self.running if job.estimated_end > self.now]
         if self.rules.interval and self.queue:
             times.append(next(t for t in self.ticks() if t >= self.now and t > self.last_pass))
+        if self.due is not None:
+            times.append(self.due)
         return max(self.now, min(times))
 
     def happen(self):

@@ -29,6 +29,8 @@ MANNERS = [
     {"estimates": "last-two"},
     {"interval": 7.0},
     {"interval": 7.0, "commit": True},
+    {"reaction": 3.0},
+    {"reaction": 3.0, "commit": True},
     {"estimates": "actual"},
     {"kill_at_limit": True},
     {"options": {"half_life": 20.0, "age_max": 30.0}},

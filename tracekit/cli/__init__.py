@@ -44,6 +44,7 @@ COMMAND_MODULES = (
     "tracekit.cli.experiment",
     "tracekit.cli.serve",
     "tracekit.cli.lsf",
+    "tracekit.cli.slurm",
     "tracekit.cli.learn",
 )
 

@@ -103,6 +103,9 @@ def simulate(
     kill_at_limit: Annotated[bool, typer.Option("--kill-at-limit", help="Jobs are killed at their limit.")] = False,
     bound: Annotated[float, typer.Option("--bound", help="Threshold of the bounded slowdown, in seconds.")] = 10.0,
     interval: Annotated[float, typer.Option("--interval", help="Seconds between passes; 0 = every event.")] = 0.0,
+    reaction: Annotated[
+        float, typer.Option("--reaction", help="Seconds from an event to the pass that it causes; see docs/slurm.md.")
+    ] = 0.0,
     dependencies: Annotated[
         bool, typer.Option("--dependencies", help="Submit jobs think_time after prev_job ends.")
     ] = False,
@@ -137,7 +140,7 @@ def simulate(
     procs: Procs = None,
     resource: Resource = None,
     compat: Annotated[
-        str | None, typer.Option("--compat", help="rlscheduler, rltune: use all definitions of that system.")
+        str | None, typer.Option("--compat", help="rlscheduler, rltune, slurm: use all definitions of that system.")
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option("--option", help="NAME=VALUE of multifactor, e.g. half_life=86400.")
@@ -200,6 +203,7 @@ def simulate(
         kill_at_limit=kill_at_limit,
         bound=bound,
         interval=interval,
+        reaction=reaction,
         procs_from=cast("SizeFrom", procs_from),  # this checks the names
         procs=procs,
         resource=cast("Unit | None", resource),

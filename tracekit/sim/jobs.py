@@ -110,6 +110,8 @@ def extract_jobs(trace: Trace, switches: Switches) -> Table:
         run = np.where(np.isnan(run) | (run < 0), 10.0, run)
         keep = np.flatnonzero(run != 0)
         dropped = len(run) - len(keep)
+    if switches.compat == "slurm":
+        limit = 60.0 * np.ceil(np.round(limit / 60.0, 6))  # whole minutes
     submit = writable(trace.column("submit_time"))
     if switches.compat == "rltune":  # −1 is a number like any other, except for run times
         run, submit = np.where(np.isnan(run), 10.0, run), np.nan_to_num(submit, nan=-1.0)

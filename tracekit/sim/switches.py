@@ -27,7 +27,9 @@ ESTIMATES = ("requested", "actual", "factor", "noisy", "last-two")
 COMBINATIONS: dict[str, tuple[Backfill, dict[str, Any]]] = {"easy++": ("easy-sjf", {"predict": "last-two"})}
 #: The default and the name of how RLTune places jobs of base policies.
 RLTUNE_GREEDY = ("first-fit", "lexicographic")
-COMPATIBILITIES = ("rlscheduler", "rltune")
+COMPATIBILITIES = ("rlscheduler", "rltune", "slurm")
+#: Seconds from an event to Slurm's pass, on average, where its scheduler is set to react fast (docs/slurm.md).
+SLURM_REACTION = 0.7
 PREDICT_FOR = ("backfill", "order", "both")
 
 #: Options of the policy ``multifactor``: weights of the four factors (each factor is 0 … 1), then seconds. The times
@@ -84,8 +86,9 @@ class Switches:
     procs: int | None = None  # size of the machine; None = as in the trace
     ties: Literal["completions", "arrivals"] = "completions"  # first at one instant; arrivals: and one event at a time
     interval: float = 0.0  # seconds between scheduling passes; 0 = a pass at every event
+    reaction: float = 0.0  # seconds from an event to the pass that it causes, as real schedulers take; 0 = at once
     utilization_to: Literal["end", "start"] = "end"  # utilisation runs to the last end, or to the last start
-    compat: str | None = None  # "rlscheduler", "rltune": all semantics of that system
+    compat: str | None = None  # "rlscheduler", "rltune", "slurm": all semantics of that system
     seed: int = 0  # of random and of noisy estimates
     options: Mapping[str, float] = field(default_factory=dict)  # weights and half-life of multifactor
     queue_factors: Mapping[str, float] = field(default_factory=dict)  # 0 … 1 by queue label, for multifactor
@@ -125,6 +128,12 @@ class Switches:
             raise UsageError(
                 f"the interval between passes must be 0 (at every event) or more seconds, not {self.interval}"
             )
+        if not (self.reaction >= 0 and math.isfinite(self.reaction)):
+            raise UsageError(f"the reaction to an event must take 0 or more seconds, not {self.reaction}")
+        if (self.reaction or self.compat == "slurm") and (self.interval or self.ties != "completions"):
+            raise UsageError("--reaction and --compat slurm cannot be combined with --interval or an order of events")
+        if self.reaction and self.compat not in (None, "slurm"):
+            raise UsageError(f"--reaction cannot be combined with --compat {self.compat}")
         _one_of("outage mode", self.outage_mode, ("drain", "kill", "requeue"))
         if self.predict is not None and not self.predict.startswith("agent:"):
             _one_of("prediction", self.predict, ("last-two", "agent:DIR"))
@@ -157,7 +166,7 @@ class Switches:
         return self.dependencies or bool(self.outages) or self.predict is not None
 
     def _check_together(self) -> None:
-        if self.dynamic and (self.compat is not None or self.ties != "completions"):
+        if self.dynamic and (self.compat not in (None, "slurm") or self.ties != "completions"):
             raise UsageError("dependencies, outages and predictions cannot be combined with compat or ties")
         if self.compat == "rltune":
             self._check_rltune()
@@ -221,6 +230,8 @@ class Switches:
             greedy = self.allocate in RLTUNE_GREEDY
             allocate = "lexicographic" if greedy else self.allocate
             return dataclasses.replace(self, commit=True, ties="arrivals", estimates="actual", allocate=allocate)
+        if self.compat == "slurm":
+            return dataclasses.replace(self, kill_at_limit=True, reaction=self.reaction or SLURM_REACTION)
         return self
 
     def to_dict(self) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def play_window(
     task = batch.task
     mode = IMITATE if teacher is not None else GREEDY if key is None else SAMPLE
     code = 0 if teacher is None else int(teacher)
-    as_coded = task.switches.compat is not None and code in (WFP3, UNICEP)
+    as_coded = task.switches.compat not in (None, "slurm") and code in (WFP3, UNICEP)
     manner = Manner(mode, np.uint64(0) if key is None else key, code, as_coded, batch.source.table.total)
     scratch, tape = space(net, task.slots + 1, batch.features.shape[2], keep)
     turn, pieces, ended = np.zeros(1, np.int64), [], FULL

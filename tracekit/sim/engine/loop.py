@@ -53,6 +53,12 @@ def step(sim: Simulation, dynamics: Any) -> int:
         if state.due > time:
             return EVENT
         state.due = tick_from(np.nextafter(time, np.inf), state.origin, rules.interval)
+    elif rules.reaction > 0:
+        if state.due == np.inf:
+            state.due = time + rules.reaction
+        if state.due > time:
+            return EVENT
+        state.due = np.inf
     if (rules.commit and state.blocked == NO_JOB) or (_retries(sim) if rules.drops else any_fits(sim)):
         state.phase = PICKING
         return PASS

@@ -73,6 +73,11 @@ def run_ranked(sim: Simulation, ranks: Ranks) -> None:
             due = tick_from(time, origin, rules.interval)
             if due > time:
                 continue
+        elif rules.reaction > 0:
+            if due == np.inf:
+                due = time + rules.reaction
+            if due > time:
+                continue
         # With nothing ended and a single arrival, all other jobs were looked at in the last pass and are still blocked.
         before = running.tally[0].started
         last = state.arrived

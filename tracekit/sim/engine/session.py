@@ -67,6 +67,7 @@ def rules_for(switches: Switches, backfill: str, scale: int = 1, total: int = 0)
         switches.commit,
         switches.ties == "arrivals",
         float(switches.interval),
+        float(switches.reaction),
         float(scale),
         total,
         MODES[switches.outage_mode],

@@ -81,6 +81,7 @@ class WaitGuard:
             cluster=None,
             commit=False,
             interval=0.0,
+            reaction=0.0,
             compat=None,
             ties="completions",
             estimates="requested",

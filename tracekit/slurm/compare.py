@@ -1,0 +1,111 @@
+"""A replay beside the simulation of the same jobs: start by start, waits, utilisation, order.
+
+The simulation gets what Slurm got: submit times as they came about, limits in whole minutes, run times as measured
+(with the launch and the end of a job). Its switches follow the scheduler settings of the Slurm (`MATCHING`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import UnknownName, UsageError
+from tracekit.sim.simulate import SimResult, simulate
+from tracekit.sim.switches import BACKFILLS, SLURM_REACTION
+from tracekit.slurm.conf import PROFILES
+from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
+
+#: The backfilling of the simulator that is nearest to each scheduler setting of `tracekit.slurm.conf.PROFILES`.
+MATCHING = {"none": "none", "easy": "easy", "conservative": "conservative", "default": "conservative"}
+#: Reaction delay of the fast scheduler settings, in seconds, fitted on replays without backfilling (docs/slurm.md).
+USUAL_REACTION_S = SLURM_REACTION
+#: Reaction delays that `fit` tries, in seconds.
+REACTIONS = tuple(round(0.05 * step, 2) for step in range(61))
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """A replay and its simulation; times in seconds of Slurm's clock, (jobs,) each by submit time."""
+
+    real: Trace
+    simulated: SimResult
+    reaction: float
+
+    @property
+    def start(self) -> Floats:
+        """When Slurm started each job."""
+        return self.real.column("submit_time") + self.real.column("wait_time")
+
+    @property
+    def error(self) -> Floats:
+        """Simulated start less Slurm's."""
+        return self.simulated.start - self.start
+
+    @property
+    def order_agreement(self) -> float:
+        """Kendall's τ of the starts: 1 = the same order."""
+        from scipy.stats import kendalltau
+
+        if len(self.real) < 2:
+            return 1.0
+        return float(kendalltau(self.start, self.simulated.start).statistic)
+
+    def utilization(self, start: Floats) -> float:
+        """Return the share of the machine's time that jobs used, from the first submit to the last end."""
+        run, procs, submit = (self.real.column(name) for name in ("run_time", "req_procs", "submit_time"))
+        span = float((start + run).max() - submit.min())
+        return float((run * procs).sum() / (span * self.simulated.total)) if span > 0 else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `tracekit slurm compare --json` prints."""
+        off = np.abs(self.error)
+        waits = self.real.column("wait_time"), self.simulated.wait
+        quantiles = {f"p{q}": float(np.percentile(off, q)) for q in (50, 90)}
+        return {
+            "jobs": len(self.real),
+            "start_error_s": quantiles | {"max": float(off.max()), "mean": float(off.mean())},
+            "mean_wait_slurm_s": float(waits[0].mean()),
+            "mean_wait_simulated_s": float(waits[1].mean()),
+            "p95_wait_slurm_s": float(np.percentile(waits[0], 95)),
+            "p95_wait_simulated_s": float(np.percentile(waits[1], 95)),
+            "utilization_slurm": self.utilization(self.start),
+            "utilization_simulated": self.utilization(self.simulated.start),
+            "order_agreement": self.order_agreement,
+            "policy": self.simulated.policy,
+            "backfill": self.simulated.backfill,
+            "reaction_s": self.reaction,
+        }
+
+
+def compare(real: Trace, *, policy: str = "fcfs", backfill: str = "easy", reaction: float = 0.0) -> Agreement:
+    """Simulate the jobs of a replay."""
+    if backfill not in BACKFILLS:
+        raise UnknownName("backfilling", backfill, BACKFILLS)
+    made = simulate(real, policy, backfill, reaction=reaction, procs=real.machine.procs)
+    if len(made) != len(real):
+        raise UsageError(f"{len(real) - len(made)} jobs of the replay cannot be simulated: {dict(made.rejected)}")
+    order = np.argsort(made.position, kind="stable")  # as in the trace
+    if not np.array_equal(order, np.arange(len(order))):
+        raise UsageError("the jobs of the replay are not sorted by submit time")
+    return Agreement(real, made, reaction)
+
+
+def matching(profile: str) -> str:
+    """Return the backfilling that matches a scheduler setting."""
+    if profile not in PROFILES:
+        raise UnknownName("scheduler", profile, PROFILES)
+    return MATCHING[profile]
+
+
+def fit_reaction(real: Trace, *, policy: str = "fcfs", backfill: str = "none") -> float:
+    """Return the reaction delay whose simulation is nearest to a replay by the mean error of starts.
+
+    Fit on one replay and use it for another: on its own replay it is too good.
+    """
+    means = [float(np.abs(compare(real, policy=policy, backfill=backfill, reaction=r).error).mean()) for r in REACTIONS]
+    return REACTIONS[int(np.argmin(means))]
