@@ -100,7 +100,7 @@ def _two_runs(view: View) -> Tokens:
 
 
 def _same_days(real: View, other: View) -> tuple[int, int]:
-    """Users whose jobs by date correlate by 0.5 or more with exactly one real user's, at the shift that fits all best."""
+    """Users whose jobs by date correlate by 0.5 or more with exactly one real user's, at the best common shift."""
     length = int(max(real.span, other.span) // DAY) + 1
 
     def table(view: View) -> np.ndarray:
@@ -134,9 +134,8 @@ def outside(real: Trace, seed: int) -> None:
     for name, ((hits, users), (usual, others)) in rows:
         high = wilson(usual, others)[1]
         said = "ok" if hits / max(users, 1) <= max(high, 0.03) else "ABOVE"
-        print(
-            f"{name:12} {hits} of {users} ({hits / max(users, 1):.3f}), control {usual} of {others} (to {high:.3f}) {said}"
-        )
+        rate = hits / max(users, 1)
+        print(f"{name:12} {hits} of {users} ({rate:.3f}), control {usual} of {others} (to {high:.3f}) {said}")
 
 
 # ---- false alarms ----------------------------------------------------------------------------------------------------

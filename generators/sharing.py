@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from generators.sessions.model import LEAST_SHARED, SHARED_BY
 from tracekit.errors import UsageError
@@ -47,11 +48,10 @@ def published(trace: Trace, seed: int, *, dated: bool = False) -> Trace:
     ``dated``: the first date was asked for, so dates stay.
     """
     machine = trace.machine
-    note = f"{MARK} for sharing, seed {seed}"
+    note = f"{MARK} for sharing"  # no seed: the move of the dates follows from it
     epoch = machine.epoch
     if epoch is not None and not dated:
-        rng = np.random.default_rng([seed, 0x5A12])
-        epoch -= float(WEEK * WEEKS_A_YEAR * rng.integers(1, YEARS + 1))
+        epoch -= float(WEEK * WEEKS_A_YEAR * np.random.default_rng([seed, 0x5A12]).integers(1, YEARS + 1))
     bare = Machine(
         name=NAMELESS,
         procs=machine.procs,
@@ -66,4 +66,15 @@ def published(trace: Trace, seed: int, *, dated: bool = False) -> Trace:
         source=note,
         notes=(note,),
     )
-    return Trace(trace.jobs, bare, (note,))
+    return Trace(trace.jobs.assign(**_relabelled(trace)), bare, (note,))
+
+
+def _relabelled(trace: Trace) -> dict[str, Any]:
+    """Return the labels of people's work under new names, in the order of appearance; users have new ones already."""
+    made: dict[str, Any] = {}
+    for name in ("group", "project", "app"):
+        if name in trace.jobs.columns and trace.has(name):
+            codes, known = pd.factorize(trace.jobs[name])
+            names = pd.Index([f"{name[0]}{number}" for number in range(1, len(known) + 1)], dtype=object)
+            made[name] = pd.Categorical.from_codes(codes, categories=names)
+    return made

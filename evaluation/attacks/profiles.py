@@ -1,7 +1,7 @@
 """Linkability of users by profile: a synthetic user whose profile points at one real user and at no other.
 
 A profile is a histogram of what a user does. The attacker knows the profiles of all real users and looks for the real
-user nearest to each synthetic one. That counts as found if the second nearest is much farther away; labels are not used.
+user nearest to each synthetic one. It counts as found if the second nearest is much farther away; labels are not used.
 The control is the same for users of the hold-out: people keep their habits, so they can be linked that often from weeks
 that no model has seen.
 """

@@ -218,6 +218,9 @@ class Sessions:
             kept = thinned(plan.session * (int(classes.max()) + 1) + classes, keep, rng)
             plan = plan.take(kept)
         made = rows.draw(plan, rng)
+        if self.sharing:  # jobs of a user are modelled on those of many: they keep one group and project
+            first = histories.first[plan.donor]
+            made |= {name: codes[first] for name, codes in rows.personal.items() if name != "app"}
         in_time = np.lexsort((np.arange(len(plan)), plan.at))
         jobs = pd.DataFrame(made).iloc[in_time].reset_index(drop=True)
         jobs["submit_time"] = np.maximum.accumulate(calendar.submit(plan.at[in_time]))
