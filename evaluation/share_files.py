@@ -107,8 +107,8 @@ def html(answer: Answer, about: About, trace: Trace) -> str:
         tag("h2", "Attacks"),
         paragraph(
             [
-                "Rate: how often the attack succeeds on this trace. Control: how often it succeeds with real weeks that "
-                "no model has seen. An alarm is a rate clearly above its control; real weeks would raise any "
+                "Rate: how often the attack succeeds on this trace. Control: how often it succeeds with real weeks "
+                "that no model has seen. An alarm is a rate clearly above its control; real weeks would raise any "
                 f"alarm at all in about {FAMILY_WISE:.0%} of cases at most."
             ]
         ),
@@ -262,6 +262,7 @@ _CONTEXT: dict[str, Any] = {
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
     "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
     "examples": {"@id": "cr:examples", "@type": "@json"},
     "extract": "cr:extract",
     "field": "cr:field",
@@ -281,6 +282,7 @@ _CONTEXT: dict[str, Any] = {
     "regex": "cr:regex",
     "repeated": "cr:repeated",
     "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
     "sc": "https://schema.org/",
     "separator": "cr:separator",
     "source": "cr:source",

@@ -15,6 +15,8 @@ from tracekit.intervals import wilson
 
 #: Share of users that is expected where there is no control.
 UNCONTROLLED = 0.05
+#: About the level of a single test.
+SMALL = 0.0025
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,9 @@ class Count:
 def effective(hit: NDArray[np.bool_], cluster: Codes) -> float:
     """Return how many independent trials have the variance of a share whose trials come in clusters.
 
-    The variance over clusters is that of a ratio estimator; with fewer than three clusters one trial per cluster.
+    The variance over clusters is that of a ratio estimator. It is itself uncertain where clusters are few, so the
+    number is reduced as Student's t is wider than the normal distribution at the tests' level (Korn & Graubard 1998). With
+    fewer than three clusters it is one trial per cluster.
     """
     _, place = np.unique(cluster, return_inverse=True)
     size = np.bincount(place).astype(np.float64)
@@ -62,7 +66,8 @@ def effective(hit: NDArray[np.bool_], cluster: Codes) -> float:
         return float(total**2 / (size**2).sum())  # as if every cluster were one trial: the safe side
     residual = np.bincount(place, weights=hit.astype(np.float64)) - share * size
     variance = float((residual**2).sum()) / total**2 * len(size) / (len(size) - 1)
-    return float(share * (1 - share) / max(variance, 1e-300))
+    wider = scipy_stats.norm.isf(SMALL) / scipy_stats.t.isf(SMALL, len(size) - 1)
+    return float(share * (1 - share) / max(variance, 1e-300) * wider**2)
 
 
 def excess_p(found: Count, control: Count, exposure: float = 1.0) -> float:
