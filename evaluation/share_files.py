@@ -203,7 +203,7 @@ def _said(column: str) -> str:
     return known.meaning if known else "extra column"
 
 
-_ENCODINGS = {"parquet": "application/vnd.apache.parquet", "csv": "text/csv"}
+_ENCODINGS = {"parquet": "application/x-parquet", "csv": "text/csv"}
 
 
 def croissant(trace: Trace, path: Path, name: str, licence: str, format: str) -> dict[str, Any]:

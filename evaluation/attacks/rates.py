@@ -52,8 +52,8 @@ def effective(hit: NDArray[np.bool_], cluster: Codes) -> float:
     """Return how many independent trials have the variance of a share whose trials come in clusters.
 
     The variance over clusters is that of a ratio estimator. It is itself uncertain where clusters are few, so the
-    number is reduced as Student's t is wider than the normal distribution at the tests' level (Korn & Graubard 1998). With
-    fewer than three clusters it is one trial per cluster.
+    number is reduced as Student's t is wider than the normal distribution at the tests' level (Korn & Graubard 1998).
+    With fewer than three clusters it is one trial per cluster.
     """
     _, place = np.unique(cluster, return_inverse=True)
     size = np.bincount(place).astype(np.float64)

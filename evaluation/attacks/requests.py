@@ -93,6 +93,6 @@ class RunTimes(SinglesOut):
 
 def _run_keys(run: Floats, size: Floats, first: Ints) -> Iterator[Keys]:
     for half in (0, 1):
-        cells = np.floor(np.log(np.maximum(run, 1.0)) / CELL + half / 2).astype(np.int64)
+        cells = np.floor(np.log(np.maximum(np.nan_to_num(run), 1.0)) / CELL + half / 2).astype(np.int64)
         both = [sliding_window_view(part, RUNS)[first] for part in (cells, np.round(size * 1000).astype(np.int64))]
         yield hashed(np.concatenate(both, axis=1), 13 + half)

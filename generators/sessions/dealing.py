@@ -9,22 +9,26 @@ which jobs followed each other is copied. Six requests in a row single out most 
 * every run (jobs of one template in a row) gets a template from a small repertoire that is drawn for the synthetic user
   from the pool's runs of about that length;
 * a job's outcome is modelled on any job of that template: of the pool, if k of its users have it, else of everybody.
-  Neighbours in a run are modelled on the same job as often as real neighbours are alike.
+  Neighbours in a run are modelled on the same job as often as real neighbours are alike;
+* run times are a few per cent off, so that values of real jobs are not repeated to the second.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from generators.sessions.histories import NIGHT, RETURN, Floats, Ints, Plan
+from generators.sessions.outcomes import Outcomes, rounded
 
 #: Lengths of sessions and runs, in jobs: classes begin at these.
 CLASSES = (2, 3, 5, 10, 20, 50)
 #: A user's repertoire for a class of runs: the square root of their number, and so many more.
 MORE = 1
+#: Share of a run time by which it is off, at most, and seconds that short ones are off.
+BLUR, SECONDS = 0.05, 3.0
 
 
 @dataclass(frozen=True)
@@ -175,3 +179,19 @@ def _alike(kind: Ints, log_run: Floats, inside: Ints) -> float:
     if not (one.std() > 0 and other.std() > 0):
         return 0.0
     return float(np.clip(np.corrcoef(one, other)[0, 1], 0.0, 0.95))
+
+
+def blurred(made: dict[str, Any], outcomes: Outcomes, model: Ints, rng: np.random.Generator) -> dict[str, Any]:
+    """Return drawn columns with run times a few per cent off, none beyond its limit: values of real jobs are not kept.
+
+    Jobs that a limit ended stay as they are; processor time follows the run time.
+    """
+    run, limit = made["run_time"], outcomes.limit[model]
+    most = np.maximum(BLUR * run, np.minimum(SECONDS, run / 2))
+    moved = rounded(run + most * rng.uniform(-1, 1, len(model)), outcomes.grains["run_time"])
+    new = np.where(outcomes.cut[model], run, np.minimum(moved, limit))
+    found = {**made, "run_time": new}
+    if "cpu_time" in made:
+        ratio = np.divide(new, run, out=np.ones(len(model)), where=run > 0)
+        found["cpu_time"] = rounded(made["cpu_time"] * ratio, outcomes.grains["cpu_time"])
+    return found

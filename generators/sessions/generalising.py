@@ -25,9 +25,11 @@ STEPS = (60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 24 * 3600.0)
 def generalised(table: pd.DataFrame, user: Ints, k: int) -> pd.DataFrame:
     """Round rare rows of a table of templates, shape (jobs, columns), until ``k`` users share each; some may stay rare.
 
-    A rounded template that a few real users, fewer than k, asked for themselves is not used: it would point at them.
+    A rounded template whose size and limit a few real users, fewer than k, asked for themselves is not used: it would
+    point at them.
     """
     found = table.copy()
+    asked = [name for name in table.columns if name in (*SIZE_COLUMNS, "req_time")]
     rare = _owners(found, user)[0] < k
     for rounded in _levels(table):
         if not rare.any():
@@ -35,7 +37,8 @@ def generalised(table: pd.DataFrame, user: Ints, k: int) -> pd.DataFrame:
         tried = found.copy()
         for name, values in rounded.items():
             tried.loc[rare, name] = values[rare].astype(tried[name].dtype)
-        now, before = _owners(tried, user, table)
+        now, _ = _owners(tried, user)
+        _, before = _owners(tried[asked], user, table[asked])
         enough = rare & (now >= k) & ((before == 0) | (before >= k))
         found.loc[enough] = tried.loc[enough]
         rare &= ~enough

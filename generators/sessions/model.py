@@ -16,7 +16,7 @@ from generators.common import check_count, load_trace, made_machine, not_fitted,
 from generators.encode import learnable
 from generators.parts import categorical
 from generators.sessions import resampled
-from generators.sessions.dealing import Dealer
+from generators.sessions.dealing import Dealer, blurred
 from generators.sessions.histories import Floats, Histories, Ints, Plan
 from generators.sessions.local_calendar import LocalCalendar, Window
 from generators.sessions.modelled import Habits
@@ -219,6 +219,7 @@ class Sessions:
             plan = plan.take(kept)
         made = rows.draw(plan, rng)
         if self.sharing:  # jobs of a user are modelled on those of many: they keep one group and project
+            made = blurred(made, rows.outcomes, plan.model, rng)
             first = histories.first[plan.donor]
             made |= {name: codes[first] for name, codes in rows.personal.items() if name != "app"}
         in_time = np.lexsort((np.arange(len(plan)), plan.at))
