@@ -1,13 +1,15 @@
-"""The attacks on privacy: the result of each, its result on fresh real jobs (the control), and when it is an alarm.
+"""The attacks on privacy: what each attacker knows, its result, its control, and when it is an alarm.
 
-This is the one place where a privacy score becomes an alarm, for `share`, for the report and for verdicts. The limits
-are a convention of this program, documented in docs/sharing.md. They are not a guarantee, and not differential privacy.
-A further attack is a metric of family privacy (`evaluation.base.METRICS`) and one entry of `ATTACKS`.
+This is the one place where a privacy score becomes an alarm, for `share`, for the report and for verdicts. An alarm
+needs a rate that exceeds the control's by a margin, and a test that says so at a level divided by the number of attacks
+(Bonferroni): weeks of the same log that are judged as if they were synthetic raise any alarm at most so often. These
+rules are a convention of this program, documented in docs/sharing.md. They are not a guarantee, and not differential
+privacy. A further attack is a metric of family privacy (`evaluation.base.METRICS`) and one entry of `ATTACKS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,17 +18,20 @@ import numpy as np
 from evaluation.base import Score
 
 Target = Literal["user", "job"]
-NEARER = 0.1  # share of jobs nearer to a fitted than to a hold-out job, above that of fresh real jobs
-UNCONTROLLED = 0.05  # share of linked users that is an alarm where there is no control
+Risk = Literal["singling out", "linkability", "inference", "membership"]
+
+#: Chance of any alarm at all on weeks of the same log, over all attacks together.
+FAMILY_WISE = 0.05
+#: A smaller share of users is no alarm, whatever the control.
+FEW_USERS = 0.03
+#: How far a rate must exceed its control: shares of users and of jobs, and AUC.
+OF_USERS, OF_JOBS, OF_AUC = 0.01, 0.05, 0.03
 
 OTHER_MODEL = (
-    "use a model that does not copy jobs (see tracekit models), a higher --privacy or fewer "
-    "training steps; resample and user-resample are not suited for publication"
+    "use tracekit synth --for-sharing, or another model that does not copy jobs (see tracekit models); resample and "
+    "user-resample are not suited for publication"
 )
-MODELLED = (
-    "use --model sessions --skeleton modelled --privacy 5, or another model that does not repeat "
-    "users' submit times; new labels, rounded or scaled times do not help"
-)
+MODELLED = "use tracekit synth --for-sharing; new labels, rounded or scaled times do not help"
 RELABEL = "replace the labels: tracekit anonymize with a new key"
 
 
@@ -37,119 +42,196 @@ def normal(score: Score) -> float:
 
 @dataclass(frozen=True)
 class Spec:
-    """One attack: what it finds, its alarm limit, and the text of its outcome."""
+    """One attack: whom it finds, what the attacker is assumed to know, its margin, and the text of its outcome."""
 
     target: Target
-    limit: float  # of what `excess` returns
-    excess: Callable[[Score], float]  # how far a score is from harmless; an alarm if above the limit
+    risk: Risk
+    knows: str  # what the attacker is assumed to know beside the synthetic trace
     text: str  # of {value} and {real}
+    margin: float = OF_USERS
     advice: str = OTHER_MODEL
 
-
-def _over(score: Score) -> float:
-    """Return how much larger a share is than its control; 0 if their intervals overlap."""
-    low, high = score.detail.get("low", score.value), score.detail.get("control_high", normal(score))
-    return score.value - normal(score) if low > (high if np.isfinite(high) else normal(score)) else 0.0
-
-
-def _linked(score: Score) -> float:
-    """Return how much larger the share of linked users is than its control; 0 if chance explains it."""
-    usual = score.detail.get("expected", np.nan)
-    usual = usual if np.isfinite(usual) else UNCONTROLLED
-    return score.value - normal(score) if score.detail.get("low", score.value) > usual else 0.0
-
-
-def _times(score: Score) -> float:
-    return score.value / max(normal(score), 0.01)
-
-
-def _surplus(score: Score) -> float:
-    """Return the share of jobs above the control, relative to the rest."""
-    return (score.value - normal(score)) / max(1 - normal(score), 1e-9)
-
-
-def _certain(score: Score) -> float:
-    """Return the lower end of the AUC's interval, minus what fresh real jobs reach above guessing."""
-    value = score.low if np.isfinite(score.low) else score.value
-    return value - max(score.real - 0.5, 0.0) if np.isfinite(score.real) else value
-
-
-def _nearness(score: Score) -> float:
-    """Return how near to real jobs the synthetic ones are; 0 if they are as near to the hold-out.
-
-    Jobs of a model that generates only common jobs are near to all real jobs, which reveals no job.
-    """
-    usual = score.detail.get("nearer_control", 0.5)
-    surplus = score.detail.get("nearer_low", 1.0) - (max(usual, 0.5) if np.isfinite(usual) else 0.5)
-    return -score.value if surplus > NEARER else -np.inf
-
-
-def _recognised(score: Score) -> float:
-    return score.value - max(normal(score), 2 * score.detail.get("chance", 0.0))
+    def alarming(self, score: Score, level: float) -> bool:
+        """Return whether a score exceeds its control by the margin and the test agrees, where there is one."""
+        usual = max(normal(score), 2 * score.detail.get("chance", 0.0))
+        if self.margin == OF_AUC:
+            usual = max(usual, 0.5)
+        if self.target == "user" and score.value <= FEW_USERS:
+            return False
+        p = score.detail.get("p", np.nan)
+        return bool(score.value > usual + self.margin and not p > level)
 
 
 #: Attacks by the key of their score, in the order in which they are listed.
 ATTACKS: dict[str, Spec] = {
     "privacy.submit_gaps": Spec(
         "user",
-        0.01,
-        _linked,
+        "singling out",
+        "when four jobs of a person were submitted or started, to the second",
         "{value:.0%} of the synthetic users have three consecutive submit gaps that exactly one real user has (fresh "
         "real users: {real:.0%})",
-        MODELLED,
+        advice=MODELLED,
     ),
     "privacy.submit_rhythm": Spec(
         "user",
-        0.01,
-        _linked,
+        "singling out",
+        "when six jobs of a person were submitted, roughly or on another scale of time",
         "{value:.0%} of the synthetic users have five submit gaps in the ratios of exactly one real user (fresh real "
         "users: {real:.0%})",
-        MODELLED,
+        advice=MODELLED,
+    ),
+    "privacy.rare_requests": Spec(
+        "user",
+        "singling out",
+        "one unusual size and limit that a person asked for",
+        "{value:.0%} of the synthetic users have a size and limit that exactly one real user has asked for (fresh real "
+        "users: {real:.0%})",
+        advice=MODELLED,
+    ),
+    "privacy.request_sequences": Spec(
+        "user",
+        "singling out",
+        "sizes and limits of six jobs of a person in a row",
+        "{value:.0%} of the synthetic users have six requests in a row that exactly one real user has (fresh real "
+        "users: {real:.0%})",
+        advice=MODELLED,
+    ),
+    "privacy.run_times": Spec(
+        "user",
+        "singling out",
+        "sizes and run times of four jobs of a person in a row",
+        "{value:.0%} of the synthetic users have four run times in a row that exactly one real user has (fresh real "
+        "users: {real:.0%})",
+        advice=MODELLED,
+    ),
+    "privacy.session_sequences": Spec(
+        "user",
+        "singling out",
+        "three sessions of a person: number of jobs, length, think times, each to about a quarter",
+        "{value:.0%} of the synthetic users have three sessions in a row like those of exactly one real user (fresh "
+        "real users: {real:.0%})",
+        advice=MODELLED,
+    ),
+    "privacy.hours_of_week_profile": Spec(
+        "user",
+        "linkability",
+        "the hours of the week at which each person submits",
+        "{value:.0%} of the synthetic users point at one real user by their hours of the week (fresh real users: "
+        "{real:.0%})",
+        advice=MODELLED,
+    ),
+    "privacy.job_shapes": Spec(
+        "user",
+        "linkability",
+        "the histogram of sizes, limits and run times of each person",
+        "{value:.0%} of the synthetic users point at one real user by their job shapes (fresh real users: {real:.0%})",
+        advice=MODELLED,
+    ),
+    "privacy.session_habits": Spec(
+        "user",
+        "linkability",
+        "the lengths of sessions and the gaps between jobs of each person",
+        "{value:.0%} of the synthetic users point at one real user by their sessions (fresh real users: {real:.0%})",
+        advice=MODELLED,
     ),
     "privacy.user_linkage": Spec(
         "user",
-        0.1,
-        _recognised,
+        "linkability",
+        "the label of each person, and the hours of the week",
         "{value:.0%} of the users can be matched with themselves by their weekly pattern (from fresh real weeks: "
         "{real:.0%})",
-        RELABEL,
+        margin=0.1,
+        advice=RELABEL,
+    ),
+    "privacy.linkability": Spec(
+        "user",
+        "linkability",
+        "a person's hours and sessions from one source, job shapes without a name from another",
+        "the two halves of {value:.0%} of the real users are linked by one synthetic user (of fresh real weeks: "
+        "{real:.0%})",
+        advice=MODELLED,
+    ),
+    "privacy.inference_user": Spec(
+        "user",
+        "inference",
+        "everything about a person but the run times",
+        "the typical run time of {value:.0%} of the real users is guessed from the most similar synthetic user (of "
+        "fresh real weeks: {real:.0%})",
+        advice=MODELLED,
     ),
     "privacy.exact_copies": Spec(
         "job",
-        0.01,
-        _over,
+        "singling out",
+        "a job in every number and label",
         "{value:.1%} of the synthetic jobs are exact copies of real ones, with labels (fresh real jobs: {real:.1%})",
+        margin=0.01,
     ),
     "privacy.near_copies": Spec(
-        "job", 2.0, _times, "{value:.1%} of the synthetic jobs almost equal a real one (fresh real jobs: {real:.1%})"
-    ),
-    "privacy.dcr_ratio": Spec(
         "job",
-        -0.8,
-        _nearness,
-        "synthetic jobs are {value:.2f} times as far from real ones as fresh real jobs are",
+        "singling out",
+        "the numbers of a job",
+        "{value:.1%} of the synthetic jobs almost equal a real one (fresh real jobs: {real:.1%})",
+        margin=OF_JOBS,
+    ),
+    "privacy.nearer_fitted": Spec(
+        "job",
+        "membership",
+        "the numbers of all fitted jobs, and of as many others",
+        "{value:.1%} of the synthetic jobs are nearer to a fitted job than to any other real one (fresh real jobs: "
+        "{real:.1%}; half is chance)",
+        margin=OF_AUC,
     ),
     "privacy.membership_auc": Spec(
         "job",
-        0.53,
-        _certain,
+        "membership",
+        "the numbers of a job",
         "jobs that the model was fitted on can be distinguished from others with AUC {value:.3f} (0.5 is guessing; "
         "by fresh real jobs: {real:.3f})",
+        margin=OF_AUC,
+    ),
+    "privacy.membership_classifier": Spec(
+        "job",
+        "membership",
+        "the numbers of a job, and of the jobs of half the weeks whether they were fitted",
+        "a trained classifier distinguishes fitted jobs from others with AUC {value:.3f} (0.5 is guessing; by fresh "
+        "real jobs: {real:.3f})",
+        margin=OF_AUC,
+    ),
+    "privacy.isolated_jobs": Spec(
+        "job",
+        "singling out",
+        "nothing: every synthetic job is tried as a description",
+        "{value:.1%} of the real jobs are the only one that some synthetic job describes (of fresh real weeks: "
+        "{real:.1%})",
+        margin=OF_JOBS,
+    ),
+    "privacy.inference_job": Spec(
+        "job",
+        "inference",
+        "size, limit and hour of the week of a job",
+        "the run time of {value:.1%} of the real jobs is guessed from the most similar synthetic job (of fresh real "
+        "weeks: {real:.1%})",
+        margin=OF_JOBS,
     ),
     "privacy.in_step": Spec(
         "job",
-        0.1,
-        _over,
+        "singling out",
+        "the position of a job in the log",
         "{value:.1%} of the synthetic jobs have the size and nearly the run time of the real job at the same position "
         "(by chance: {real:.1%})",
+        margin=0.1,
     ),
     "privacy.same_numbers": Spec(
         "job",
-        0.25,
-        _surplus,
-        "{value:.1%} of the synthetic jobs equal a real one in every number (real jobs of other weeks: {real:.1%})",
+        "singling out",
+        "every number of a job, no names",
+        "{value:.1%} of the synthetic jobs equal a real one in every number (fresh real jobs: {real:.1%})",
+        margin=OF_JOBS,
     ),
 }
+
+#: Level of each single test.
+LEVEL = FAMILY_WISE / len(ATTACKS)
 
 
 @dataclass(frozen=True)
@@ -167,6 +249,9 @@ class Attack:
     alarm: bool
     text: str
     advice: str  # empty without an alarm
+    found: float = np.nan  # users or jobs that it concerns …
+    trials: float = np.nan  # … of so many
+    worst: str = ""  # the user whom it finds best, by rank
 
     @property
     def name(self) -> str:
@@ -178,20 +263,31 @@ class Attack:
         """Evaluate one score."""
         spec = ATTACKS[key]
         known = bool(np.isfinite(score.value))
-        alarm = known and spec.excess(score) > spec.limit
+        alarm = known and spec.alarming(score, LEVEL)
         detail = score.detail
         ends = (detail.get("control_low", np.nan), detail.get("control_high", np.nan))
         text = spec.text.format(value=score.value, real=normal(score)) if known else f"not computed: {score.note}"
         low, high = detail.get("low", score.low), detail.get("high", score.high)
+        advice = spec.advice if alarm else ""
+        counts = detail.get("found", np.nan), detail.get("of", np.nan)
         return cls(
-            key, spec.target, score.value, low, high, score.real, *ends, alarm, text, spec.advice if alarm else ""
+            key, spec.target, score.value, low, high, score.real, *ends, alarm, text, advice, *counts, _worst(detail)
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
         numbers = ("rate", "low", "high", "control", "control_low", "control_high")
         plain = {name: float(v) if np.isfinite(v := getattr(self, name)) else None for name in numbers}
-        return {"name": self.name, "target": self.target, **plain, "alarm": self.alarm, "text": self.text}
+        spec = ATTACKS[self.key]
+        counts = {name: int(v) if np.isfinite(v := getattr(self, name)) else None for name in ("found", "trials")}
+        more = {"risk": spec.risk, "attacker_knows": spec.knows, **counts, "worst": self.worst or None}
+        return {"name": self.name, "target": self.target, **plain, "alarm": self.alarm, "text": self.text, **more}
+
+
+def _worst(detail: Mapping[str, float]) -> str:
+    """Return who is found best, in words; empty if nobody is, or jobs are attacked."""
+    rank, matches = (int(detail.get(name, 0)) for name in ("worst_rank", "worst_matches"))
+    return f"the user with rank {rank} by number of jobs ({matches:,} matches)" if rank else ""
 
 
 def attacks(scores: Mapping[str, Score]) -> list[Attack]:

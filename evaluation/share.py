@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from evaluation.attacks.distance import NO_HOLDOUT
 from evaluation.base import Score
 from evaluation.exposure import ATTACKS, Attack, attacks
-from evaluation.privacy import NO_HOLDOUT
 from evaluation.score import score
 from tracekit.schema import BY_NAME
 from tracekit.trace import Trace
@@ -136,7 +136,7 @@ def _attacked(found: list[Attack], scores: Mapping[str, Score]) -> Iterator[Reas
 
 
 def _reason(attack: Attack) -> Reason:
-    limit = abs(ATTACKS[attack.key].limit)
+    limit = ATTACKS[attack.key].margin
     if attack.rate != attack.rate:  # NaN: a trace without users has none to find
         return Reason(attack.key, "ok" if attack.target == "user" else "unknown", attack.text)
     return Reason(attack.key, "no" if attack.alarm else "ok", attack.text, attack.rate, limit, attack.advice)

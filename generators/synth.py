@@ -20,6 +20,7 @@ from generators.progress import Progress
 from generators.retime import in_order, match_load, move_start, scale_machine
 from generators.sessions.model import Sessions
 from generators.sessions.whatif import WhatIf
+from generators.sharing import for_sharing, published
 from tracekit import stats
 from tracekit.clusters import with_hosts
 from tracekit.environment import memory
@@ -159,8 +160,8 @@ def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, s
 
     ``n_jobs`` defaults to as many as the real trace has. Options of the fit: ``budget`` (quick, normal, thorough),
     ``encoding`` (default, raw), ``skeleton`` and ``privacy`` (of sessions), ``progress``, ``cluster`` (hosts that the
-    jobs must fit, where the trace's machine has none or others are meant). Options of the result: those
-    of `make`.
+    jobs must fit, where the trace's machine has none or others are meant), ``for_sharing`` (see
+    `generators.sharing`). Options of the result: those of `make`.
 
     >>> import tracekit
     >>> made = tracekit.synth(tracekit.sample().head(500), "resample", 100, seed=1)
@@ -172,12 +173,16 @@ def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, s
     if cluster is not None:
         trace = trace.replace(machine=with_hosts(trace.machine, cluster))
     shaping = {name: options.pop(name) for name in SHAPING if name in options}
-    unknown = set(options) - {"budget", "encoding", "skeleton", "privacy", "progress"}
+    sharing = bool(options.pop("for_sharing", False))
+    if sharing:
+        options = for_sharing(model, options, shaping.get("only"))
+    unknown = set(options) - {"budget", "encoding", "skeleton", "privacy", "sharing", "progress"}
     if unknown:
         raise UsageError(f"synth() does not support the option {', '.join(sorted(unknown))}")
     if n_jobs is None and shaping.get("span") is None:
         n_jobs = len(trace)
-    return make(fit(trace, model, seed=seed, **options), n_jobs, seed=seed, **shaping)
+    made = make(fit(trace, model, seed=seed, **options), n_jobs, seed=seed, **shaping)
+    return published(made, seed, dated=shaping.get("start") is not None) if sharing else made
 
 
 def make(

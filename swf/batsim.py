@@ -41,6 +41,7 @@ from swf._common import lost, statuses_of, watts_of
 from swf._notation import as_labels, on_unique, shown
 from swf._texts import check_text, table_of
 from swf._written import not_positive
+from tracekit.anonymize import mark_in, synthetic_mark
 from tracekit.errors import FormatError, SchemaError, TracekitError
 from tracekit.files import opened
 from tracekit.machine import Machine
@@ -110,8 +111,10 @@ class Batsim:
         if not fits.any():
             raise TracekitError("nothing to write for Batsim: no job has submit time, run time and a whole size")
         largest = int(size[fits].max())
+        mark = synthetic_mark(trace)  # a synthetic trace must say so wherever a file can
+        about = f"{trace.machine.name or 'trace'}, written by tracekit; not kept: {'; '.join(gone)}"
         workload = {
-            "description": f"{trace.machine.name or 'trace'}, written by tracekit; not kept: {'; '.join(gone)}",
+            "description": f"{mark}; {about}" if mark else about,
             "nb_res": trace.machine.size() or largest,
             "jobs": jobs,
             "profiles": {f"d{_short(delay)}": {"type": "delay", "delay": _short(delay)} for delay in delays.tolist()},
@@ -165,9 +168,10 @@ def _workload(data: bytes, path: Path, on_error: str) -> Trace:
     made |= _ids(table["id"])
     size = content.get("nb_res")
     procs = size if isinstance(size, int) and not isinstance(size, bool) and 0 < size < 2**63 else None
-    remarks = (f"skipped {len(bad)} damaged jobs ({bad[0]})",) if bad else ()
+    remarks = [f"skipped {len(bad)} damaged jobs ({bad[0]})"] if bad else []
+    mark = mark_in([str(content.get("description", ""))])
     try:
-        return Trace(pd.DataFrame(made), Machine(procs=procs), remarks)
+        return Trace(pd.DataFrame(made), Machine(procs=procs), (*([mark] if mark else []), *remarks))
     except SchemaError as error:
         raise FormatError(path, str(error)) from None
 

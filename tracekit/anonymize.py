@@ -106,7 +106,15 @@ def anonymize(
 def synthetic_mark(trace: Trace) -> str:
     """Return the sentence that marks a trace as synthetic, with the model's name at most; empty for a real trace."""
     machine = trace.machine
-    texts = (*trace.history, *machine.notes, machine.source, *(machine.header or ()))
+    return mark_in((*trace.history, *machine.notes, machine.source, *(machine.header or ())))
+
+
+def mark_in(texts: Iterable[str]) -> str:
+    """Return the sentence that marks a trace as synthetic if one of the texts has it, else nothing.
+
+    >>> mark_in(["cut", "MADE by tracekit, not recorded: model sessions (skeleton modelled) fitted to 9 jobs"])
+    'MADE by tracekit, not recorded: model sessions'
+    """
     found = [match for match in map(_MADE.search, texts) if match]
     if not found:
         return ""

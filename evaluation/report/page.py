@@ -88,7 +88,7 @@ def page(content: Content, progress: Progress | None = None) -> str:
             tag("section", tag("h2", name, id=f"{ident}-name"), Html(text), id=ident, aria_labelledby=f"{ident}-name")
         )
     foot = "Made by tracekit. This file holds everything it shows; nothing is loaded from anywhere."
-    return _document(
+    return document(
         content.heading,
         tag("a", "Skip to the content", href="#overview", class_="skip")
         + tag("nav", bar, class_="bar", aria_label="Parts of the report")
@@ -118,7 +118,7 @@ def _cost(content: Content, gallery: Gallery) -> Html:
     return inline(grid(drawn), made)
 
 
-def _document(title: str, body: str) -> str:
+def document(title: str, body: str) -> str:
     """Return the page with its style and script inside, and a policy that lets it load and run nothing else."""
     place = files("evaluation") / "report"
     style, script = ((place / name).read_text("utf-8") for name in ("page.css", "page.js"))

@@ -16,6 +16,7 @@ from generators.common import check_count, load_trace, made_machine, not_fitted,
 from generators.encode import learnable
 from generators.parts import categorical
 from generators.sessions import resampled
+from generators.sessions.dealing import Dealer, blurred
 from generators.sessions.histories import Floats, Histories, Ints, Plan
 from generators.sessions.local_calendar import LocalCalendar, Window
 from generators.sessions.modelled import Habits
@@ -39,6 +40,10 @@ LOAD_NEAR = 0.01
 CASTS = 20
 #: Jobs that are planned at a time; more would not fit into two gigabytes.
 MAX_PLANNED = 5_000_000
+#: Users that must share whatever is learnt for a trace that is to be published, at least.
+LEAST_SHARED = 5
+#: … and where no number is given.
+SHARED_BY = 10
 NOTHING = WhatIf()
 
 
@@ -57,14 +62,18 @@ class Sessions:
         paper="after Zakay & Feitelson 2014 (users), Lall & Sharma 1996 (nearest-neighbour bootstrap)",
     )
 
-    def __init__(self, *, skeleton: str = "resampled", privacy: int = 1) -> None:
+    def __init__(self, *, skeleton: str = "resampled", privacy: int = 1, sharing: bool = False) -> None:
         if skeleton not in SKELETONS:
             raise UnknownName("skeleton", skeleton, SKELETONS)
         if isinstance(privacy, bool) or privacy < 1:
             raise UsageError(
                 f"--privacy must be a whole number from 1 (users that share every learnt value), not {privacy}"
             )
-        self.skeleton, self.privacy = skeleton, privacy
+        if sharing and skeleton != "modelled":
+            raise UsageError("a trace for sharing reuses no user's calendar: it needs --skeleton modelled")
+        if sharing and privacy < LEAST_SHARED:
+            raise UsageError(f"a trace for sharing needs --privacy {LEAST_SHARED} or more, not {privacy}")
+        self.skeleton, self.privacy, self.sharing = skeleton, privacy, sharing
         self.notes: list[str] = []
         self._rows: Rows | None = None
 
@@ -83,11 +92,11 @@ class Sessions:
             "history": list(trace.history),
             "notes": self.notes,
         }
-        jobs, personal = nameless(usable.take(order), self.privacy)
+        jobs, personal = nameless(usable.take(order), self.privacy, rounding=self.sharing)
         self._learn(jobs, personal)
         about = np.column_stack([np.log1p(np.nan_to_num(jobs.sizes())), np.log1p(jobs.column("run_time"))])
         pool = pools(self._histories.owner, ~self._histories.nameless, about, self.privacy)
-        self._habits = Habits.fit(self._histories, pool, self._calendar)
+        self._habits = Habits.fit(self._histories, pool, self._calendar, by_users=self.sharing)
         return self
 
     def _learn(self, jobs: Trace, personal: tuple[str, ...]) -> None:
@@ -209,6 +218,10 @@ class Sessions:
             kept = thinned(plan.session * (int(classes.max()) + 1) + classes, keep, rng)
             plan = plan.take(kept)
         made = rows.draw(plan, rng)
+        if self.sharing:  # jobs of a user are modelled on those of many: they keep one group and project
+            made = blurred(made, rows.outcomes, plan.model, rng)
+            first = histories.first[plan.donor]
+            made |= {name: codes[first] for name, codes in rows.personal.items() if name != "app"}
         in_time = np.lexsort((np.arange(len(plan)), plan.at))
         jobs = pd.DataFrame(made).iloc[in_time].reset_index(drop=True)
         jobs["submit_time"] = np.maximum.accumulate(calendar.submit(plan.at[in_time]))
@@ -237,8 +250,20 @@ class Sessions:
             )
         if modelled.any():
             of = drawn[modelled], new_users[modelled], copy[modelled]
-            plans.append(self._habits.plan_period(*of, late, window, rng))
+            plans.append(self._modelled(*of, late, window, rng))
         return plans[0] if len(plans) == 1 else Plan.joined(*plans)
+
+    def _modelled(
+        self, drawn: Ints, new_users: Ints, copy: Ints, late: float, window: Window, rng: np.random.Generator
+    ) -> Plan:
+        """Plan by the skeleton ``modelled``; for sharing, jobs that followed each other are dealt out."""
+        rows, histories, habits = self._fitted(), self._histories, self._habits
+        if not self.sharing:
+            return habits.plan_period(drawn, new_users, copy, late, window, rng)
+        log_run = rows.outcomes.log_run
+        dealer = Dealer.fit(histories.owner, histories.turn, habits.pool, rows.kind, log_run, self.privacy)
+        plan = habits.plan_period(drawn, new_users, copy, late, window, rng, dealer)
+        return replace(plan, model=dealer.models(plan, habits.pool, rng))
 
     def _cast(self, number: int, density: float, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
         """Choose the users of a period: histories, and the number of the synthetic user of each.
@@ -349,6 +374,7 @@ class Sessions:
         self._fitted()
         histories = self._histories
         config: dict[str, Any] = {"skeleton": self.skeleton, "privacy": self.privacy, "facts": self._facts}
+        config |= {"sharing": self.sharing}
         config |= {"wall": self._calendar.to_dict(), "personal": list(self._personal)}
         config |= {"source": self._jobs.machine.source, "nameless": histories.nameless.tolist()}
         config |= {"active": histories.active.tolist()}
@@ -366,7 +392,8 @@ class Sessions:
         """Read back what `save` wrote."""
         config = read_config(folder, cls.name)
         try:
-            model = cls(skeleton=config["skeleton"], privacy=config["privacy"])
+            sharing = bool(config.get("sharing", False))
+            model = cls(skeleton=config["skeleton"], privacy=config["privacy"], sharing=sharing)
             model._calendar, model._facts = LocalCalendar(**config["wall"]), config["facts"]
             model.notes = list(model._facts["notes"])
             jobs = load_trace(folder, str(config["source"]))

@@ -26,6 +26,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from generators.sessions.dealing import Dealer
 from generators.sessions.histories import BATCH, NIGHT, RETURN, Floats, Histories, Ints, Plan
 from generators.sessions.local_calendar import DAY, WEEK, LocalCalendar, Window
 from generators.sessions.placing import shift_days, shift_users
@@ -109,8 +110,11 @@ class Habits:
     all_begins: Piles
 
     @classmethod
-    def fit(cls, histories: Histories, pool: Ints, calendar: LocalCalendar) -> Self:
-        """Learn from real histories; ``pool``: whose habits are taken together."""
+    def fit(cls, histories: Histories, pool: Ints, calendar: LocalCalendar, *, by_users: bool = False) -> Self:
+        """Learn from real histories; ``pool``: whose habits are taken together.
+
+        ``by_users``: how busy a date is follows from how many users were active; no user makes a date stand out.
+        """
         at, owner, turn = histories.at, histories.owner, histories.turn
         first = np.flatnonzero(turn == NIGHT)
         size = np.diff(np.append(first, len(at)))
@@ -147,7 +151,7 @@ class Habits:
             np.searchsorted(weekday[by_day], np.arange(8)).astype(np.int64),
             first_date % 7,
             np.asarray(date.min()),
-            np.bincount(shift_days(dates - date.min(), 0, length, every), minlength=length).astype(np.float64),
+            _busy(owner, shift_days(dates - date.min(), 0, length, every), length, by_users),
             dates - np.repeat(date, size),
             turn,
             pace,
@@ -179,17 +183,31 @@ class Habits:
         return cls(**found)
 
     def plan_period(
-        self, drawn: Ints, new_users: Ints, copy: Ints, late: float, window: Window, rng: np.random.Generator
+        self,
+        drawn: Ints,
+        new_users: Ints,
+        copy: Ints,
+        late: float,
+        window: Window,
+        rng: np.random.Generator,
+        dealer: Dealer | None = None,
     ) -> Plan:
         """Place working days of the drawn histories' users in a window ``late`` seconds after the real one.
 
-        ``new_users``: the synthetic user of each; ``copy`` numbers the copies of one history.
+        ``new_users``: the synthetic user of each; ``copy`` numbers the copies of one history. ``dealer``: who chooses
+        days and sessions where none may be repeated as they followed each other.
         """
-        days, who = self._repertoire(drawn, copy, rng)
+        if dealer is None:
+            days, who = self._repertoire(drawn, copy, rng)
+        else:
+            days, who = dealer.working_days(self.pool, drawn, self.owner, rng)
         date = self._dates(drawn, days, who, 7 if window.unit == WEEK else 1, rng)
         begin = self._begins(days, who, drawn, date, rng)
-        job = _ranges(self.first[days], self.size[days])
-        day = np.repeat(np.arange(len(days)), self.size[days])
+        if dealer is None:
+            job = _ranges(self.first[days], self.size[days])
+            day = np.repeat(np.arange(len(days)), self.size[days])
+        else:
+            job, day = dealer.jobs_of(self.first[days], self.size[days], self.pool[drawn[who]], rng)
         pause = self._pauses(job, self.pool[drawn[who]][day], rng)
         starts = np.flatnonzero(np.diff(day, prepend=-1))
         pause[starts] = 0.0
@@ -282,6 +300,14 @@ class Habits:
         own, enough = self.pauses.at(pool * 12 + kind, rank)
         others, _ = self.all_pauses.at(kind, rank)
         return np.where(enough, own, others)
+
+
+def _busy(owner: Ints, date: Ints, dates: int, by_users: bool) -> Floats:
+    """Return the number of jobs on each date, or of active users scaled to as many jobs."""
+    if not by_users:
+        return np.bincount(date, minlength=dates).astype(np.float64)
+    active = np.bincount(np.unique(owner * dates + date) % dates, minlength=dates).astype(np.float64)
+    return np.asarray(active * len(date) / active.sum())
 
 
 def _ranks(group: Ints, value: Floats) -> Floats:

@@ -18,6 +18,7 @@ from scipy.spatial import cKDTree
 
 from generators.common import NOT_WORKLOAD
 from generators.quantile import grain_of
+from generators.sessions.generalising import generalised
 from generators.sessions.outcomes import ended_by_limit, rounded
 from tracekit.errors import UsageError
 from tracekit.schema import SIZE_COLUMNS
@@ -38,8 +39,11 @@ CLOSE = 0.4
 OUTCOMES = ("run_time", "status", "cpu_time", "used_mem", "mean_watts", "cpu_bound")
 
 
-def nameless(trace: Trace, k: int) -> tuple[Trace, tuple[str, ...]]:
-    """Return what may be learnt of a trace, and which columns have lost their names."""
+def nameless(trace: Trace, k: int, *, rounding: bool = False) -> tuple[Trace, tuple[str, ...]]:
+    """Return what may be learnt of a trace, and which columns have lost their names.
+
+    ``rounding``: rare templates are rounded until they are common, before the rest become the nearest common ones.
+    """
     personal = tuple(name for name in PERSONAL if trace.has(name) and not _shared(trace, name, max(k, SHARED_BY)))
     skip = {*NOT_WORKLOAD, "job_id"}
     names = [n for n in trace.jobs.columns if n not in skip and not n.startswith("x_")]
@@ -54,7 +58,11 @@ def nameless(trace: Trace, k: int) -> tuple[Trace, tuple[str, ...]]:
             users = users_of(trace.column(name), trace.column("user"))
             jobs[name] = _rare_unnamed(jobs[name], users < max(k, SHARED_BY))
     machine = trace.machine.replace(header=None)  # whose lines may name anybody
-    learnt = _with_shared_templates(trace.replace(jobs=jobs, machine=machine), personal, k)
+    learnt = trace.replace(jobs=jobs, machine=machine)
+    if rounding:
+        names = template_columns(learnt, personal)
+        learnt = _with_templates(learnt, generalised(learnt.jobs[names], learnt.column("user"), k))
+    learnt = _with_shared_templates(learnt, personal, k)
     return _only_used_labels(learnt), personal
 
 
@@ -115,8 +123,19 @@ def _with_shared_templates(trace: Trace, personal: tuple[str, ...], k: int) -> T
     to = np.arange(len(first))
     distance, nearest = cKDTree(space[shared]).query(space[odd])
     to[odd] = np.where((k >= 2) | (distance <= CLOSE), shared[nearest], odd)
+    return _with_templates(trace, trace.jobs[names].iloc[first[to[kind]]].reset_index(drop=True), rare)
+
+
+def _with_templates(trace: Trace, moved: pd.DataFrame, changed: NDArray[np.bool_] | None = None) -> Trace:
+    """Give the jobs other templates; a run time keeps its relation to the limit, and the power follows the size.
+
+    ``changed``: whose run times follow; by default of jobs whose template is another one.
+    """
     jobs = trace.jobs.copy()
-    moved = jobs[names].iloc[first[to[kind]]].reset_index(drop=True)
+    names = list(moved.columns)
+    if changed is None:
+        differs = moved.ne(jobs[names]) & ~(moved.isna() & jobs[names].isna())
+        changed = np.asarray(differs.fillna(False).to_numpy(dtype=bool).any(axis=1), dtype=bool)
     run, old = trace.column("run_time"), trace.column("req_time")
     for name in names:
         jobs[name] = moved[name]
@@ -126,10 +145,10 @@ def _with_shared_templates(trace: Trace, personal: tuple[str, ...], k: int) -> T
         kept = np.where(at_limit, new + (run - old), np.where(run <= new, run, run * (new / old)))
         kept = np.where(np.isfinite(kept), kept, np.fmin(run, np.nan_to_num(new, nan=np.inf)))
         ratio = np.where(run > 0, kept / run, 1.0)
-    jobs["run_time"] = np.where(rare, rounded(kept, grain_of(run)), run)
+    jobs["run_time"] = np.where(changed, rounded(kept, grain_of(run)), run)
     if "cpu_time" in jobs.columns:
         cpu = trace.column("cpu_time")
-        jobs["cpu_time"] = np.where(rare, rounded(cpu * ratio, grain_of(cpu)), cpu)
+        jobs["cpu_time"] = np.where(changed, rounded(cpu * ratio, grain_of(cpu)), cpu)
     if "mean_watts" in jobs.columns:  # the power follows the size
         watts, before, after = trace.column("mean_watts"), trace.sizes(), trace.replace(jobs=jobs).sizes()
         share = np.divide(after, before, out=np.ones(len(trace)), where=before > 0)

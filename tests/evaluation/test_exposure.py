@@ -12,12 +12,8 @@ def alarm(key: str, score: Score) -> bool:
     return Attack.of(f"privacy.{key}", score).alarm
 
 
-def linked(value: float, low: float, control: float, expected: float) -> Score:
-    return Score(value, real=control, detail={"low": low, "expected": expected})
-
-
 def test_alarms_look_at_what_fresh_real_jobs_reach() -> None:
-    close = Score(0.08, real=0.07, detail={"low": 0.075, "control_high": 0.075})
+    close = Score(0.08, real=0.075, detail={"p": 1e-6})
     assert alarms({"privacy.exact_copies": close}) == []
     copies = {"privacy.exact_copies": Score(1.0, real=0.07), "privacy.near_copies": Score(1.0, real=0.05)}
     (said,) = alarms(copies)
@@ -31,22 +27,18 @@ def test_near_copies_alarm_where_there_are_no_exact_ones() -> None:
 
 
 def test_distance_membership_and_users_alarm() -> None:
-    assert len(alarms({"privacy.dcr_ratio": Score(0.1, "higher"), "privacy.membership_auc": Score(0.9)})) == 2
+    near = {"privacy.nearer_fitted": Score(0.8, real=0.5), "privacy.membership_auc": Score(0.9, real=0.4)}
+    assert len(alarms(near)) == 2
     assert not alarm("user_linkage", Score(0.5, real=0.45))
     assert alarm("user_linkage", Score(0.8, real=0.4))
-    assert not alarm("membership_auc", Score(0.55, real=0.53, low=0.54))  # fresh real jobs reach as much
-
-
-def test_typical_jobs_are_near_to_all_real_jobs_and_give_none_away() -> None:
-    typical = {"nearer_low": 0.55, "nearer_control": 0.52}
-    assert not alarm("dcr_ratio", Score(0.5, "higher", detail=typical))
-    assert alarm("dcr_ratio", Score(0.5, "higher", detail=typical | {"nearer_low": 0.8}))
+    assert not alarm("membership_auc", Score(0.55, real=0.53))  # fresh real jobs reach as much
+    assert not alarm("membership_auc", Score(0.52, real=0.4))  # guessing is the least that a control reaches
 
 
 def test_linked_users_alarm_above_what_chance_explains() -> None:
-    assert alarm("submit_gaps", linked(0.8, 0.73, 0.01, 0.05))
-    assert not alarm("submit_gaps", linked(0.06, 0.03, 0.02, 0.05))
-    assert alarm("submit_gaps", linked(0.4, 0.3, math.nan, math.nan))  # no control: 5 %
+    assert alarm("submit_gaps", Score(0.8, real=0.01, detail={"p": 1e-9}))
+    assert not alarm("submit_gaps", Score(0.06, real=0.02, detail={"p": 0.1}))
+    assert alarm("submit_gaps", Score(0.4))  # no control and no test
 
 
 def test_what_was_not_computed_raises_no_alarm() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from evaluation.attacks.gaps import SubmitGaps, SubmitRhythm
+from evaluation.attacks.tokens import Tokens, found_in, found_in_other_weeks
 from evaluation.base import Score, Setting
 from evaluation.exposure import Attack
-from evaluation.gaps import Sequences, SubmitGaps, SubmitRhythm, found_in, found_in_other_weeks
 from evaluation.view import prepare
 from tracekit import Machine, Trace
 
@@ -89,9 +90,9 @@ def test_traces_without_users_have_none_to_find() -> None:
     assert all(np.isnan(score.value) for score in attacked(bare).values())
 
 
-def sequences(*rows: tuple[int, int, int]) -> Sequences:
+def sequences(*rows: tuple[int, int, int]) -> Tokens:
     key, user, block = np.array(rows, dtype=np.int64).T
-    return Sequences(key.astype(np.uint64), user, block)
+    return Tokens(key.astype(np.uint64), user, block)
 
 
 def test_only_sequences_of_a_single_owner_name_a_user() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import make_trace
 
-from evaluation.privacy import nearest
+from evaluation.attacks.distance import nearest
 from tracekit import Trace
 
 METRICS = ("copies", "distance_to_closest", "membership", "user_linkage")

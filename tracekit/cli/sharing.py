@@ -109,31 +109,82 @@ def share(
         typer.Option("--holdout", help="Real jobs that the model was not fitted on; needed for a yes."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller samples: takes seconds, not minutes.")] = False,
+    fix: Annotated[
+        str | None,
+        typer.Option("--fix", metavar="OUT", help="Repair labels, names, dates and seconds into OUT, and judge OUT."),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Write the document; on a yes also trace and metadata."),
+    ] = None,
+    licence: Annotated[str, typer.Option("--licence", help="Licence of the published trace, for -o.")] = "",
     from_: From = None,
     resource: Resource = None,
     seed: Seed = 0,
+    force: Force = False,
     json: Json = False,
 ) -> None:
     """Check whether a synthetic trace may be published: exit code 0 for yes, 1 for no, with the reasons.
 
     Known attacks are run on it, each with a control: the same attack on real jobs that the model has not seen.
+    --fix gives new labels, a new machine name, other dates and whole minutes, and says what that costs; repeated users
+    and jobs cannot be repaired. -o writes sharing.html and sharing.json, on a yes also the trace, a dataset card
+    (README.md) and Croissant metadata (croissant.json).
 
-    Example: `tracekit share KTH-SP2.swf.gz synthetic.swf --holdout other-weeks.swf`
+    Example: `tracekit share KTH-SP2.swf.gz synthetic.swf --holdout other-weeks.swf -o published`
     """
     from evaluation.share import share as judge
 
+    chosen = prepare(synth, fix, format=None, force=force) if fix else None
+    if out is not None:
+        from evaluation.share_files import check_output
+
+        check_output(out, Path(fix or synth).name, force=force)
     ours = load(real, format=from_, resource=resource)[0]
     unit = ours.machine.unit
-    theirs = load(synth, format=from_, resource=unit)[0]
+    theirs, format_ = load(synth, format=from_, resource=unit)
     aside = load(holdout, format=from_, resource=unit)[0] if holdout else None
+    changes: list[str] = []
+    price: dict[str, dict[str, float]] = {}
+    if fix:
+        from evaluation.mending import cost, mended
+
+        before = theirs
+        theirs, changes = mended(before)
+        save(theirs, fix, format=chosen, force=force)
+        say("comparing scores before and after …")
+        price = cost(ours, before, theirs, seed=seed)
+        format_ = chosen or format_
     say("checking for copies, recognisable users and names …")
     answer = judge(ours, theirs, aside, seed=seed, quick=quick)
+    if out is not None:
+        from evaluation.share_files import About, write_files
+
+        about = About(Path(real).name, Path(fix or synth).name, Path(holdout).name if holdout else None)
+        about = about.filled(len(ours), len(theirs), changes, price)
+        written = write_files(out, answer, about, theirs, Path(fix or synth), format_, licence, force=force)
+        say(f"{out}: {', '.join(written)}")
     if json:
-        print_json({"real": real, "synthetic": synth, "holdout": holdout, **answer.to_dict()})
+        more = {"fix": {"output": fix, "changes": changes, "cost": price}} if fix else {}
+        print_json({"real": real, "synthetic": fix or synth, "holdout": holdout, **answer.to_dict(), **more})
     else:
-        _print(answer, synth)
+        _print(answer, fix or synth)
+        _print_fix(changes, price)
     if answer.verdict == "no":
         raise typer.Exit(1)
+
+
+def _print_fix(changes: list[str], price: dict[str, dict[str, float]]) -> None:
+    """Print what was repaired, and scores before and after."""
+    out = console()
+    if changes:
+        out.print("Repaired:", style="bold")
+    for line in changes:
+        out.print(f"  - {line}", soft_wrap=False)
+    if price:
+        out.print("What that cost (scores against the real trace, before and after):", style="bold")
+    for key, values in price.items():
+        out.print(f"  {key}: {values['before']:.3f}, {values['after']:.3f}")
 
 
 def _print(answer: Answer, synth: str) -> None:

@@ -53,6 +53,12 @@ def synth(
         int | None,
         typer.Option("--privacy", min=1, help="sessions: minimum number of users behind every learnt value."),
     ] = None,
+    for_sharing: Annotated[
+        bool,
+        typer.Option(
+            "--for-sharing", help="sessions: repeat no user's calendar, requests or names; for traces to publish."
+        ),
+    ] = False,
     users: Annotated[
         int | None, typer.Option("--users", min=1, help="sessions: number of users of the synthetic trace.")
     ] = None,
@@ -86,9 +92,12 @@ def synth(
     the number of users; other models scale inter-arrival times. Without REAL, model eda draws its hosts too (or takes
     --cluster), and lublin needs --procs.
 
+    --for-sharing sets --skeleton modelled and --privacy 10, deals out what single users did in a row, gives new labels,
+    moves the dates, and leaves the machine's name and all texts of REAL out.
+
     Example: `tracekit synth sample.swf -o made.swf --jobs 1000 --seed 1`
     """
-    from generators import MODELS
+    from generators import MODELS, sharing
     from generators import synth as library
     from tracekit.cli import traces
     from tracekit.clusters import cluster_of, with_hosts
@@ -115,6 +124,14 @@ def synth(
     seconds, conditions = _parse_span(span), _parse_only(only)
     shares, times = _parse_share(share), _parse_more(more)
     options = _options(model, skeleton, privacy)
+    if for_sharing:
+        if from_model is not None or real is None:
+            raise UsageError("--for-sharing fits the model itself: give the real trace, without --from-model")
+        if save is not None:
+            raise UsageError(
+                "--for-sharing with --save: a saved model holds real values; save it without --for-sharing"
+            )
+        options = sharing.for_sharing(str(model), options, conditions)
     if cluster is not None and from_model is not None:
         raise UsageError("--cluster is for learning; a saved model already has its machine")
     hosts = None if cluster is None else cluster_of(cluster)
@@ -148,7 +165,13 @@ def synth(
         fitted.save(save, force=force)
         say(f"{save}: model {fitted.model.name}")
     count = fitted.jobs if jobs is None else jobs
-    if chosen == "parquet" and count > _LARGE and out != "-" and not (seconds or conditions or machine_procs):
+    if (
+        not for_sharing
+        and chosen == "parquet"
+        and count > _LARGE
+        and out != "-"
+        and not (seconds or conditions or machine_procs)
+    ):
         parts = library.chunks(fitted, count, seed=seed, load=load, start=start, users=users, share=shares, more=times)
         if parts is not None:
             _write_parts(parts, count, out, fitted, seed, force=force, json=json)
@@ -169,6 +192,9 @@ def synth(
     for step in made.history[-3:]:
         if step.startswith("load"):
             say(step)
+    if for_sharing:
+        made = sharing.published(made, seed, dated=start is not None)
+        say("for sharing: before you publish it, run tracekit share with weeks that were held out")
     traces.save(made, out, format=chosen, force=force)
     if json:
         print_json(_told(fitted, made, out, seed))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError, UnknownName, UsageError
@@ -99,17 +100,45 @@ def file_names(names: Sequence[str]) -> list[str]:
 
 
 def alternate_weeks(trace: Trace) -> tuple[Trace, Trace]:
-    """Return every other week, counted from the first submit, and the weeks between; both must hold jobs.
+    """Return every other week, counted from the first submit, and the weeks between, each laid end to end.
 
-    Weeks without jobs are not counted. Jobs without a submit time go with the first part.
+    Jobs move by whole weeks on the machine's clock, so hours and days of the week stay, and so does the offered load:
+    without the move each half would last as long as the whole. Weeks without jobs are dealt out by themselves, so
+    that both halves have some. Jobs without a submit time go with the first part. Both parts must hold jobs.
     """
     submit = trace.column("submit_time")
     known = np.isfinite(submit)
     week = np.zeros(len(trace), dtype=np.int64)
     if known.any():
-        found = ((submit[known] - submit[known].min()) // (7 * 86_400)).astype(np.int64)
-        week[known] = np.unique(found, return_inverse=True)[1]
-    odd = week % 2 == 1
+        week[known] = ((submit[known] - submit[known].min()) // _WEEK).astype(np.int64)
+    full, place = np.unique(week, return_inverse=True)
+    odd = place % 2 == 1
     if not odd.any():
         raise TracekitError("all jobs were submitted within one week: there are no alternate weeks to split")
-    return trace.take(~odd), trace.take(odd)
+    one, other = (_laid(trace.take(rows), week[rows], _dealt(full, half)) for rows, half in ((~odd, 0), (odd, 1)))
+    return one, other
+
+
+_WEEK = 7 * 86_400
+
+
+def _dealt(full: NDArray[np.int64], half: int) -> NDArray[np.int64]:
+    """Return the weeks of one half, in order: every other one with jobs, and every other one without."""
+    empty = np.setdiff1d(np.arange(full[-1]), full)
+    return np.sort(np.concatenate([full[half::2], empty[half::2]]))
+
+
+def _laid(part: Trace, week: NDArray[np.int64], weeks: NDArray[np.int64]) -> Trace:
+    """Move each job by as many weeks as its week moves when ``weeks`` are laid end to end; clocks keep the hour."""
+    back = (week - np.searchsorted(weeks, week)) * _WEEK
+    submit = part.column("submit_time")
+    if has_calendar(part) and part.machine.timezone not in (None, "UTC"):
+        known = np.isfinite(submit)
+        there = local_times(part)[known]
+        moved = there.tz_localize(None) - pd.to_timedelta(back[known], unit="s")
+        late = np.zeros(len(moved), dtype=bool)  # the hour that comes twice counts as the later one
+        moved = moved.tz_localize(part.machine.timezone, ambiguous=late, nonexistent="shift_forward")
+        back = back.astype(np.float64)
+        back[known] = (there - moved).total_seconds()
+    step = f"{len(weeks)} alternate weeks, laid end to end: dates are not those of the log"
+    return part.assign({"submit_time": submit - back}).replace(step=step)

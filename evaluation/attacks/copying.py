@@ -7,9 +7,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluation.attacks.distance import row_keys
+from evaluation.attacks.rates import Count, Result
 from evaluation.base import Score, Setting, absent
 from evaluation.joint import shared_labels, shared_numbers
-from evaluation.privacy import row_keys, share_intervals
 from evaluation.view import Codes, View, weeks
 
 FEWEST_JOBS = 100
@@ -38,21 +39,21 @@ class InStep:
         if count < FEWEST_JOBS or not all(np.isfinite(part).any() for part in (size, run, other, time)):
             return {"privacy.in_step": absent(f"needs {FEWEST_JOBS} jobs with size and run time in both traces")}
 
-        def alike(order: np.ndarray) -> float:
-            near = np.abs(run[order] - time) <= np.maximum(TOLERANCE * run[order], 1.0)
-            return float((near & (size[order] == other)).mean())
+        week = weeks(synth, synth.submit)[:count]
 
-        value, chance = alike(np.arange(count)), alike(rng.permutation(count))
-        note = "real = the share after shuffling the real jobs"
-        return {
-            "privacy.in_step": Score(value, real=chance, note=note, detail=share_intervals(value, count, chance, count))
-        }
+        def alike(order: np.ndarray) -> Count:
+            near = np.abs(run[order] - time) <= np.maximum(TOLERANCE * run[order], 1.0)
+            return Count.of(near & (size[order] == other), week)
+
+        found, chance = alike(np.arange(count)), alike(rng.permutation(count))
+        return {"privacy.in_step": Result(found, chance, "the real jobs shuffled", "jobs").score()}
 
 
 class SameNumbers:
     """privacy.same_numbers: share of synthetic jobs that equal a real one in every number, labels of people aside.
 
-    The control is the share of real jobs that equal a real job of another week.
+    The control is the share that equals one of as many hold-out jobs: short jobs of one processor equal each other
+    anyway. Without a hold-out it is the share of real jobs that equal a real job of another week.
     """
 
     family: ClassVar[str] = "privacy"
@@ -67,16 +68,20 @@ class SameNumbers:
             return {"privacy.same_numbers": absent("the two traces have no numeric column in common")}
         labels = [name for name in shared_labels(real, synth) if name not in PEOPLE]
         ours, theirs = row_keys([real, synth], numbers, labels)
-        value = float(np.isin(theirs, ours).mean())
-        control = float(_in_other_weeks(ours, weeks(real, real.submit)).mean())
-        return {
-            "privacy.same_numbers": Score(
-                value,
-                real=control,
-                note=f"over {', '.join(numbers + labels)}; real = real jobs that equal one of another week",
-                detail=share_intervals(value, len(theirs), control, len(ours)),
-            )
-        }
+        over = f"over {', '.join(numbers + labels)}"
+        week, theirs_week = weeks(real, real.submit), weeks(synth, synth.submit)
+        holdout = setting.holdout
+        if holdout is None or not all(map(holdout.has, [*numbers, *labels])):
+            found, control = Count.of(np.isin(theirs, ours), theirs_week), Count.of(_in_other_weeks(ours, week), week)
+            source = f"real jobs that equal one of another week; {over}"
+            return {"privacy.same_numbers": Result(found, control, source, "synthetic jobs").score()}
+        fresh = row_keys([holdout], numbers, labels)[0]
+        rows = min(len(ours), len(fresh))
+        found, control = (
+            Count.of(np.isin(theirs, rng.permutation(part)[:rows]), theirs_week) for part in (ours, fresh)
+        )
+        source = f"the same jobs and as many hold-out jobs; {over}"
+        return {"privacy.same_numbers": Result(found, control, source, "synthetic jobs").score()}
 
 
 def _in_other_weeks(keys: NDArray[np.uint64], week: Codes) -> NDArray[np.bool_]:
