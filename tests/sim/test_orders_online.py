@@ -248,7 +248,7 @@ def test_the_guard_shortens_the_longest_wait() -> None:
         {"predict": "last-two"},
         {"predict": "last-two", "predict_for": "both"},
         {"estimates": "actual"},
-        {"cluster": "cooley", "sleep_after": 60.0},
+        {"cluster": "cooley", "power": "cpu-node", "sleep_after": 60.0},
         {"interval": 60.0},
         {"outages": ((500.0, 900.0, 8.0),)},
     ],
