@@ -21,11 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import tracekit
 from tracekit.intervals import interval, signed_rank
 from tracekit.sim.orders.problem import CANDIDATES
 from tracekit.sim.windows import tile
+
+Floats = NDArray[np.float64]
 
 METRIC = {"bsld": "mean_bsld", "wait": "mean_wait_s"}
 BACKFILLS = ("none", "easy")
@@ -94,8 +97,8 @@ def table(found: dict[str, Any], goal: str) -> list[str]:
     lines = [
         f"**{found['log'].split('.')[0]}**, {unit}, {found['test']} windows",
         "",
-        "| backfilling | policy | mean | search − this, 95 % interval | windows better | p, Holm | longest wait |",
-        "|---|---|---|---|---|---|---|",
+        "| backfilling | policy | mean | search − this, 95 % | ratio | better, equal | p, Holm | longest wait |",
+        "|---" * 8 + "|",
     ]
     rows = [row for row in found["rows"] if row["goal"] == goal]
     search = {row["backfill"]: np.array(row["values"]) for row in rows if row["policy"] == "search"}
@@ -108,13 +111,24 @@ def table(found: dict[str, Any], goal: str) -> list[str]:
         difference = search[row["backfill"]] - values
         low, high = interval(difference)
         shown = f"{difference.mean():+,.{digits}f} [{low:+,.{digits}f}, {high:+,.{digits}f}]"
-        better = f"{int((difference < 0).sum())} of {len(difference)}"
+        better = f"{int((difference < 0).sum())}, {int((difference == 0).sum())} of {len(difference)}"
         tested = f"{corrected[id(row)]:.2g}" if id(row) in corrected else ""
-        cells = [row["backfill"], name, f"{values.mean():,.{digits}f}", shown, better, tested]
-        cells = cells if id(row) in corrected else [*cells[:3], "", "", ""]
+        cells = [row["backfill"], name, f"{values.mean():,.{digits}f}"]
+        compared = [shown, f"{ratio_of(search[row['backfill']], values):.2f}", better, tested]
+        cells += compared if id(row) in corrected else [""] * 4
         ratio = np.array(row["longest"])
         lines.append("| " + " | ".join([*cells, f"{ratio.mean():.2f}, {ratio.max():.2f}"]) + " |")
     return [*lines, ""]
+
+
+def ratio_of(ours: Floats, others: Floats) -> float:
+    """Return the geometric mean of the ratios of two policies, (windows,) each; windows without any wait are left out.
+
+    >>> ratio_of(np.array([1.0, 4.0, 0.0]), np.array([2.0, 2.0, 0.0]))
+    1.0
+    """
+    told = (ours > 0) & (others > 0)
+    return float(np.exp(np.log(ours[told] / others[told]).mean())) if told.any() else 1.0
 
 
 def guard_table(measured: list[dict[str, Any]]) -> list[str]:

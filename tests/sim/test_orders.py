@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from functools import cache
@@ -252,6 +253,11 @@ def test_bad_input_is_named() -> None:
         solve(random_queue(np.random.default_rng(1), 5, backfill="easy"), "branch-and-bound")
     with pytest.raises(UsageError, match="--evaluations"):
         solve(queue, evaluations=0)
+    with pytest.raises(UsageError, match="--restarts must be 0"):
+        solve(queue, restarts=-1)
+    for bound in (0.0, -5.0, float("nan"), float("inf")):
+        with pytest.raises(UsageError, match="bound"):
+            dataclasses.replace(queue, bound=bound)
     with pytest.raises(UsageError, match="positions"):
         check_order([0, 0, 1], 3)
     with pytest.raises(TracekitError, match="solver"):

@@ -7,6 +7,7 @@ them, by name, and the value of an order is always worked out with the actual ru
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,6 +71,8 @@ class QueueProblem:
 
     def __post_init__(self) -> None:
         objective(self.objective)
+        if not (self.bound > 0 and math.isfinite(self.bound)):
+            raise UsageError(f"the bound of the bounded slowdown must be above 0 seconds, not {self.bound:g}")
         if not len(self.size):
             raise TracekitError("the queue is empty: no job of the window can run on this machine")
 

@@ -91,6 +91,8 @@ def solve(
     counts as an evaluation. ``restarts`` divide the budget: each begins from the best order so far, shuffled at one
     place.
     """
+    if restarts < 0:
+        raise UsageError(f"--restarts must be 0 or more, not {restarts}")
     run = with_restarts(find_solver(solver, decode), restarts)
     case = problem.case(estimates)
     spent = 0
@@ -102,7 +104,7 @@ def solve(
         name, first = problem.best_heuristic(estimates)
     else:
         name, first = init, problem.heuristic(init, estimates)
-    if not 0 <= restarts < evaluations - spent:
+    if restarts >= evaluations - spent:
         raise UsageError(f"--evaluations must be at least 1, and more than --restarts, not {evaluations}")
     found = run(case, first, evaluations - spent, seed)
     order = check_order(found.order, len(problem))
