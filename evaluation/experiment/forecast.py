@@ -37,7 +37,7 @@ class ForecastWaits:
     margin: ClassVar[float] = 0.1
     control: ClassVar[str] = "half-load"
     like_heldout: ClassVar[bool] = (
-        True  # the longer a window, the longer its jobs wait: learn from windows as they come
+        True  # learn from windows as long as the judged ones: jobs of longer ones wait longer
     )
     defaults: ClassVar[dict[str, Any]] = {
         "policies": ["fcfs", "sjf", "saf", "f1"],

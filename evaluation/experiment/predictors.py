@@ -80,9 +80,13 @@ def predictors(
     chance = _chance_of_best(np.array(used), target, best["rho"], seed)
     said = (
         f"{len(names)} generators, {len(rows)} scores: the best, {best['key']}, has ρ = {best['rho']:.2f}; "
-        f"with scores that mean nothing the best of them reaches that in {chance:.0%} of cases"
+        f"with scores that mean nothing the best of them reaches that in {_shown(chance)} of cases"
     )
     return rows, said
+
+
+def _shown(chance: float) -> str:
+    return f"{chance:.0%}" if chance >= 0.01 else "fewer than 1%"
 
 
 def _standard(ranks: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ from typing import Any
 from evaluation.base import METRICS
 from evaluation.experiment import results as tidy
 from evaluation.experiment.about import ABOUT, REPORT, TABLE, VERDICT, about, failed_tasks, text_of
-from evaluation.experiment.build import ARMS, Code, GeneratorSpec, Grid, build
+from evaluation.experiment.build import ARMS, BASELINE, MODEL, Code, GeneratorSpec, Grid, build
 from evaluation.experiment.comparisons import verdicts
 from evaluation.experiment.damage import DAMAGES
 from evaluation.experiment.engines import LOCAL, Where
@@ -276,6 +276,7 @@ def _looked(study: Study, runner: Runner) -> Outcome:
     """Run the tasks of one look after the other until every verdict is decided, or the plan is exhausted."""
     looks = {use.learner: 1 for use in study.uses}
     decided: dict[tuple[str, str], Mapping[str, Any]] = {}
+    kept: list[dict[str, Any]] = []  # paired differences of what an earlier look has decided
     while True:
         grid = study.grid.until(looks, decided)
         results = runner.run(grid.tasks())
@@ -297,10 +298,18 @@ def _looked(study: Study, runner: Runner) -> Outcome:
             if row["verdict"] == "undecided" and row["learner"] not in last
         }
         if not open_:
-            return Outcome(grid, results, [*rows, *differences], found)
-        for row in [*found["verdicts"], *found["baselines"]]:
-            if row["verdict"] != "undecided":
-                decided.setdefault((row["learner"], row["model"]), row)
+            return Outcome(grid, results, [*rows, *kept, *differences], found)
+        settled = {
+            (row["learner"], row["model"]): row
+            for row in [*found["verdicts"], *found["baselines"]]
+            if row["verdict"] != "undecided" and row["learner"] in open_
+        }
+        kept += [
+            row
+            for row in differences
+            if row["arm"] in (MODEL, BASELINE) and (row["learner"], row["model"]) in settled.keys() - decided.keys()
+        ]
+        decided = settled | decided
         looks = {learner: look + (learner in open_) for learner, look in looks.items()}
 
 

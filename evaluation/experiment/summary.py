@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.experiment import results as tidy
+from evaluation.experiment.damage import DAMAGES
 from evaluation.experiment.verdict import bracket, percent
 from tracekit.files import write_text, writing
 
@@ -91,7 +92,8 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
     yield "## Fidelity, means over samples"
     yield ""
     yield from _fidelity(folder, about)
-    flags = list(dict.fromkeys(f"- {one['model']}: {flag}" for one in verdict["verdicts"] for flag in one["flags"]))
+    named = [one for one in verdict["verdicts"] if one["model"] not in DAMAGES]  # which are copies by design
+    flags = list(dict.fromkeys(f"- {one['model']}: {flag}" for one in named for flag in one["flags"]))
     yield from ([*flags, ""] if flags else [])
     if any(use["predictors"] for use in verdict["learners"]):
         yield "## Which cheap score to trust"

@@ -459,3 +459,20 @@ def test_a_damaged_store_has_no_result(tmp_path: Path) -> None:
     for text in ("", "[]", '{"files": {"a": "b"}, "result": {}}', '{"files": [], "result": {}}'):
         (tmp_path / "tasks" / "x" / "result.json").write_text(text)
         assert store.result("x") is None
+
+
+def test_what_the_first_look_decides_stays_in_the_table(real: Trace, tmp_path: Path) -> None:
+    """A copy is decided at once; while others need a second look, its verdict and its differences are kept."""
+    chosen = plan(
+        models={"names": ["plugged:Copy", "lublin"], "baselines": [], "samples": 3},
+        agents={"seeds": 3},
+        verdict={"looks": 2, "margin": 0.001},
+        score={"families": ["marginal"]},
+    )
+    found = study.run(chosen, tmp_path / "run", real, report=False)
+    assert found["looks"] == 2
+    copy = found["verdicts"][0]
+    assert (copy["verdict"], copy["agent_seeds"], copy["samples"]) == ("equivalent", 2, 2)
+    table = pd.read_parquet(tmp_path / "run" / "results.parquet")
+    differences = table[table["kind"] == "difference"].groupby("model").size()
+    assert differences["plugged:Copy"] == differences["lublin"] == 10
