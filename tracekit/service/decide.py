@@ -136,7 +136,11 @@ class Decider:
         """Return the agent's name and the task that it was trained for."""
         return _about(self.agent, self.task, self.name)
 
-    def answer(self, request: Request, seen: Any = None) -> dict[str, Any]:
+    def answer(self, request: Request) -> dict[str, Any]:
+        """Return the jobs of a request in order."""
+        return self._ordered(request, None)
+
+    def _ordered(self, request: Request, seen: Any) -> dict[str, Any]:
         """Return the jobs, best first, with their scores; ``seen`` is what `_inform` needs beside the request.
 
         Jobs beyond those that the agent is shown follow by submit time, and jobs that could never run come last;

@@ -60,11 +60,11 @@ class InformedDecider(Decider):
     """Answers requests of pick-job with an agent that goes by predicted run times."""
 
     def __init__(self, agent: Agent, name: str, *, past: Trace | None = None, timezone: str | None = None) -> None:
-        self._predictor = Predictor.load(agent.task["predict"])
+        predictor = self._predictor = Predictor.load(agent.task["predict"])
         super().__init__(agent, name)
         engine = self._rules.engine._replace(predicts=0)  # predictions are written into the lane, not made in it
         self._rules = self._rules._replace(engine=engine)
-        self._history = _Remembering(self._predictor, name, past=past, timezone=timezone)
+        self._history = _Remembering(predictor, name, past=past, timezone=timezone)
 
     @property
     def posts(self) -> Mapping[str, Callable[[bytes], Any]]:
@@ -97,7 +97,7 @@ class InformedDecider(Decider):
             seen, new = self._history.known(jobs.id, asked) if len(users) else (np.zeros((0, 0)), 0)
         except TracekitError as error:
             raise Refused(422, str(error)) from None
-        found = super().answer(request, seen)
+        found = self._ordered(request, seen)
         if new:
             found["notes"].append(
                 f"{new} jobs were not reported as submitted (/v1/events): predicted from what is known now"
@@ -110,7 +110,7 @@ class InformedDecider(Decider):
         rows = np.flatnonzero(place >= 0)
         which = place[rows]
         own = own_features(jobs.req_time[which], jobs.procs[which])
-        shown, priority = predictions(self._predictor, seen[which], own)
+        shown, priority = predictions(self._history.predictor, seen[which], own)
         lane.own[0, rows, :2], lane.shown[0, rows], lane.priority[0, rows] = own[:, :2], shown, priority
 
 

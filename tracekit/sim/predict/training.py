@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 import tracekit
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim.predict.features import features_of
-from tracekit.sim.predict.predictor import BOUND, OUTPUTS, Predictor
-from tracekit.sim.predict.trees import forest_of, no_forest
+from tracekit.sim.predict.predictor import OUTPUTS, Predictor
+from tracekit.sim.predict.trees import BOUND, forest_of, no_forest
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]

@@ -59,8 +59,8 @@ def lane_predictions(task: PickJob, predictor: Predictor | None, lanes: int, job
         return ()
     if predictor is None:
         raise UsageError(
-            "this agent goes by predicted run times, which need the users' earlier jobs, and a request does not "
-            "have them: it cannot be served; serve one trained without --predict"
+            "this agent goes by predicted run times, which need the users' earlier jobs, and a single request does not "
+            "have them; 'tracekit serve' keeps them (--history)"
         )
     forest = predictor.forest
     return LanePredictions(
