@@ -195,3 +195,34 @@ def test_a_replay_is_killed_goes_on_and_is_compared(tmp_path: Path, run: Run) ->
 
             take_over(lab)
             Own(lab).stop()
+
+
+def test_tasks_run_as_a_job_array_and_a_cancelled_one_is_lost(own: Own, tmp_path: Path) -> None:
+    """Answers come back, in any order; a task whose job is cancelled is lost, and the caller may try it again."""
+    from evaluation.experiment.on_slurm import Arrays
+    from evaluation.experiment.tasks import Result, Store, Task
+
+    arrays = Arrays(Store(tmp_path / "run"), {"OMP_NUM_THREADS": "1"}, own.slurm)
+    tasks = [Task(f"nonsense-{k}", {}, {}, "code") for k in range(2)]
+    try:
+        assert arrays.slots == 4
+        own.slurm.call("scontrol", "update", "PartitionName=batch", "State=DOWN")  # nothing starts
+        arrays.start(tasks[0])
+        assert arrays.wait(0.1) == []
+        arrays.stop(tasks[0])
+        arrays.start(tasks[0])
+        arrays.start(tasks[1])
+        assert arrays.wait(0.1) == []
+        own.slurm.call("scancel", next(name for name, (task, _) in arrays._running.items() if task is tasks[1]))
+        own.slurm.call("scontrol", "update", "PartitionName=batch", "State=UP")
+        found: dict[str, Result] = {}
+        assert processes.wait_until(
+            lambda: len(found.update({task.kind: r for task, r in arrays.wait(1.0)}) or found) == 2, 120
+        )
+        assert found["nonsense-0"].reason == "KeyError: 'nonsense-0'"
+        assert not found["nonsense-0"].lost
+        assert found["nonsense-1"].lost
+    finally:
+        own.slurm.attempt("scontrol", "update", "PartitionName=batch", "State=UP")
+        arrays.close()
+    assert processes.wait_until(lambda: not own.slurm.call("squeue", "-h").strip(), 30)

@@ -293,8 +293,8 @@ def drive(
     if folder is not None:
         Own(folder).layout()
     target = Slurm.here() if folder is None else Own(folder).slurm
-    chosen = [frozenset(given) if given else None for given in (user, account, partition)]
-    only = Only(*chosen)
+    users, accounts, partitions = (frozenset(given) if given else None for given in (user, account, partition))
+    only = Only(users, accounts, partitions)
     driver = Driver(target, orders, None if dry_run else Path(log), only=only, most=most, every=every, say=say)
     if once or dry_run:
         try:
