@@ -192,7 +192,7 @@ def test_a_reaction_delay_is_found_again() -> None:
     assert found.error.tolist() == [0.0] * 60
     assert found.order_agreement == 1.0
     with pytest.raises(UnknownName):
-        compare(real, backfill="eazy")
+        compare(real, backfill="easier")
 
 
 def test_compat_slurm_rounds_limits_and_kills_at_them() -> None:
