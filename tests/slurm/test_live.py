@@ -142,12 +142,13 @@ def test_a_driver_that_is_killed_leaves_no_priority_changed(
         driver.wait()
 
 
+@pytest.mark.slow
 def test_a_replay_is_killed_goes_on_and_is_compared(tmp_path: Path, run: Run) -> None:
-    """Fifteen jobs in about ten seconds; killed in the middle, called again, nothing is lost or submitted twice."""
-    n = 15
+    """Eight jobs in a few seconds; killed in the middle, called again, nothing is lost or submitted twice."""
+    n = 8
     rng = np.random.default_rng(2)
     jobs = {"job_id": np.arange(1, n + 1), "submit_time": np.arange(n) * 24.0, "run_time": rng.integers(30, 120, n)}
-    jobs |= {"req_time": [3600.0] * n, "req_procs": rng.integers(1, 4, n), "user": ["ann", "bob", "cem"] * 5}
+    jobs |= {"req_time": [3600.0] * n, "req_procs": rng.integers(1, 4, n), "user": ["ann", "bob"] * 4}
     tracekit.write(Trace(pd.DataFrame(jobs).astype({"run_time": float}), Machine(procs=4)), tmp_path / "t.swf")
     lab = tmp_path / "lab"
     words = [
@@ -171,7 +172,7 @@ def test_a_replay_is_killed_goes_on_and_is_compared(tmp_path: Path, run: Run) ->
     )
     try:
         journal = lab / "jobs.jsonl"
-        assert processes.wait_until(lambda: journal.is_file() and len(journal.read_text().splitlines()) >= 5, 90)
+        assert processes.wait_until(lambda: journal.is_file() and len(journal.read_text().splitlines()) >= 3, 90)
         first.kill()
         first.wait()
         code, out, error = run(*words, "--json")
