@@ -1,4 +1,4 @@
-"""Where tasks run: in processes of this machine, or on a Ray cluster. Both give the same files.
+"""Where tasks run: in processes of this machine, on a Ray cluster, or on Slurm (`on_slurm`). All give the same files.
 
 An engine takes tasks whose inputs are there and says, in any order, how they ended. A task whose process was killed
 comes back as ``lost``; the caller decides whether to retry it.
@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from evaluation.experiment.tasks import Result, Store, Task
 from tracekit.errors import MissingExtra, TracekitError, UnknownName, UsageError
 
-ENGINES = ("local", "ray")
+ENGINES = ("local", "ray", "slurm")
 #: One thread a task: as many tasks as cores run side by side, and sums come out the same everywhere.
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -53,6 +53,10 @@ class Where:
 
     def open(self, store: Store) -> Engine:
         """Return the engine, ready to take tasks of a store."""
+        if self.engine == "slurm":
+            from evaluation.experiment.on_slurm import Arrays
+
+            return Arrays(store, ONE_THREAD)
         return Ray(store, self.address) if self.engine == "ray" else Local(store)
 
 

@@ -192,7 +192,7 @@ def test_a_reaction_delay_is_found_again() -> None:
     assert found.error.tolist() == [0.0] * 60
     assert found.order_agreement == 1.0
     with pytest.raises(UnknownName):
-        compare(real, backfill="eazy")
+        compare(real, backfill="easier")
 
 
 def test_compat_slurm_rounds_limits_and_kills_at_them() -> None:
@@ -372,7 +372,7 @@ def test_export_writes_scripts_a_plan_and_arrays(tmp_path: Path, run: Run) -> No
     for line in ("--ntasks=2", "--time=10", "--gpus=1", "--mem-per-cpu=2M", "--array=0-2", "user=__reboot_"):
         assert line in script
     assert "set -- 60.000 120.000 30.000" in script
-    rows = list(csv.DictReader((tmp_path / "out" / "plan.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "out" / "plan.csv").read_text().splitlines()))
     assert [row["at_s"] for row in rows] == ["0.000", "40.000"]
     assert subprocess.run(["sh", "-n", tmp_path / "out" / "submit.sh"], check=False).returncode == 0
     tracekit.write(jobs_of(5), tmp_path / "t.swf")

@@ -38,7 +38,7 @@ def experiment(
     config: Annotated[
         str | None, typer.Option("--config", metavar="PLAN.toml", help="The plan; see docs/experiments.md.")
     ] = None,
-    engine: Annotated[str, typer.Option("--engine", help="local (processes) or ray.")] = "local",
+    engine: Annotated[str, typer.Option("--engine", help="local (processes), ray, or slurm (job arrays).")] = "local",
     address: Annotated[
         str | None,
         typer.Option("--address", help="Ray cluster to use (default: RAY_ADDRESS, else a local one)."),

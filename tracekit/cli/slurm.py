@@ -204,7 +204,10 @@ def compare(
         float | None, typer.Option("--reaction", min=0, help="Seconds from an event to the pass that it causes.")
     ] = None,
     fit: Annotated[
-        str | None, typer.Option("--fit", metavar="DIR", help="Fit the reaction on another replay without backfilling.")
+        list[str] | None,
+        typer.Option(
+            "--fit", metavar="DIR", help="Fit the reaction on another replay, without backfilling; repeatable."
+        ),
     ] = None,
     figure: Annotated[str | None, typer.Option("--figure", metavar="FILE.png", help="Draw both schedules.")] = None,
     json: Json = False,
@@ -220,11 +223,13 @@ def compare(
     from tracekit.slurm.session import outcome_in
 
     real, plan, profile = outcome_in(folder)
-    if reaction is not None and fit is not None:
+    if reaction is not None and fit:
         raise UsageError("give either --reaction or --fit")
-    if fit is not None:
-        other, _, setting = outcome_in(fit)
-        reaction = library.fit_reaction(other, backfill=library.matching(setting or "none"))
+    if fit:
+        others = [outcome_in(one) for one in fit]
+        if any(setting not in ("", "none") for _, _, setting in others):
+            raise UsageError("--fit needs replays with --scheduler none: single starts of backfilled jobs are chaotic")
+        reaction = library.fit_reaction(*(other for other, _, _ in others))
     rule = backfill or library.matching(profile or "easy")
     reaction = library.USUAL_REACTION_S if reaction is None else reaction
     found = library.compare(real, policy=policy or plan.drive or "fcfs", backfill=rule, reaction=reaction)
@@ -293,8 +298,8 @@ def drive(
     if folder is not None:
         Own(folder).layout()
     target = Slurm.here() if folder is None else Own(folder).slurm
-    chosen = [frozenset(given) if given else None for given in (user, account, partition)]
-    only = Only(*chosen)
+    users, accounts, partitions = (frozenset(given) if given else None for given in (user, account, partition))
+    only = Only(users, accounts, partitions)
     driver = Driver(target, orders, None if dry_run else Path(log), only=only, most=most, every=every, say=say)
     if once or dry_run:
         try:

@@ -102,10 +102,14 @@ def matching(profile: str) -> str:
     return MATCHING[profile]
 
 
-def fit_reaction(real: Trace, *, policy: str = "fcfs", backfill: str = "none") -> float:
-    """Return the reaction delay whose simulation is nearest to a replay by the mean error of starts.
+def fit_reaction(*replays: Trace, policy: str = "fcfs", backfill: str = "none") -> float:
+    """Return the reaction delay whose simulations are nearest to replays by the mean error of starts.
 
-    Fit on one replay and use it for another: on its own replay it is too good.
+    Fit on some replays and use it for others: on its own replay it is too good.
     """
-    means = [float(np.abs(compare(real, policy=policy, backfill=backfill, reaction=r).error).mean()) for r in REACTIONS]
-    return REACTIONS[int(np.argmin(means))]
+
+    def error(reaction: float) -> float:
+        found = [compare(real, policy=policy, backfill=backfill, reaction=reaction) for real in replays]
+        return float(np.mean([np.abs(one.error).mean() for one in found]))
+
+    return min(REACTIONS, key=error)

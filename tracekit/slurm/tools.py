@@ -48,8 +48,9 @@ def require(*names: str) -> None:
 class Slurm:
     """The Slurm that commands talk to: that of a configuration file, or the machine's own (``conf`` None)."""
 
-    def __init__(self, conf: str | Path | None = None) -> None:
+    def __init__(self, conf: str | Path | None = None, *, options: bool = False) -> None:
         self.conf = None if conf is None else str(conf)
+        self.options = options  # whether the user's own variables for Slurm's commands hold
 
     @classmethod
     def here(cls) -> Slurm:
@@ -62,7 +63,7 @@ class Slurm:
         kept = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("SBATCH_", "SQUEUE_", "SCANCEL_", "SACCT_", "SINFO_", "SALLOC_"))
+            if self.options or not name.startswith(("SBATCH_", "SQUEUE_", "SCANCEL_", "SACCT_", "SINFO_", "SALLOC_"))
         }
         kept.pop("SLURM_TIME_FORMAT", None)
         if self.conf is not None:
