@@ -122,6 +122,14 @@ def parts_of(row: dict[str, Any]) -> list[str]:
     return lines
 
 
+def same_as(row: dict[str, Any]) -> str:
+    """Return whether training changed an agent, and which baseline it equals on every window, in a sentence."""
+    equal = [name for name, values in row["baselines"].items() if np.array_equal(values, row["score"])]
+    words = f"has on every window the score of {' and '.join(equal)}" if equal else "equals no baseline"
+    best = "none, so it is what imitation made" if not row["trained"] else f"number {row['trained']}"
+    return f"The agent of case {row['case']} {words}; the best iteration of training was {best}."
+
+
 def by_edges(rows: list[dict[str, Any]], case: str) -> str:
     """Return the line that compares an agent with edges and the same without."""
     scores = {row["edges"]: np.array(row["score"]) for row in rows if row["case"] == case}
@@ -142,6 +150,8 @@ def page(rows: list[dict[str, Any]]) -> str:
         table="\n".join(line for row in rows for line in lines_of(row)),
         parts="\n".join(line for row in rows if row["case"] in ("cap", "sleep") for line in parts_of(row)),
         helps="\n".join(by_edges(rows, case) for case in pairs) or "| not measured | | | |",
+        same=" ".join(same_as(row) for row in rows),
+        spread=", ".join(f"{name} {part['energy']:,.0f}" for name, part in rows[0]["parts"].items()),
         missing=f"Not measured for lack of time: {', '.join(missing)}.\n" if missing else "",
     )
 
