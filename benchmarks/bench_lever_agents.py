@@ -1,11 +1,10 @@
-"""Agents under levers of energy, and with the graph where `bench_graph.py` had none: on windows kept for the end.
+"""Agents under levers of energy, and with the graph where `bench_graph.py` had none: on held-out windows.
 
     python benchmarks/bench_lever_agents.py --data DIR [--runs FOLDER] [--cases cap,sleep,mira,pick-job] [--steps N]
 
 DIR holds ALCF-Theta-2022.swf. The settings are SETTINGS of `bench_graph.py` and the constants below; they were fixed
-before any of these agents was judged. Windows are those of the test part that `bench_graph.py` does not look at (its
-first 24 are left out), the seed is another one. Results go to docs/results/lever-agents.json, and the page beside it
-is made from them (--page-only).
+before any of these agents was judged. Windows are all of the test part, the seed is another one than there. Results go
+to docs/results/lever-agents.json, and the page beside it is made from them (--page-only).
 
 cap       Cooley's 126 nodes as a counter, a cap at 60 % of the way from idle to full power, objective wait
 sleep     126 hosts that sleep after 600 s (watts of `cpu-node`), pack-and-sleep, objective wait:1,energy:5
@@ -41,7 +40,7 @@ from tracekit.trace import Trace
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results" / "lever-agents.json"
 PAGE = RESULTS.with_suffix(".md")
-SEED, SKIPPED, WINDOWS, STEPS = 10, 24, 24, 3_000
+SEED, STEPS = 10, 3_000
 CASES = {"cap": ("",), "sleep": ("",), "mira": ("all", "none"), "pick-job": ("all", "none")}
 NODE = {"idle_watts": 150.0, "core_watts": 250.0, "sleep_watts": 10.0}
 SLEEP = {"off_seconds": 60.0, "off_watts": 150.0, "on_seconds": 180.0, "on_watts": 250.0}
@@ -67,7 +66,7 @@ def task_of(case: str, edges: str, data: Path) -> tuple[Trace, Any]:
 
 
 def judged(case: str, edges: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Train an agent, unless it is there, and return how it does on the windows kept for the end."""
+    """Train an agent, unless it is there, and return how it does on the windows of the test part."""
     trace, task = task_of(case, edges, options.data)
     folder, begun = options.runs / f"{case}-{edges or 'plain'}", time.process_time()
     settings = SETTINGS.replace(steps=options.steps, network="gat" if edges else "kernel")
@@ -75,7 +74,7 @@ def judged(case: str, edges: str, options: argparse.Namespace) -> dict[str, Any]
         train(trace, task, settings, out=folder, seed=SEED, init="imitate:best", force=True)
     agent = Agent.load(folder)
     source = EpisodeSource(trace, task)
-    windows = chosen_windows(agent, source, [], None, None, 0)[0][SKIPPED : SKIPPED + WINDOWS]
+    windows = chosen_windows(agent, source, [], None, None, 0)[0]
     chosen = str(agent.facts["metrics"]["base_policy"])
     found = evaluate(agent, source, windows, policies=list(dict.fromkeys([*BASELINES, chosen])))
     print(f"{case} {edges}: {found.mean:.5g}, {chosen} {found.baselines[chosen].mean():.5g}", flush=True)
@@ -123,6 +122,14 @@ def parts_of(row: dict[str, Any]) -> list[str]:
     return lines
 
 
+def same_as(row: dict[str, Any]) -> str:
+    """Return whether training changed an agent, and which baseline it equals on every window, in a sentence."""
+    equal = [name for name, values in row["baselines"].items() if np.array_equal(values, row["score"])]
+    words = f"has on every window the score of {' and '.join(equal)}" if equal else "equals no baseline"
+    best = "none, so it is what imitation made" if not row["trained"] else f"number {row['trained']}"
+    return f"The agent of case {row['case']} {words}; the best iteration of training was {best}."
+
+
 def by_edges(rows: list[dict[str, Any]], case: str) -> str:
     """Return the line that compares an agent with edges and the same without."""
     scores = {row["edges"]: np.array(row["score"]) for row in rows if row["case"] == case}
@@ -140,10 +147,11 @@ def page(rows: list[dict[str, Any]]) -> str:
     return text.format(
         steps=f"{rows[0]['steps']:,}",
         windows=len(rows[0]["score"]),
-        skipped=SKIPPED,
         table="\n".join(line for row in rows for line in lines_of(row)),
         parts="\n".join(line for row in rows if row["case"] in ("cap", "sleep") for line in parts_of(row)),
         helps="\n".join(by_edges(rows, case) for case in pairs) or "| not measured | | | |",
+        same=" ".join(same_as(row) for row in rows),
+        spread=", ".join(f"{name} {part['energy']:,.0f}" for name, part in rows[0]["parts"].items()),
         missing=f"Not measured for lack of time: {', '.join(missing)}.\n" if missing else "",
     )
 

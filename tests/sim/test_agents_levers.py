@@ -104,6 +104,7 @@ def test_jobs_above_the_cap_are_left_out_of_windows(trace, capped):
     np.testing.assert_array_equal(always(source, (0, 80), 0).starts(0), wanted.start)
 
 
+@pytest.mark.slow  # compiles the passes of this task for hosts
 def test_hosts_that_sleep_cost_an_agent_what_they_cost_the_simulator(trace):
     levers = {"cluster": hosts(), "allocate": "pack-and-sleep", "sleep_after": 60.0}
     task = PickPolicy(policies=("sjf", "fcfs"), objective="energy:1,wait:0", switches=Switches(**levers))

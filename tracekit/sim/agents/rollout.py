@@ -134,8 +134,9 @@ def _finished(batch: Batch, lane: int, pieces: list[Piece], keep: bool) -> _Wind
     if keep and task.objectives.additive:
         episode = batch.source.episode(window)
         time = np.concatenate([piece[3] for piece in pieces])
-        done = np.isfinite(start)
-        schedule = episode.ready.table.submit[done], episode.ready.run[done], start[done]
+        plain = np.asarray(start)
+        done = np.isfinite(plain)
+        schedule = episode.ready.table.submit[done], episode.ready.run[done], plain[done]
         left = np.stack(cost_to_go(task.objectives, task.switches.bound, *schedule, time), 1)
         left /= episode.counted.sum() if np.isfinite(episode.opening) else len(start)
     return _Window(pieces, batch.source.cost(window, start), left, start)

@@ -172,7 +172,7 @@ class EpisodeSource:
 
     def finished(self, window: Window, start: Floats) -> Schedule:
         """Return a schedule of a window, the input of objectives: of the jobs that count."""
-        episode = self.episode(window)
+        episode, given, start = self.episode(window), start, np.asarray(start)
         rows: Any = np.isfinite(start)  # RLTune drops jobs that never fit
         if np.isfinite(episode.opening):
             rows &= episode.counted
@@ -189,16 +189,17 @@ class EpisodeSource:
             self._switches.utilization_to == "start",
             None if demand is None else demand.gpus[rows],
             0.0 if demand is None else float(demand.cluster.gpus or 0),
-            self._energy(episode, start, rows),
+            self._energy(episode, given, rows),
         )
 
     def _energy(self, episode: Episode, start: Floats, rows: Any) -> Any:
         """Return what works out the energy of the jobs that count, by their sizes; None without a power model."""
         if not self._switches.needs_power:
             return None
+        places, start = start, np.asarray(start)
         jobs, end, speed = episode.ready.table, start + episode.ready.run, self._switches.frequency
-        if isinstance(start, Starts) and start.hosts is not None:  # hosts sleep; all jobs count
-            return lambda: energy_of(jobs, self._switches, start, end, start.hosts, start.states, speed)
+        if isinstance(places, Starts) and places.hosts is not None:  # hosts sleep; all jobs count
+            return lambda: energy_of(jobs, self._switches, start, end, places.hosts, places.states, speed)
         if jobs.demand is not None and len(jobs.demand.cluster.groups) > 1:
             raise UsageError(
                 "energy as an objective needs a counter of processors or a cluster with one group of hosts: a schedule "

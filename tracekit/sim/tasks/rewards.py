@@ -87,7 +87,8 @@ def rewards(
             reward[part.stop - 1] = (base - played.score[number]) / unit
             context[part, 0] = np.arange(part.stop - part.start) / 1000
             continue
-        episode, start, times = baseline.source.episode(window), baseline.starts(window), played.time[part]
+        episode, times = baseline.source.episode(window), played.time[part]
+        start = np.asarray(baseline.starts(window))
         count, task, done = episode.counted.sum(), baseline.source.task, np.isfinite(start)
         submit, run, start = episode.ready.table.submit[done], episode.ready.run[done], start[done]
         theirs, pace = cost_to_go(task.objectives, task.switches.bound, submit, run, start, times)
