@@ -6,17 +6,15 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evaluation.experiment import results as tidy
 from evaluation.experiment.build import Grid
 from evaluation.experiment.grid import Plan
+from evaluation.experiment.prepared import Study
 from evaluation.experiment.tasks import Result, file_digest
 from tracekit.errors import FormatError, loads
 from tracekit.units import left_out
-
-if TYPE_CHECKING:
-    from evaluation.experiment.study import Study
 
 ABOUT, TABLE, VERDICT, REPORT = "experiment.json", "results.parquet", "verdict.json", "report.html"
 

@@ -20,8 +20,9 @@ from evaluation.experiment.grid import OWN_METRICS, Plan
 from evaluation.experiment.heldout import Heldout, schedulable, starts
 from evaluation.experiment.interleave import interleaved
 from evaluation.experiment.learners import LEARNERS
+from evaluation.experiment.prepared import Study
 from evaluation.experiment.results import by_window
-from evaluation.experiment.study import Study, prepare
+from evaluation.experiment.study import prepare
 from evaluation.experiment.uses import Use
 from evaluation.experiment.verdict import POWER, estimate, spent
 from tracekit.trace import Trace

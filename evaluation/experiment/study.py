@@ -33,12 +33,13 @@ from evaluation.experiment.engines import LOCAL, Where
 from evaluation.experiment.grid import Plan, Source
 from evaluation.experiment.heldout import check_load, schedulable, starts
 from evaluation.experiment.learners import LEARNERS
-from evaluation.experiment.parts import Parts, divide, on_cluster, read_source
+from evaluation.experiment.parts import divide, on_cluster, read_source
+from evaluation.experiment.prepared import Study
 from evaluation.experiment.runner import Progress, Runner, Status
 from evaluation.experiment.source import digest_of
 from evaluation.experiment.stages import on_the_same_machine
 from evaluation.experiment.summary import FIGURE, SUMMARY, write_summary
-from evaluation.experiment.tasks import Input, Result, Store, digest, file_digest
+from evaluation.experiment.tasks import Input, Result, Store, file_digest
 from evaluation.experiment.uses import Use, uses_of
 from generators import MODELS
 from tracekit.clusters import cluster_of
@@ -55,31 +56,6 @@ from tracekit.trace import Trace
 _DERIVED = (REPORT, "report.json", SUMMARY, FIGURE)
 _BUDGET = {"quick": 0.25, "normal": 1.0, "thorough": 6.0}
 _HELDOUT = "evaluation.experiment.heldout"
-
-
-@dataclass(frozen=True)
-class Study:
-    """An experiment that is ready to run: every task is known, none has been done for it yet."""
-
-    plan: Plan
-    real: Trace
-    name: str
-    parts: Parts
-    specs: list[GeneratorSpec]
-    uses: list[Use]
-    windows: Mapping[str, Any]
-    data: Mapping[str, Input]
-    grid: Grid
-    store: Store
-
-    @property
-    def identity(self) -> str:
-        """Return a hash of the plan and data; code and engine are not part of it."""
-        paths = {"real": {"path": ""}, "other": {"path": ""}}
-        plain = self.plan.to_dict()
-        plain = {key: value | paths.get(key, {}) if isinstance(value, dict) else value for key, value in plain.items()}
-        plain["models"] = plain["models"] | {"traces": sorted(self.plan.models.traces)}
-        return digest([plain, {name: i.digest for name, i in self.data.items()}])
 
 
 # ---- 2: the grid ---------------------------------------------------------------------------------------------------
