@@ -126,8 +126,8 @@ def fit(
     made = kind(**{name: value for name, value in given.items() if name in known and value is not None})
     made.fit(trace, seed=seed)
     if isinstance(made, Private):  # the real numbers must not leave the trace, not even in provenance.json
-        known = made.facts()
-        return Fitted(made, int(known["jobs"]), known["span"], known["demand"], known["load"])
+        facts = made.facts()
+        return Fitted(made, int(facts["jobs"]), facts["span"], facts["demand"], facts["load"])
     able = placeable(trace)[0]  # jobs that no host can hold bring no load
     return Fitted(made, len(trace), stats.span(trace), stats.mean_demand(able), able.offered_load(), left_out(trace))
 

@@ -47,7 +47,7 @@ class Domain:
 
     size: int  # units of the machine
     unit: Unit = "procs"
-    epoch: float | None = None  # of the recorded submit times; None = no calendar
+    calendar: bool = False  # whether hours of the week have a meaning
     timezone: str | None = None
 
     @classmethod
@@ -59,27 +59,23 @@ class Domain:
                 f"model private needs the machine's size in {machine.unit}, which must not be read from the jobs: "
                 "give it with --procs or --machine"
             )
-        epoch = machine.epoch if machine.epoch is not None and machine.epoch > OLDEST else None
-        return cls(int(size), machine.unit, epoch, machine.timezone if epoch is not None else None)
-
-    @property
-    def calendar(self) -> bool:
-        """Whether hours of the week have a meaning."""
-        return self.epoch is not None
+        calendar = machine.epoch is not None and machine.epoch > OLDEST
+        return cls(int(size), machine.unit, calendar, machine.timezone if calendar else None)
 
     @cached_property
     def sizes(self) -> Floats:
         """Return the upper edges of the bins of sizes: powers of two, then the machine."""
-        powers = 2.0 ** np.arange(int(np.log2(self.size)) + 1)
-        return powers if powers[-1] == self.size else np.append(powers, float(self.size))
+        powers = np.exp2(np.arange(self.size.bit_length(), dtype=np.float64))
+        return np.asarray(powers if powers[-1] == self.size else np.append(powers, float(self.size)), np.float64)
 
     def machine(self, epoch: float | None) -> Machine:
         """Return the machine of synthetic traces: size, unit and time zone, no name, no labels, no header."""
-        return Machine(**{self.unit: self.size}, unit=self.unit, epoch=epoch, timezone=self.timezone)
+        bare = Machine(unit=self.unit, epoch=epoch, timezone=self.timezone)
+        return bare.replace(**{self.unit: self.size})
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""
-        return {"size": self.size, "unit": self.unit, "epoch": self.epoch, "timezone": self.timezone}
+        return {"size": self.size, "unit": self.unit, "calendar": self.calendar, "timezone": self.timezone}
 
 
 def bin_of(values: Floats, edges: Floats) -> Ints:

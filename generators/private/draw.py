@@ -13,7 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from generators.clock import Clock
-from generators.private.domain import ACTIVITY, ALIKE, GAPS, LIMITS, OTHER, RUNS, STATES, Domain
+from generators.private.domain import ACTIVITY, ALIKE, GAPS, LIMITS, OTHER, RUNS, Domain
+from tracekit.schema import labels
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -34,6 +35,8 @@ HEAVY = 3000
 JITTER = 0.08
 #: Part of the trace in which a user is active: so much, and so much more with every session, at most all.
 WINDOW, WINDOW_PER_SESSION = 0.15, 0.04
+#: Classes of gaps that are small but not immediate: 5 s to 6 min.
+SMALL = (1, 3)
 #: 2024-01-01, a Monday: where every trace begins, because real dates are not released.
 MONDAY = "2024-01-01"
 
@@ -63,13 +66,17 @@ def draw(parameters: Parameters, n_jobs: int, rng: np.random.Generator) -> tuple
     span = float((size * run).sum()) / (parameters.load * parameters.domain.size)
     submit, epoch = _times(parameters, user, first, gap, max(span, 3600.0), rng)
     order = np.argsort(submit, kind="stable")
-    jobs = pd.DataFrame({
-        "job_id": np.arange(1, n_jobs + 1),
-        "submit_time": submit[order] - submit[order][0],
-        "run_time": run[order],
-        f"req_{parameters.domain.unit}": size[order].astype(np.int64),
-        "user": pd.Categorical.from_codes(user[order], [f"u{k + 1}" for k in range(int(user.max()) + 1)]),
-    })
+    jobs = pd.DataFrame(
+        {
+            "job_id": np.arange(1, n_jobs + 1),
+            "submit_time": submit[order] - submit[order][0],
+            "run_time": run[order],
+            f"req_{parameters.domain.unit}": size[order].astype(np.int64),
+            "user": labels(
+                pd.Series(np.array([f"u{k + 1}" for k in range(int(user.max()) + 1)], dtype=object)[user[order]])
+            ),
+        }
+    )
     if np.isfinite(limit).any():
         jobs["req_time"] = limit[order]
     return jobs, None if epoch is None else epoch + float(submit[order][0])
@@ -126,8 +133,12 @@ def _steps(pairs: Floats, first: NDArray[np.bool_], rng: np.random.Generator) ->
     begins = first | _breaks(float(np.clip(gaps[-1], 0.01, 1.0)), len(first), rng)
     session = np.cumsum(begins) - 1
     short = np.maximum(gaps[:-1], 1e-9)
-    pace = _systematic(short, np.bincount(session).astype(np.float64), rng)
-    gap = np.where(begins, len(GAPS), pace[session])
+    within = _systematic(short, np.ones(len(first)), rng)
+    # Runs of three small gaps would now and then be those of a real user, by chance: no third one in a row.
+    place = np.arange(len(first)) - np.flatnonzero(begins)[session]
+    odd = (place % 3 == 0) & (within >= SMALL[0]) & (within <= SMALL[1])
+    within = np.where(odd, np.where(rng.random(len(first)) < 0.5, SMALL[0] - 1, SMALL[1] + 1), within)
+    gap = np.where(begins, len(GAPS), within)
     state = np.empty(len(first), np.int64)
     for number, likeness in enumerate(pairs):
         rows = np.flatnonzero(gap == number)
@@ -214,7 +225,7 @@ def _runs(
     low = np.minimum(low, high)
     base = (low + 1) * ((high + 1) / (low + 1)) ** rng.random(len(own)) - 1
     run = np.round(base[streak] * np.exp(JITTER * rng.standard_normal(len(streak)) * ~fresh))
-    return np.fmin(np.clip(run, low[streak], high[streak]), limit)
+    return np.asarray(np.fmin(np.clip(run, low[streak], high[streak]), limit), np.float64)
 
 
 def _times(
@@ -237,10 +248,8 @@ def _times(
     start = np.empty(len(place))
     # The first gap of `wall` is not used: lead in with one that begins at midnight.
     start[order] = clock.wall(0.0, np.append(0.0, steps))[1:] if epoch is not None else place[order] * span
-    edges = np.append(0.0, np.append(GAPS, GAPS[-1]))
-    low, high = edges[np.minimum(gap, len(GAPS) - 1)], edges[np.minimum(gap, len(GAPS) - 1) + 1]
+    pace = np.minimum(gap, len(GAPS) - 1)
+    low, high = np.append(0.0, GAPS)[pace], GAPS[pace]
     pause = np.where(begins, 0.0, (low + 1) * ((high + 1) / (low + 1)) ** rng.random(len(gap)) - 1)
     passed = np.cumsum(pause)
     return np.floor(start[session] + passed - passed[begins][session]), epoch
-
-

@@ -28,7 +28,7 @@ AT_WEEKEND = 0.16
 #: 1 − exp(−(c / KNEE) ^ BEND), after KTH and CTC.
 KNEE, BEND = 0.0115, 0.75
 #: What is known of the load of production machines before looking: a geometric mean and a spread in logarithms.
-USUAL_LOAD, LOAD_SPREAD = 0.7, 0.25
+USUAL_LOAD, LOAD_SPREAD = 0.7, 0.15
 #: Classes of limits, run times and sizes whose joint table is bought.
 COARSE = (3, 4, 3)
 

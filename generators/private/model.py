@@ -1,7 +1,7 @@
 """Model `private`: what leaves the real trace is bought from a budget of differential privacy, and nothing else does.
 
-`domain` says what is public, `statistics` what is counted and how far one user can change it, `noise` adds the noise and
-keeps the account, `released` buys, `estimate` and `draw` use only what was released.
+`domain` says what is public, `statistics` what is counted and how far one user can change it, `noise` adds the noise
+and keeps the account, `released` buys, `estimate` and `draw` use only what was released.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Private:
         self.spent: list[Spent] = []
 
     def fit(self, trace: Trace, /, *, seed: int = 0) -> Self:
-        """Buy the statistics. ``seed`` has no effect: the noise is secret, from the system, unless noise_seed is given."""
+        """Buy the statistics. ``seed`` has no effect: the noise is secret, from the system, without a noise_seed."""
         check_budget(self.epsilon, self.delta)
         if self.unit not in UNITS:
             raise UnknownName("unit", self.unit, UNITS)
@@ -81,13 +81,13 @@ class Private:
         jobs = float(released.run.values.sum())
         if self.unit == "user" and users < FEWEST_USERS:
             raise TracekitError(
-                f"model private: the released number of users is {users:.0f} (with noise), and at least {FEWEST_USERS} are "
-                "needed to hide one; use a longer trace, or --unit job, which protects single jobs only"
+                f"model private: the released number of users is {users:.0f} (with noise), and at least {FEWEST_USERS} "
+                "are needed to hide one; use a longer trace, or --unit job, which protects single jobs only"
             )
         if self.unit == "job" and jobs < FEWEST_JOBS:
             raise TracekitError(
-                f"model private: the released number of jobs is {jobs:.0f} (with noise), and at least {FEWEST_JOBS} are "
-                "needed; use a longer trace or a larger --epsilon"
+                f"model private: the released number of jobs is {jobs:.0f} (with noise), and at least {FEWEST_JOBS} "
+                "are needed; use a longer trace or a larger --epsilon"
             )
 
     def sample(self, n_jobs: int, /, *, seed: int = 0) -> Trace:
@@ -134,13 +134,8 @@ class Private:
     def account(self) -> list[str]:
         """Return the spending of the budget, line by line, as it is printed and stored in the history."""
         rho = sum(line.rho for line in self.spent)
-        lines = [
-            f"privacy budget: epsilon {self.epsilon:g}, delta {self.delta:g}, per {self.unit} (all jobs of one user are "
-            "protected together)"
-            if self.unit == "user"
-            else f"privacy budget: epsilon {self.epsilon:g}, delta {self.delta:g}, per job (a user with many jobs is NOT "
-            "protected)"
-        ]
+        scope = "all jobs of a user are protected together" if self.unit == "user" else "users are NOT protected"
+        lines = [f"privacy budget: epsilon {self.epsilon:g}, delta {self.delta:g}, per {self.unit} ({scope})"]
         lines += [
             f"  {line.what}: {line.mechanism}, {line.numbers} number{'s' * (line.numbers != 1)}, sensitivity "
             f"{line.sensitivity:.6g}, noise {line.scale:.6g}, rho {line.rho:.3g} ({line.rho / rho:.0%})"
