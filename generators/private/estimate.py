@@ -6,15 +6,11 @@ Gaussian, and the posterior mean is taken. With little noise the data count, wit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from generators.private.domain import ACTIVITY, GAPS, LIMITS, RUNS, STATES, WEEKDAY_BLOCKS, WEEKEND_BLOCKS, Domain
-
-if TYPE_CHECKING:
-    from generators.private.released import Noisy, Released
+from generators.private.tables import Noisy, Released
 
 Floats = NDArray[np.float64]
 
@@ -215,7 +211,7 @@ def load_cap(deviation: float, *, by_job: bool) -> float:
 
     A single job counts for less, and its noise is 1 %.
     """
-    return float(np.clip(0.01 / deviation, 0.0005, 0.05) if by_job else np.clip(0.06 / deviation, 0.002, 0.2))
+    return float(np.clip(0.01 / deviation, 0.0005, 0.05) if by_job else np.clip(0.06 / deviation, 0.002, 0.06))
 
 
 def load_of(released: Released, *, by_job: bool) -> float:

@@ -17,8 +17,9 @@ from generators.private import estimate
 from generators.private.domain import Domain
 from generators.private.draw import Parameters, draw
 from generators.private.noise import Mechanism, Spent, check_budget, epsilon_of, library, rho_of
-from generators.private.released import Released, measure
+from generators.private.released import measure
 from generators.private.statistics import Facts
+from generators.private.tables import Released
 from tracekit.errors import FormatError, TracekitError, UnknownName, UsageError, loads
 from tracekit.trace import Trace
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from generators.private.domain import GAPS, LIMITS, RUNS, STATES, WEEKDAY_BLOCKS
 from generators.private.estimate import COARSE, choose_cap, coarse, load_cap, marginals, number_of_jobs, number_of_users
 from generators.private.noise import Mechanism
 from generators.private.statistics import LENGTH, Facts
+from generators.private.tables import Noisy, Released
 
 Floats = NDArray[np.float64]
 
@@ -35,47 +35,6 @@ TIMES: Floats = 3600.0 * 1.015 ** np.arange(792.0)
 EDGE_USERS, EDGE_JOBS = 0.25, 0.02
 #: For users, that part of the log is this share of the whole (KTH, CTC).
 INNER = 0.92
-
-
-@dataclass(frozen=True)
-class Noisy:
-    """A released table, in jobs (or users): noisy counts and the standard deviation of their noise."""
-
-    counts: list[float]
-    noise: float
-
-    @property
-    def values(self) -> Floats:
-        """Return the counts as an array."""
-        return np.array(self.counts, dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class Released:
-    """All that is known of the real trace; what follows from it needs no more budget."""
-
-    activity: Noisy  # users by class of jobs per user
-    limit: Noisy
-    run: Noisy
-    size: Noisy
-    joint: Noisy  # by coarse classes of limit, run time and size
-    cuts: list[list[int]]  # the coarse class of every bin of limit, run time and size
-    pairs: Noisy
-    week: Noisy | None
-    load: Noisy  # clipped share of the capacity; one number
-    load_cap: float
-    cap: float  # jobs per user (length of the vector of counts); 1 for unit job
-    span: float  # seconds
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that JSON can hold."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Read back what `to_dict` gave."""
-        read: dict[str, Any] = {k: Noisy(**v) if isinstance(v, dict) else v for k, v in values.items()}
-        return cls(**read)
 
 
 def measure(
