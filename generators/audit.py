@@ -20,6 +20,7 @@ from scipy.stats import beta
 from generators import MODELS
 from generators.private import Private
 from generators.private.evidence import evidence
+from generators.private.statistics import Facts
 from generators.progress import Progress, silent, stoppable
 from tracekit.errors import TracekitError, UsageError
 from tracekit.schema import labels
@@ -192,7 +193,7 @@ def audit(
         options |= {"delta": delta, "unit": unit}
     canary = canary_of(real, CANARY_JOBS if unit == "user" else 1)
     worlds = (with_canary(real, canary), with_canary(real, canary.head(0)))
-    make = _attacker(kind, options, canary, min(len(real), MOST_JOBS))
+    make = _attacker(kind, options, worlds[1], canary)
     found: tuple[list[float], list[float]] = ([], [])
     report = progress or silent
     with stoppable() as stop:
@@ -222,13 +223,18 @@ def audit(
     )
 
 
-def _attacker(kind: Any, options: dict[str, Any], canary: Trace, n_jobs: int) -> Callable[[Trace, int], float]:
+def _attacker(kind: Any, options: dict[str, Any], real: Trace, canary: Trace) -> Callable[[Trace, int], float]:
     """Return what trains on a world and returns the attacker's statistic."""
+    n_jobs = min(len(real), MOST_JOBS)
+    known: list[Facts] = []  # others' jobs and the canary's, as model private counts them
 
     def trained(world: Trace, seed: int) -> float:
         model = kind(**options).fit(world, seed=seed)
         if isinstance(model, Private):
-            return evidence(model, canary)
+            assert model.domain is not None
+            if not known:
+                known.extend(Facts.of(trace, model.domain, model.unit) for trace in (real, canary))
+            return evidence(model, *known)
         return look_alikes(model.sample(n_jobs, seed=seed), canary)
 
     return trained

@@ -3,42 +3,51 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from generators.private import statistics as exact
-from generators.private.domain import GAPS, LIMITS, RUNS, STATES, WEEKDAY_BLOCKS, WEEKEND_BLOCKS
+from generators.private.domain import LIMITS, RUNS, WEEKDAY_BLOCKS, WEEKEND_BLOCKS, Domain
 from generators.private.model import Private
 from generators.private.statistics import LENGTH, Facts
-from tracekit.trace import Trace
+from generators.private.tables import Noisy, Released
+
+Floats = NDArray[np.float64]
 
 
-def evidence(model: Private, canary: Trace) -> float:
-    """Return the logarithm of the likelihood ratio of "the canary's jobs were in" to "they were not", up to a constant.
+def evidence(model: Private, others: Facts, canary: Facts) -> float:
+    """Return the logarithm of the likelihood ratio of "the canary's jobs were in" to "they were not".
 
-    For Gaussian noise that is the sum over releases of ⟨released, the canary's part⟩ / variance.
+    The attacker knows all jobs of all other users. With v the canary's part of a table, that is for Gaussian noise the
+    sum over tables of ⟨released − others' part, v⟩ / variance − ⟨v, v⟩ / (2 variance).
     """
     released, domain = model.released, model.domain
     if released is None or domain is None:
         raise ValueError("the model is not fitted")
-    facts = Facts.of(canary.replace(machine=canary.machine), domain, model.unit)
-    cap = released.cap
+    total = 0.0
+    for (noisy, known), (_, part) in zip(
+        _tables(others, released, domain), _tables(canary, released, domain), strict=True
+    ):
+        total += float((noisy.values - known - part / 2) @ part) / noisy.noise**2
+    return total
+
+
+def _tables(facts: Facts, released: Released, domain: Domain) -> list[tuple[Noisy, Floats]]:
+    """Return every released table with the exact one of some jobs, in the same unit."""
+    cap, owner = released.cap, facts.owner
     classes = [
         np.array(cut)[cell] for cut, cell in zip(released.cuts, (facts.limit, facts.run, facts.size), strict=True)
     ]
     joint = np.ravel_multi_index(tuple(classes), tuple(max(cut) + 1 for cut in released.cuts))
-    parts = [
-        (released.limit, exact.table(facts.owner, facts.limit, len(LIMITS) + 1, cap)),
-        (released.run, exact.table(facts.owner, facts.run, len(RUNS), cap)),
-        (released.size, exact.table(facts.owner, facts.size, len(domain.sizes), cap)),
-        (released.joint, exact.table(facts.owner, joint, len(released.joint.counts), cap)),
+    counted = [
+        (released.limit, exact.table(owner, facts.limit, len(LIMITS) + 1, cap)),
+        (released.run, exact.table(owner, facts.run, len(RUNS), cap)),
+        (released.size, exact.table(owner, facts.size, len(domain.sizes), cap)),
+        (released.joint, exact.table(owner, joint, len(released.joint.counts), cap)),
         (released.pairs, exact.pair_table(facts, cap)),
     ]
-    assert len(released.pairs.counts) == STATES * (len(GAPS) + 1)
     if released.week is not None and facts.block is not None:
-        blocks = WEEKDAY_BLOCKS + WEEKEND_BLOCKS
-        parts.append((released.week, exact.table(facts.owner, facts.block, blocks, cap)))
-    total = sum(float(noisy.values @ part) * cap / LENGTH / noisy.noise**2 for noisy, part in parts)
-    activity = released.activity
-    total += float(activity.values @ exact.activity(facts)) / activity.noise**2
-    share = exact.clipped_load(facts, domain.size * released.span, released.load_cap)[0]
-    load = float(share) * released.load_cap / LENGTH
-    return total + released.load.counts[0] * load / released.load.noise**2
+        counted.append((released.week, exact.table(owner, facts.block, WEEKDAY_BLOCKS + WEEKEND_BLOCKS, cap)))
+    found = [(noisy, total * cap / LENGTH) for noisy, total in counted]
+    load = exact.clipped_load(facts, domain.size * released.span, released.load_cap)
+    found.append((released.load, load * released.load_cap / LENGTH))
+    return [*found, (released.activity, exact.activity(facts).astype(np.float64))]

@@ -7,6 +7,7 @@ and is turned into (epsilon, delta) at the end (Bun & Steinke 2016; Canonne, Kam
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ def epsilon_of(rho: float, delta: float) -> float:
     return float(dp.c.make_zCDP_to_approxDP(gaussian).map(d_in=distance).epsilon(delta))
 
 
+@cache
 def rho_of(epsilon: float, delta: float) -> float:
     """Return the largest rho (to a millionth of itself, never above) whose epsilon at ``delta`` is ``epsilon``."""
     low, high = 0.0, epsilon  # rho-zCDP has an epsilon above rho for the small deltas that are accepted

@@ -17,6 +17,7 @@ from generators import synth as library
 from generators.private import Private, estimate
 from generators.private.noise import Mechanism, epsilon_of, rho_of
 from generators.private.released import SHARES
+from tracekit.cli import main
 from tracekit.errors import MissingExtra, TracekitError, UnknownName, UsageError
 from tracekit.machine import Machine
 from tracekit.trace import Trace
@@ -228,3 +229,17 @@ def test_without_opendp_the_pip_line_is_given(real: Trace, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "opendp", None)
     with pytest.raises(MissingExtra, match=r"\[dp\]"):
         Private().fit(real)
+
+
+def test_the_command_prints_the_spending(real: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tracekit.write(real, tmp_path / "real.swf")
+    words = ["synth", str(tmp_path / "real.swf"), "-o", str(tmp_path / "made.swf"), "--model", "private"]
+    assert main([*words, "--epsilon", "2", "--delta", "1e-7", "--unit", "user", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["model"] == "private"
+    assert "epsilon 2, delta 1e-07, per user" in printed.err
+    assert printed.err.count("rho") >= 10
+    assert main([*words, "--unit", "group", "--force"]) == 2
+    assert main([*words, "--epsilon", "-1", "--force"]) == 2
+    words[-1] = "resample"
+    assert main([*words, "--epsilon", "1", "--force"]) == 2
