@@ -24,6 +24,7 @@ MODELS: Registry[type[Generator]] = Registry(
         "user-resample": "generators.user_resample:UserResample",
         "resample": "generators.baseline:Resample",
         "independent": "generators.baseline:Independent",
+        "private": "generators.private:Private",
     },
     group="tracekit.models",
 )

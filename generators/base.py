@@ -13,7 +13,7 @@ from tracekit.trace import Trace
 class ModelInfo:
     """What `tracekit models` prints about a model before it is imported or fitted."""
 
-    family: str  # classic, baseline, gan, vae, copula, transformer, diffusion, sessions
+    family: str  # classic, baseline, gan, vae, copula, transformer, diffusion, sessions, private
     summary: str  # one line
     licence: str  # of the code that does the work
     extra: str | None = None  # the optional install it needs

@@ -16,6 +16,7 @@ from generators import MODELS
 from generators.base import Generator
 from generators.hosts import never_placed, placeable
 from generators.learned import MAX_TRIES, TableModel
+from generators.private import Private
 from generators.progress import Progress
 from generators.retime import in_order, match_load, move_start, scale_machine
 from generators.sessions.model import Sessions
@@ -36,6 +37,8 @@ DEFAULT_MODEL = "sessions"
 DEFAULT_JOBS = 10_000
 #: Options of `make` beside the number of jobs and the seed.
 SHAPING = ("span", "load", "machine_procs", "start", "only", "users", "share", "more")
+#: Options of the fit that only model private has.
+PRIVATE = ("epsilon", "delta", "unit", "cap", "recorded", "noise_seed")
 #: Jobs that are made at a time; more belong into parts (`chunks`).
 MAX_JOBS = 50_000_000
 #: What one of them takes at least while they are made.
@@ -123,6 +126,9 @@ def fit(
     given = {"progress": progress, **options}
     made = kind(**{name: value for name, value in given.items() if name in known and value is not None})
     made.fit(trace, seed=seed)
+    if isinstance(made, Private):  # the real numbers must not leave the trace, not even in provenance.json
+        facts = made.facts()
+        return Fitted(made, int(facts["jobs"]), facts["span"], facts["demand"], facts["load"])
     able = placeable(trace)[0]  # jobs that no host can hold bring no load
     return Fitted(made, len(trace), stats.span(trace), stats.mean_demand(able), able.offered_load(), left_out(trace))
 
@@ -158,10 +164,12 @@ def load(folder: str | Path, *, trust: bool = False) -> Fitted:
 def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, seed: int = 0, **options: Any) -> Trace:
     """Make a synthetic trace after a real one; the same seed gives the same jobs.
 
-    ``n_jobs`` defaults to as many as the real trace has. Options of the fit: ``budget`` (quick, normal, thorough),
-    ``encoding`` (default, raw), ``skeleton`` and ``privacy`` (of sessions), ``progress``, ``cluster`` (hosts that the
-    jobs must fit, where the trace's machine has none or others are meant), ``for_sharing`` (see
-    `generators.sharing`). Options of the result: those of `make`.
+    ``n_jobs`` defaults to as many as the real trace has (model private: a released, noisy number). Options of the fit:
+    ``budget`` (quick, normal, thorough), ``encoding`` (default, raw), ``skeleton`` and ``privacy`` (of sessions),
+    ``epsilon``, ``delta``, ``unit``, ``cap``, ``recorded`` and ``noise_seed`` (of private, whose noise is secret: the
+    same seed then does not give the same jobs), ``progress``, ``cluster`` (hosts that the jobs must fit, where the
+    trace's machine has none or others are meant), ``for_sharing`` (see `generators.sharing`). Options of the result:
+    those of `make`.
 
     >>> import tracekit
     >>> made = tracekit.synth(tracekit.sample().head(500), "resample", 100, seed=1)
@@ -176,11 +184,12 @@ def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, s
     sharing = bool(options.pop("for_sharing", False))
     if sharing:
         options = for_sharing(model, options, shaping.get("only"))
-    unknown = set(options) - {"budget", "encoding", "skeleton", "privacy", "sharing", "progress"}
+    unknown = set(options) - {"budget", "encoding", "skeleton", "privacy", "sharing", "progress", *PRIVATE}
     if unknown:
         raise UsageError(f"synth() does not support the option {', '.join(sorted(unknown))}")
-    if n_jobs is None and shaping.get("span") is None:
-        n_jobs = len(trace)
+    for name in PRIVATE:
+        if options.get(name) is not None and model != Private.name:
+            raise UsageError(f"{name} is only supported by model private, not by model {model}")
     made = make(fit(trace, model, seed=seed, **options), n_jobs, seed=seed, **shaping)
     return published(made, seed, dated=shaping.get("start") is not None) if sharing else made
 

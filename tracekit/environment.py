@@ -21,6 +21,7 @@ EXTRA_USES = {
     "rl": "train, experiment and verdict with agents, demo, Gymnasium environments",
     "ray": "experiment --engine ray",
     "sb3": "environments for stable-baselines3 and sb3-contrib",
+    "dp": "model private",
     "docs": "make docs",
     "dev": "make test",
 }

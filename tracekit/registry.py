@@ -22,6 +22,7 @@ EXTRAS = {
     "ray": "ray",
     "stable_baselines3": "sb3",
     "sb3_contrib": "sb3",
+    "opendp": "dp",
 }
 
 

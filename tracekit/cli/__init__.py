@@ -32,6 +32,7 @@ COMMAND_MODULES = (
     "tracekit.cli.score",
     "tracekit.cli.report",
     "tracekit.cli.sharing",
+    "tracekit.cli.audit",
     "tracekit.cli.simulate",
     "tracekit.cli.schedules",
     "tracekit.cli.energy",

@@ -59,6 +59,25 @@ def synth(
             "--for-sharing", help="sessions: repeat no user's calendar, requests or names; for traces to publish."
         ),
     ] = False,
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", help="private: privacy budget; smaller is safer (default: 3).")
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="private: chance that epsilon does not hold (default: 1e-6).")
+    ] = None,
+    unit: Annotated[
+        str | None, typer.Option("--unit", help="private: what is protected, user (default; all its jobs) or job.")
+    ] = None,
+    cap: Annotated[
+        float | None, typer.Option("--cap", help="private: jobs that a user counts for; default: chosen privately.")
+    ] = None,
+    recorded: Annotated[
+        str | None,
+        typer.Option("--recorded", help="private: length of the log if it is public, such as 300d; default: bought."),
+    ] = None,
+    noise_seed: Annotated[
+        int | None, typer.Option("--noise-seed", min=0, help="private: for tests; the result is NOT private.")
+    ] = None,
     users: Annotated[
         int | None, typer.Option("--users", min=1, help="sessions: number of users of the synthetic trace.")
     ] = None,
@@ -90,7 +109,8 @@ def synth(
 
     The default model is sessions. Only sessions supports --users, --share and --more, and reaches a load by changing
     the number of users; other models scale inter-arrival times. Without REAL, model eda draws its hosts too (or takes
-    --cluster), and lublin needs --procs.
+    --cluster), and lublin needs --procs. Model private is differentially private: --epsilon, --delta and --unit set
+    its budget, the spending is printed line by line, and its noise is secret, so the same seed gives other jobs.
 
     --for-sharing sets --skeleton modelled and --privacy 10, deals out what single users did in a row, gives new labels,
     moves the dates, and leaves the machine's name and all texts of REAL out.
@@ -132,6 +152,17 @@ def synth(
                 "--for-sharing with --save: a saved model holds real values; save it without --for-sharing"
             )
         options = sharing.for_sharing(str(model), options, conditions)
+    options |= _private_options(
+        model,
+        {
+            "epsilon": epsilon,
+            "delta": delta,
+            "unit": unit,
+            "cap": cap,
+            "recorded": _parse_span(recorded, "--recorded"),
+            "noise_seed": noise_seed,
+        },
+    )
     if cluster is not None and from_model is not None:
         raise UsageError("--cluster is for learning; a saved model already has its machine")
     hosts = None if cluster is None else cluster_of(cluster)
@@ -251,12 +282,12 @@ def _told(fitted: Fitted, made: Any, out: str, seed: int) -> dict[str, Any]:
     }
 
 
-def _parse_span(text: str | None) -> float | None:
+def _parse_span(text: str | None, flag: str = "--span") -> float | None:
     if text is None:
         return None
     found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([smhdw]?)\s*", text)
     if not found or float(found[1]) <= 0:
-        raise UsageError(f"--span {text}: expected a time such as 30d, 12h or 4w")
+        raise UsageError(f"{flag} {text}: expected a time such as 30d, 12h or 4w")
     return float(found[1]) * _SECONDS[found[2] or "s"]
 
 
@@ -277,6 +308,15 @@ def _options(model: str | None, skeleton: str | None, privacy: int | None) -> di
     if given and model != "sessions":
         where = f"not by model {model}" if model else "and only when it is fitted"
         raise UsageError(f"--{next(iter(given))} is only supported by model sessions, {where}")
+    return given
+
+
+def _private_options(model: str | None, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fit options that only model private supports."""
+    given = {name: value for name, value in values.items() if value is not None}
+    if given and model != "private":
+        where = f"not by model {model}" if model else "and only when it is fitted"
+        raise UsageError(f"--{next(iter(given)).replace('_', '-')} is only supported by model private, {where}")
     return given
 
 
