@@ -287,7 +287,7 @@ class Attack:
 def _worst(detail: Mapping[str, float]) -> str:
     """Return who is found best, in words; empty if nobody is, or jobs are attacked."""
     rank, matches = (int(detail.get(name, 0)) for name in ("worst_rank", "worst_matches"))
-    return f"the user with rank {rank} by number of jobs ({matches:,} matches)" if rank else ""
+    return f"rank {rank} by number of jobs, {matches:,} matches" if rank else ""
 
 
 def attacks(scores: Mapping[str, Score]) -> list[Attack]:

@@ -71,18 +71,14 @@ def shown(value: float, low: float, high: float) -> str:
 
 
 def _row(one: Attack) -> list[Cell]:
-    spec = ATTACKS[one.key]
     concerns = f"{one.found:,.0f} of {one.trials:,.0f}" if math.isfinite(one.found + one.trials) else "–"
     outcome = "alarm" if one.alarm else "not tried" if math.isnan(one.rate) else "no alarm"
     return [
         Cell(one.name),
-        Cell(f"{spec.risk}, {one.target}", kind="left"),
-        Cell(spec.knows, kind="left"),
+        Cell(outcome, kind="alarm" if one.alarm else ""),
         Cell(shown(one.rate, one.low, one.high), one.rate),
         Cell(shown(one.control, one.control_low, one.control_high), one.control),
-        Cell(concerns),
-        Cell(one.worst or "–", kind="left"),
-        Cell(outcome, kind="alarm" if one.alarm else ""),
+        Cell(f"{concerns}; best: {one.worst}" if one.worst else concerns, kind="left"),
     ]
 
 
@@ -92,7 +88,12 @@ def html(answer: Answer, about: About, trace: Trace) -> str:
     def listed(lines: list[str]) -> Html:
         return tag("ul", joined(tag("li", line) for line in lines))
 
-    heads = ["attack", "risk", "the attacker knows", "rate", "control", "concerns", "found best", "outcome"]
+    heads = ["attack", "outcome", "rate", "control", "concerns"]
+    known = [
+        [Cell(one.name), Cell(f"{spec.risk}, {one.target}", kind="left"), Cell(spec.knows, kind="left")]
+        for one in answer.attacks
+        for spec in (ATTACKS[one.key],)
+    ]
     body = [
         tag("h1", f"May {about.synth} be published? {answer.verdict.upper()}"),
         tag("h2", "What was made from what"),
@@ -113,6 +114,7 @@ def html(answer: Answer, about: About, trace: Trace) -> str:
             ]
         ),
         table("Every attack with its control (95 % intervals)", heads, [_row(a) for a in answer.attacks], kind="keys"),
+        table("What each attacker knows beside this trace", ["attack", "risk", "knows"], known, kind="keys"),
         tag("h2", "Reasons"),
         listed([reason.text for reason in answer.reasons]),
         tag("h2", "What to do"),

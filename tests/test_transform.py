@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracekit
+from tracekit import stats
 from tracekit.errors import TracekitError, UnknownName, UsageError
 from tracekit.machine import Machine
 from tracekit.trace import Trace
 from tracekit.transform import merge, shake, split, split_at
-from tracekit.transform.splitting import file_names
+from tracekit.transform.splitting import alternate_weeks, file_names
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -221,8 +222,25 @@ def test_alternate_weeks_hold_every_job_once(tmp_path: Path, run: Run) -> None:
     trace = tracekit.read(whole)
     first, second = (tracekit.read(tmp_path / f"{name}.swf") for name in "ab")
     assert len(first) + len(second) == len(trace)
-    start = trace.column("submit_time").min()
+    week = ((trace.column("submit_time") - trace.column("submit_time").min()) // (7 * 86_400)).astype(int)
     for part, rest in ((first, 0), (second, 1)):
-        assert set(((part.column("submit_time") - start) // (7 * 86_400)) % 2) == {rest}
+        np.testing.assert_array_equal(part.column("run_time"), trace.column("run_time")[week % 2 == rest])
+        assert part.offered_load() == pytest.approx(trace.offered_load(), rel=0.05)
+    hours = sum(np.bincount(stats.hour_of_week(part), minlength=168) for part in (first, second))
+    np.testing.assert_array_equal(hours, np.bincount(stats.hour_of_week(trace), minlength=168))
     assert run("split", whole, tmp_path / "c.swf", "--alternate-weeks")[0] == 2
     assert run("split", whole, tmp_path / "c.swf", tmp_path / "d.swf", "--by", "2")[0] == 2
+
+
+def test_alternate_weeks_keep_local_hours_and_share_empty_weeks() -> None:
+    day = 86_400
+    submit = np.array([0, 1, 4, 5, 6, 9, 10, 11]) * 7 * day + 8.5 * 3600  # weeks 2, 3, 7 and 8 are empty
+    machine = Machine(procs=4, epoch=1_704_067_200, timezone="Europe/Stockholm")  # 2024-01-01; summer from week 13
+    jobs = {"job_id": np.arange(1, 9), "submit_time": submit, "run_time": 60.0, "req_procs": 1}
+    trace = Trace(pd.DataFrame(jobs), machine)
+    one, other = alternate_weeks(trace)
+    assert ((one.column("submit_time") - submit[0]) / (7 * day)).tolist() == [0, 2, 3, 5]
+    assert ((other.column("submit_time") - submit[0]) / (7 * day)).tolist() == [0, 2, 4, 5]
+    late = trace.assign({"submit_time": submit + 8 * 7 * day})  # some weeks move from summer into winter time
+    hours = np.sort(np.concatenate([stats.hour_of_week(part) for part in alternate_weeks(late)]))
+    np.testing.assert_array_equal(hours, np.sort(stats.hour_of_week(late)))

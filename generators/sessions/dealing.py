@@ -10,6 +10,7 @@ which jobs followed each other is copied. Six requests in a row single out most 
   from the pool's runs of about that length;
 * a job's outcome is modelled on any job of that template: of the pool, if k of its users have it, else of everybody.
   Neighbours in a run are modelled on the same job as often as real neighbours are alike;
+* pauses are longer or shorter by up to a third, as scripts with a fixed interval are recognised by it;
 * run times are a few per cent off, so that values of real jobs are not repeated to the second.
 """
 
@@ -27,6 +28,8 @@ from generators.sessions.outcomes import Outcomes, rounded
 CLASSES = (2, 3, 5, 10, 20, 50)
 #: A user's repertoire for a class of runs: the square root of their number, and so many more.
 MORE = 1
+#: Pauses are longer or shorter by up to this, in ln(seconds).
+UNSTEADY = 0.35
 #: Share of a run time by which it is off, at most, and seconds that short ones are off.
 BLUR, SECONDS = 0.05, 3.0
 
@@ -137,6 +140,10 @@ class Dealer:
         which = np.repeat(np.arange(len(new)), size)
         job = np.arange(len(which)) - (np.cumsum(size) - size)[which] + self.session_first[new][which]
         return job, day[which]
+
+    def unsteady(self, count: int, rng: np.random.Generator) -> Floats:
+        """Return factors for pauses: scripts that submit every ten seconds would be recognised by that."""
+        return np.exp(UNSTEADY * rng.uniform(-1, 1, count))
 
     def models(self, plan: Plan, pool_of: Ints, rng: np.random.Generator) -> Ints:
         """Return the real job on which each planned job is modelled, with new templates run by run."""

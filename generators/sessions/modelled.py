@@ -212,6 +212,8 @@ class Habits:
         starts = np.flatnonzero(np.diff(day, prepend=-1))
         pause[starts] = 0.0
         pause *= self._stretch(days, day, job, pause, rng)
+        if dealer is not None:
+            pause *= dealer.unsteady(len(pause), rng)
         passed = np.cumsum(pause)
         at = date[day] * DAY + begin[day] + passed - passed[starts][day]
         return Plan.sorted(new_users[who][day], drawn[who][day], window.holding(at + late), job)

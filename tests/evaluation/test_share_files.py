@@ -40,7 +40,7 @@ def test_a_yes_writes_a_folder_to_publish(tmp_path: Path, run: Run, halves: tupl
     assert (folder / made.name).read_bytes() == made.read_bytes()
     assert json.loads((folder / "sharing.json").read_text())["attacks"] == answer["attacks"]
     page = (folder / "sharing.html").read_text()
-    for words in ("the attacker knows", "What remains", "YES", "Signature", "request_sequences", "@media print"):
+    for words in ("What each attacker knows", "What remains", "YES", "Signature", "request_sequences", "@media print"):
         assert words in page
     assert "**yes**" in (folder / "README.md").read_text()
     assert "sample" not in (folder / "README.md").read_text().lower()
