@@ -19,8 +19,8 @@ from evaluation.report.markup import Cell, Html, joined, paragraph, table, tag
 from evaluation.report.page import document
 from evaluation.share import Answer
 from evaluation.table import number
-from tracekit.anonymize import synthetic_mark
 from tracekit.folders import check_folder, writing_folder
+from tracekit.provenance import synthetic_mark
 from tracekit.schema import BY_NAME
 from tracekit.trace import Trace
 

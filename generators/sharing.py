@@ -22,7 +22,7 @@ WEEK = 7 * 86_400
 YEARS, WEEKS_A_YEAR = 8, 52
 #: Name of the machine in a trace for sharing.
 NAMELESS = "synthetic machine"
-#: Marks of the model in the history, which `tracekit.anonymize.synthetic_mark` finds.
+#: Marks of the model in the history, which `tracekit.provenance.synthetic_mark` finds.
 MARK = "MADE by tracekit, not recorded: model sessions"
 
 

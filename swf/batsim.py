@@ -41,10 +41,10 @@ from swf._common import lost, statuses_of, watts_of
 from swf._notation import as_labels, on_unique, shown
 from swf._texts import check_text, table_of
 from swf._written import not_positive
-from tracekit.anonymize import mark_in, synthetic_mark
 from tracekit.errors import FormatError, SchemaError, TracekitError
 from tracekit.files import opened
 from tracekit.machine import Machine
+from tracekit.provenance import mark_in, synthetic_mark
 from tracekit.schema import counts, to_numeric
 from tracekit.trace import Trace
 

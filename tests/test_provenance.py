@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tracekit
-from tracekit.anonymize import synthetic_mark
+from tracekit.provenance import synthetic_mark
 
 Run = Callable[..., tuple[int, str, str]]
 FORMATS = {"swf": ".swf", "parquet": ".parquet", "batsim": ".json"}

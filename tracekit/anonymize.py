@@ -21,6 +21,7 @@ import pandas as pd
 from tracekit.errors import FormatError, OutputError, UnknownName, UsageError, loads
 from tracekit.files import opened
 from tracekit.machine import Machine
+from tracekit.provenance import synthetic_mark
 from tracekit.schema import BY_NAME, counts
 from tracekit.trace import Trace
 
@@ -31,9 +32,6 @@ SHORTEST_KEY = 16  # bytes: a shorter one can be guessed
 _DIGITS = 13  # below 2**53, so that every tool reads them exactly
 _SHIFT = re.compile(r"^(-?\d+)([dw])$")
 WEEK = 7 * 86_400
-#: The mark in the history of every synthetic trace, so that it is not mistaken for a recorded one.
-_MARK = "MADE by tracekit, not recorded"
-_MADE = re.compile(r"MADE by (?:tracekit, not recorded(?:: model (?P<model>[\w-]+))?|a seeded script of tracekit)")
 
 
 def new_key(path: str | Path) -> bytes:
@@ -101,25 +99,6 @@ def anonymize(
         machine = machine.replace(source=f"{mark}; anonymized", notes=(mark,))
     step = f"anonymized: {', '.join(replaced) or 'no labels'} replaced" + (", dates shifted" if seconds else "")
     return Trace(jobs, machine, (mark, step) if mark else (step,))
-
-
-def synthetic_mark(trace: Trace) -> str:
-    """Return the sentence that marks a trace as synthetic, with the model's name at most; empty for a real trace."""
-    machine = trace.machine
-    return mark_in((*trace.history, *machine.notes, machine.source, *(machine.header or ())))
-
-
-def mark_in(texts: Iterable[str]) -> str:
-    """Return the sentence that marks a trace as synthetic if one of the texts has it, else nothing.
-
-    >>> mark_in(["cut", "MADE by tracekit, not recorded: model sessions (skeleton modelled) fitted to 9 jobs"])
-    'MADE by tracekit, not recorded: model sessions'
-    """
-    found = [match for match in map(_MADE.search, texts) if match]
-    if not found:
-        return ""
-    model = next((match["model"] for match in found if match["model"]), None)
-    return _MARK + (f": model {model}" if model else "")
 
 
 def _relabelled(key: bytes, column: str, values: pd.Series) -> pd.Categorical:

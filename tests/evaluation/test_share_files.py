@@ -12,7 +12,7 @@ import pytest
 import tracekit
 from evaluation.mending import mended
 from tracekit import Trace
-from tracekit.anonymize import synthetic_mark
+from tracekit.provenance import synthetic_mark
 from tracekit.transform.splitting import alternate_weeks
 
 Run = Callable[..., tuple[int, str, str]]

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tracekit.anonymize import synthetic_mark
 from tracekit.errors import TracekitError, UsageError
 from tracekit.machine import UNITS, Machine
+from tracekit.provenance import synthetic_mark
 from tracekit.schema import BY_NAME
 from tracekit.trace import Trace
 
