@@ -119,7 +119,7 @@ def test_every_switch_is_accepted(swf, capsys):
     [
         (["--policy", "fcsf"], "did you mean fcfs"),
         (["--backfill", "esy"], "did you mean easy"),
-        (["--compat", "slurm"], "rlscheduler"),
+        (["--compat", "maui"], "rlscheduler"),
         (["--window", "5"], "START:COUNT"),
         (["--window", "0:9999"], "does not lie within"),
         (["--windows", "2", "--jobs", "9999"], "do not fit"),

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,6 +33,13 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def _no_other_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLURM_CONF", raising=False)
+
+
+@pytest.fixture
+def room() -> Iterator[Path]:
+    """A folder with a short name, as sockets need: that of tmp_path is too long where tests run in parallel."""
+    with tempfile.TemporaryDirectory(prefix="tk-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder).resolve()
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +84,8 @@ def test_it_runs_on_the_loopback_address_and_says_so(own: Own, run: Run) -> None
         own.start(4)
 
 
-def test_another_one_beside_it_is_not_touched(own: Own, tmp_path: Path) -> None:
-    other = Own(tmp_path / "b")
+def test_another_one_beside_it_is_not_touched(own: Own, room: Path) -> None:
+    other = Own(room / "b")
     before = own.pids()
     try:
         other.start(2, 1, profile="none")
@@ -143,18 +151,18 @@ def test_a_driver_that_is_killed_leaves_no_priority_changed(
 
 
 @pytest.mark.slow
-def test_a_replay_is_killed_goes_on_and_is_compared(tmp_path: Path, run: Run) -> None:
+def test_a_replay_is_killed_goes_on_and_is_compared(room: Path, run: Run) -> None:
     """Eight jobs in a few seconds; killed in the middle, called again, nothing is lost or submitted twice."""
     n = 8
     rng = np.random.default_rng(2)
     jobs = {"job_id": np.arange(1, n + 1), "submit_time": np.arange(n) * 24.0, "run_time": rng.integers(30, 120, n)}
     jobs |= {"req_time": [3600.0] * n, "req_procs": rng.integers(1, 4, n), "user": ["ann", "bob"] * 4}
-    tracekit.write(Trace(pd.DataFrame(jobs).astype({"run_time": float}), Machine(procs=4)), tmp_path / "t.swf")
-    lab = tmp_path / "lab"
+    tracekit.write(Trace(pd.DataFrame(jobs).astype({"run_time": float}), Machine(procs=4)), room / "t.swf")
+    lab = room / "lab"
     words = [
         "slurm",
         "replay",
-        str(tmp_path / "t.swf"),
+        str(room / "t.swf"),
         "-o",
         str(lab),
         "--speed",
@@ -181,12 +189,12 @@ def test_a_replay_is_killed_goes_on_and_is_compared(tmp_path: Path, run: Run) ->
         names = [line.partition(" Name=")[2].split()[0] for line in (lab / "jobcomp.txt").read_text().splitlines()]
         assert len(names) == len(set(names)) == n
         assert not Own(lab).pids()  # it was stopped at the end
-        code, out, error = run("slurm", "compare", lab, "--json", "--figure", tmp_path / "both.png")
+        code, out, error = run("slurm", "compare", lab, "--json", "--figure", room / "both.png")
         assert code == 0, error
         found = json.loads(out)
         assert (found["jobs"], found["policy"], found["backfill"]) == (n, "sjf", "easy")
         assert set(found["start_error_s"]) >= {"p50", "p90", "max"}
-        assert (tmp_path / "both.png").stat().st_size > 1000
+        assert (room / "both.png").stat().st_size > 1000
         assert (tracekit.read(lab / "outcome.csv").column("wait_time") >= 0).all()
     finally:
         first.kill()
