@@ -209,6 +209,13 @@ def test_restarts_keep_to_the_budget_and_never_lose_the_best_order(solver: str) 
         solve(queue, solver, evaluations=40, restarts=40)
 
 
+def test_a_random_first_order_is_that_of_the_seed() -> None:
+    queue = random_queue(np.random.default_rng(2), 12)
+    one, same, other = (solve(queue, "none", init="random", seed=seed).order for seed in (1, 1, 2))
+    assert one.tolist() == same.tolist() != other.tolist()
+    assert sorted(one) == list(range(12))
+
+
 def test_exhaustive_search_sees_every_order() -> None:
     queue = random_queue(np.random.default_rng(2), 6, backfill="easy", objective="bsld")
     found = solve(queue, "exhaustive", estimates="requested")

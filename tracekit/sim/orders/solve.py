@@ -102,6 +102,8 @@ def solve(
         name, first, spent = init, decoded.order, decoded.evaluations - 1
     elif init == "best":
         name, first = problem.best_heuristic(estimates)
+    elif init == "random":
+        name, first = init, np.random.default_rng(seed).permutation(len(problem))
     else:
         name, first = init, problem.heuristic(init, estimates)
     if restarts >= evaluations - spent:
