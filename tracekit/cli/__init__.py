@@ -47,6 +47,7 @@ COMMAND_MODULES = (
     "tracekit.cli.lsf",
     "tracekit.cli.slurm",
     "tracekit.cli.learn",
+    "tracekit.cli.evaluate",
 )
 
 for _module in COMMAND_MODULES:
