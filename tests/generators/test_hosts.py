@@ -40,7 +40,8 @@ def requests(trace: Trace, names: tuple[str, ...] = REQUESTS) -> set[tuple[str, 
     return set(trace.jobs[list(names)].astype(str).itertuples(index=False, name=None))
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS.names() if name != "independent"])
+# independent breaks combinations, see below; private releases the machine's size, not its hosts
+@pytest.mark.parametrize("name", [name for name in MODELS.names() if name not in ("independent", "private")])
 def test_jobs_of_every_model_fit_some_host(name: str) -> None:
     real = hosts_trace(impossible=True)
     assert sum(rows.sum() for rows in never_placed(real).values()) == 15

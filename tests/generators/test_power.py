@@ -17,7 +17,7 @@ from tracekit import Machine, Trace
 
 pytestmark = pytest.mark.usefixtures("tiny_budgets")
 #: Models of sizes and run times alone; they have no optional columns.
-BARE = ("lublin", "eda")
+BARE = ("lublin", "eda", "private")
 NAMES = [name for name in MODELS.names() if name not in BARE]
 LEARNED = [name for name in NAMES if issubclass(MODELS.get(name), TableModel)]
 #: How far the correlation of ln watts with ln nodes may be from the real one.
