@@ -70,8 +70,8 @@ def _arriving(size: Any, run: Any, load: float, procs: int, rng: np.random.Gener
     )
 
 
-def engine_seconds(trace: Trace, policy: str, backfill: str, times: int) -> tuple[float, Any]:
-    """Return the best CPU seconds of the engine alone, and the start times."""
+def engine_seconds(trace: Trace, policy: str, backfill: str, times: int, *, replan: bool = False) -> tuple[float, Any]:
+    """Return the best CPU seconds of the engine alone, and the start times; ``replan``: by the general loop."""
     from tracekit.sim.engine.session import Session
     from tracekit.sim.policies.formulas import GIVEN, values_for
 
@@ -82,7 +82,7 @@ def engine_seconds(trace: Trace, policy: str, backfill: str, times: int) -> tupl
         begin = time.thread_time()
         run = Session(Setup(ready, backfill, switches))
         code, given = values_for(policy, ready, switches)
-        if code == GIVEN and run.can_rank:
+        if code == GIVEN and run.can_rank(given) and not replan:
             run.ranked(given)
         else:
             run.run(code, given)
@@ -182,6 +182,22 @@ def main() -> None:
     note("engine: fcfs + easy, load 1.06", big, seconds, 2e5, longest_queue=f"{longest:,}")
     for policy, backfill in (("sjf", "easy"), ("fcfs", "easy-sjf")):
         note(f"engine: {policy} + {backfill}, load 1.06", big, engine_seconds(full, policy, backfill, 1)[0])
+
+    exact = synthetic(5_000 if asked.quick else 40_000, 1.15)
+    exact = exact.assign({"req_time": exact.column("run_time")})
+    seconds, start = engine_seconds(exact, "fcfs", "conservative", 1)
+    slow, again = engine_seconds(exact, "fcfs", "conservative", 1, replan=True)
+    longest = queue_length(exact.column("submit_time"), start)[1]
+    same = bool(np.array_equal(start, again))
+    note("engine: new plans at every event, load 1.15", len(exact), slow)
+    note(
+        "engine: fcfs + conservative, exact limits",
+        len(exact),
+        seconds,
+        ratio=f"{slow / seconds:.1f}× new plans",
+        same_starts=same,
+        longest_queue=f"{longest:,}",
+    )
 
     sizes = (10_000, 100_000) if asked.quick else (10_000, 100_000, 1_000_000, 10_000_000)
     for jobs in sizes:

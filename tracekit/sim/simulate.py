@@ -342,7 +342,7 @@ def outcome(setup: Setup, policy: BuiltIn | Policy, *, on_interval: Hook | None 
         code, given = formulas.values_for(policy.name, ready, switches)
         if on_interval is not None:
             run.step_through(session.formula_values(run, code, given), on_interval)
-        elif code == formulas.GIVEN and run.can_rank:
+        elif code == formulas.GIVEN and run.can_rank(given):
             run.ranked(given)
         else:
             run.run(code, given)

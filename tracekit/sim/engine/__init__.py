@@ -6,6 +6,7 @@ state       the named state of a simulation ranked        loop and pass for stat
 start       a job starts                    capacity      what a machine is asked about a job
 running     running jobs, by end            processors    the plain capacity, a counter
 rank_tree   waiting jobs, by static rank    profile       what is free from now on
+kept_plan   conservative plans, kept        steps         the same of one counter, in blocks
 heap        the one heap                    session       the arrays of one simulation, driven from Python
 dependencies, outages, predictions          what changes on the way
 """

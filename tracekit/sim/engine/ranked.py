@@ -2,12 +2,13 @@
 
 Loop and pass obey the definitions of `tracekit.sim.engine.loop` and `tracekit.sim.engine.backfill`, which look at every
 waiting job at every pass; here the tree finds the next job that can start. A test keeps the two equal. For none, EASY,
-EASY with the shortest job first, and RLScheduler's rule, without dependencies, outages or predictions.
+EASY with the shortest job first, RLScheduler's rule and, where it is faster, conservative backfilling, whose pass is in
+`tracekit.sim.engine.kept_plan`; without dependencies, outages or predictions.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from tracekit.sim.compile import jit, jit_internal, jit_merged
 from tracekit.sim.engine.backfill import make_reservation
 from tracekit.sim.engine.capacity import fits, fits_beside, give, keeps_reservation, largest_startable, tick
 from tracekit.sim.engine.events import arrival_is_first, next_arrival_or_end
+from tracekit.sim.engine.kept_plan import note_end, planned_pass
 from tracekit.sim.engine.loop import tick_from
 from tracekit.sim.engine.rank_tree import RankTree, enter, first_rank, leave, next_fit, smallest_size
 from tracekit.sim.engine.running import pop_ended
@@ -32,8 +34,8 @@ class Ranks(NamedTuple):
 
 
 @jit
-def run_ranked(sim: Simulation, ranks: Ranks) -> None:
-    """Simulate until every job has started; fills in ``jobs.start``."""
+def run_ranked(sim: Simulation, ranks: Ranks, plan: Any) -> None:
+    """Simulate until every job has started; fills in ``jobs.start``. ``plan`` is () unless plans are kept."""
     state, jobs, rules, running = sim.state[0], sim.jobs, sim.rules, sim.running
     origin, due = -np.inf, np.inf  # where ticks are counted from; the next one, while jobs wait
     changed = False  # has a job ended since the last pass?
@@ -53,7 +55,10 @@ def run_ranked(sim: Simulation, ranks: Ranks) -> None:
         else:
             ended = 0
             while running.tally[0].running > 0 and running.ends[0].key <= time and not (one_by_one and ended > 0):
-                give(sim.capacity, pop_ended(running, jobs.start, jobs.estimate))
+                job = pop_ended(running, jobs.start, jobs.estimate)
+                give(sim.capacity, job)
+                if len(plan) > 0:
+                    note_end(plan, time, jobs.start[job] + jobs.estimate[job])
                 ended += 1
             changed = changed or ended > 0
             if not (one_by_one and ended > 0):
@@ -78,11 +83,14 @@ def run_ranked(sim: Simulation, ranks: Ranks) -> None:
                 due = time + rules.reaction
             if due > time:
                 continue
-        # With nothing ended and a single arrival, all other jobs were looked at in the last pass and are still blocked.
         before = running.tally[0].started
         last = state.arrived
-        newest = last - 1 if last - seen == 1 and not changed and np.isnan(jobs.start[last - 1]) else NO_JOB
-        _pass(sim, ranks, newest)
+        if len(plan) > 0:
+            planned_pass(sim, ranks.policy, plan)
+        else:
+            # With nothing ended and a single arrival, all others were looked at in the last pass and are still blocked.
+            newest = last - 1 if last - seen == 1 and not changed and np.isnan(jobs.start[last - 1]) else NO_JOB
+            _pass(sim, ranks, newest)
         waiting -= running.tally[0].started - before
         changed = False
         seen = last

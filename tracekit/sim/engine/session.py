@@ -18,11 +18,12 @@ from tracekit.sim.compile import log_first_compilation
 from tracekit.sim.engine import capacity, events, loop
 from tracekit.sim.engine.capped import capped
 from tracekit.sim.engine.dependencies import followers_in, no_followers
+from tracekit.sim.engine.kept_plan import empty_plan
 from tracekit.sim.engine.learned import learned_for
 from tracekit.sim.engine.machines import LooksAhead, NamesHosts
 from tracekit.sim.engine.outages import MODES, outages_of
 from tracekit.sim.engine.predictions import ORDER, PREDICT_FOR, PREDICTION
-from tracekit.sim.engine.processors import ProcessorPool
+from tracekit.sim.engine.processors import ProcessorPool, Processors
 from tracekit.sim.engine.profile import Profile, empty_profile
 from tracekit.sim.engine.rank_tree import empty_tree
 from tracekit.sim.engine.ranked import Ranks, run_ranked
@@ -38,6 +39,7 @@ from tracekit.sim.engine.state import (
     STOPPED,
     Dynamics,
     Jobs,
+    Queue,
     Rules,
     Simulation,
     empty_queue,
@@ -82,6 +84,9 @@ def rules_for(switches: Switches, backfill: str, scale: int = 1, total: int = 0)
 MAX_PLAN = 250_000_000
 
 
+#: Share of jobs that may end before their estimates where conservative plans are kept.
+MOST_EARLY = 0.05
+
 #: Waiting jobs that an allocator written in Python sees beside the one to be placed.
 MOST_UPCOMING = 32
 
@@ -120,8 +125,8 @@ class Session:
             room,
             at_shadow,
             no_jobs_running(most_running),
-            empty_queue(0),  # static orders have a tree; see `_give_queue`
-            self._profile(room, rules, most_running + 2 * count + 2 * len(switches.outages) + 4),
+            empty_queue(0),  # static orders have a tree and a plan of their own; see `_make_room`
+            empty_profile(1),
         )
         self._dependent: dict[str, int] = {}
         self._values: dict[str, tuple[int, Floats | None]] = {}  # of built-in policies, see `evaluate`
@@ -183,11 +188,13 @@ class Session:
                     f"{type(room).__name__} places jobs from Python, which cannot be combined with outages"
                 )
 
-    def _profile(self, room: Any, rules: Rules, steps: int) -> Profile:
-        """Return a profile; only conservative backfilling and outages need room in it."""
+    def _queue_and_profile(self, jobs: int) -> tuple[Queue, Profile]:
+        """Return room for so many waiting jobs; only conservative backfilling and outages need a profile."""
+        rules = self.sim.rules
         if rules.backfill != CONSERVATIVE and not self.switches.outages:
-            return empty_profile(1)
-        cells = capacity.cells_of(room)
+            return empty_queue(jobs), empty_profile(1)
+        steps = len(self.sim.running.ends) + 2 * jobs + 2 * len(self.switches.outages) + 4
+        cells = capacity.cells_of(self.sim.capacity)
         if cells > 1 and steps * cells > MAX_PLAN:
             planner, instead = "conservative backfilling", "--backfill easy"
             if rules.backfill != CONSERVATIVE:
@@ -196,12 +203,13 @@ class Session:
                 f"{planner} would plan {steps:,} steps on {cells:,} cells (resources of hosts), "
                 f"at most {MAX_PLAN:,} in all; use {instead}, or --window for fewer jobs"
             )
-        return empty_profile(steps, cells)
+        return empty_queue(jobs), empty_profile(steps, cells)
 
-    def _give_queue(self) -> None:
+    def _make_room(self) -> None:
         """Make room for the waiting jobs, where the loop looks at all of them."""
         if not len(self.sim.queue.job):
-            self.sim = self.sim._replace(queue=empty_queue(len(self.ready.table)))
+            queue, profile = self._queue_and_profile(len(self.ready.table))
+            self.sim = self.sim._replace(queue=queue, profile=profile)
 
     def prepare_policy(self, code: int) -> None:
         """Make ready for a formula: ``multifactor`` looks at accounts of users, all others do without."""
@@ -214,12 +222,19 @@ class Session:
 
     # ---- compiled from end to end ------------------------------------------------------------------------------------
 
-    @property
-    def can_rank(self) -> bool:
-        """Whether a static order can take the fast loop: nothing changes on the way, and Python is not asked."""
-        rules = self.sim.rules
-        plain = not (self.switches.dynamic or rules.last_two or rules.drops or rules.backfill == CONSERVATIVE)
-        return plain and not capacity.is_asked(self.sim.capacity)
+    def can_rank(self, given: Floats | None) -> bool:
+        """Return whether a static order can take the fast loop: nothing changes on the way, and Python is not asked.
+
+        Conservative plans are kept for a counter of processors and jobs in order of submission, and where nearly all
+        jobs run to their estimates: after an early end all plans are made again, which is no faster there.
+        """
+        rules, jobs = self.sim.rules, self.jobs
+        if self.switches.dynamic or rules.last_two or rules.drops or capacity.is_asked(self.sim.capacity):
+            return False
+        if rules.backfill != CONSERVATIVE:
+            return True
+        plain = given is None and not rules.commit and isinstance(self.sim.capacity, Processors)
+        return plain and bool(np.mean(jobs.estimate > jobs.run) <= MOST_EARLY)
 
     def ranked(self, given: Floats | None) -> None:
         """Run a static order: one value per job, smallest first; None = as submitted."""
@@ -231,12 +246,13 @@ class Session:
             gaps = empty_tree(np.argsort(self.jobs.estimate, kind="stable"), jobs)
         elif rule == RLSCHEDULER and given is not None:
             gaps = empty_tree(None, jobs)
-        run_ranked(self.sim, Ranks(queue, gaps, gaps is not queue))
+        plan = empty_plan(jobs, len(self.sim.running.ends)) if rule == CONSERVATIVE else ()
+        run_ranked(self.sim, Ranks(queue, gaps, gaps is not queue), plan)
 
     def run(self, code: int, given: Floats | None) -> None:
         """Run a formula whose values are computed at every pass, or given values (None: as submitted)."""
         log_first_compilation("run")
-        self._give_queue()
+        self._make_room()
         self.prepare_policy(code)
         while loop.run(self.sim, self.dynamics, code, self.jobs.submit if given is None else given) != NO_JOB:
             self._place()
@@ -289,7 +305,7 @@ class Session:
         for a built-in policy) before going on.
         """
         log_first_compilation("schedule_from_python")
-        self._give_queue()
+        self._make_room()
         sim, queue, state, running = self.sim, self.sim.queue, self.sim.state, self.sim.running
         before = -np.inf
         while True:
