@@ -35,6 +35,7 @@ from tracekit.sim.analysis.reproduce import WINDOW_JOBS, WINDOWS
 from tracekit.sim.predict.predictor import Predictor
 from tracekit.sim.predict.training import train as train_predictor
 from tracekit.sim.tasks.episodes import EpisodeSource
+from tracekit.sim.tasks.pick_job.features import outputs_of
 from tracekit.sim.tasks.pick_job.task import PickJob
 from tracekit.sim.windows import Window, tile
 from tracekit.trace import Trace
@@ -55,28 +56,9 @@ CASES = {
 #: Jobs of a log that are used at most, from its beginning.
 MOST = 100_000
 JOBS, TRAIN, KNOWN, SEEDS = 256, 0.45, 0.6, 3
-#: The recipe: a weighted sum of features, group-relative gradients, windows at three loads. Chosen on CTC-SP2 alone.
-RECIPE = Config(
-    algorithm="grpo",
-    hidden=(),
-    steps=400_000,
-    windows=128,
-    plays=16,
-    jobs=JOBS,
-    loads=(1.0, 1.2, 1.4),
-    keep=0.5,
-    minibatch=2048,
-    learning_rate=0.03,
-    entropy=0.0,
-    average=0.9,
-    teacher_windows=128,
-    teacher_epochs=60,
-    validation_windows=128,
-    validate_every=4,
-    validate_by="geometric",
-    threads=1,
-)
-QUICK = RECIPE.replace(steps=20_000, windows=32, teacher_windows=16, validation_windows=16, loads=())
+#: The settings of ``tracekit train --predict auto``.
+RECIPE = Config.load("informed").replace(jobs=JOBS, threads=1)
+QUICK = RECIPE.replace(steps=20_000, windows=32, validation_windows=16, loads=(1.0,))
 
 
 class TrueAreas:
@@ -148,9 +130,11 @@ def one(case: Case, seed: int, folder: Path, config: Config, *, plain: bool) -> 
     shutil.rmtree(folder, ignore_errors=True)
     clock = [time.process_time()]
     agents: dict[str, Agent] = {}
-    plans = [("informed", PickJob(predict="auto", observer="informed"), f"imitate:{INDEX}")]
-    for name, task, init in [*plans, ("plain", PickJob(), "imitate:chosen")][: 1 + plain]:
-        agents[name] = train(case.trace, task, config, out=folder / name, seed=seed, init=init, parts=case.parts)
+    tasks = {"informed": PickJob(predict="auto", observer="informed"), "plain": PickJob()}
+    for name in list(tasks)[: 1 + plain]:
+        agents[name] = train(
+            case.trace, tasks[name], config, out=folder / name, seed=seed, init="imitate:chosen", parts=case.parts
+        )
         clock.append(time.process_time())
     renewed = renewed_predictor(case, agents["informed"], seed, folder / "renewed")
     source = EpisodeSource(case.trace, renewed)
@@ -161,20 +145,21 @@ def one(case: Case, seed: int, folder: Path, config: Config, *, plain: bool) -> 
         for name, agent in agents.items()
     }
     found[INDEX] = source.policy_costs(case.tests, [INDEX], threads=1)[:, 0]
+    informed = Predictor.load(agents["informed"].task["predict"])
     cpu = dict(zip([*agents, "evaluation"], np.diff([*clock, time.process_time()]), strict=True))
     return {
         **{name: rounded(costs) for name, costs in found.items()},
         "notes": {name: agent.facts["metrics"]["note"] for name, agent in agents.items()},
-        "power": Predictor.load(agents["informed"].task["predict"]).power,
+        "choice": informed.facts["choice"] | informed.index._asdict(),
         "cpu_s": {name: round(seconds) for name, seconds in cpu.items()},
     }
 
 
 def renewed_predictor(case: Case, agent: Agent, seed: int, place: Path) -> PickJob:
     """Return the task of an agent with a predictor that has also learnt from the validation part."""
-    power = Predictor.load(agent.task["predict"]).power
-    made = train_predictor(case.trace.head(case.known), seed=seed)
-    replace(made, power=power).save(place)
+    outputs = {*outputs_of(PickJob.from_dict(agent.task).feature_names), "ln_mean", "weight"}
+    made = train_predictor(case.trace.head(case.known), seed=seed, outputs=outputs)
+    replace(made, index=Predictor.load(agent.task["predict"]).index).save(place)
     return replace(PickJob.from_dict(agent.task), predict=str(place))
 
 
