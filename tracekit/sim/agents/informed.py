@@ -117,9 +117,7 @@ def halves(course: Course) -> list[tuple[str, tuple[Span, ...]]]:
     return [(str(place), part) for place, part in zip(places, parts, strict=True)]
 
 
-def _learnt(
-    trace: Trace, table: Table, parts: Sequence[Span], course: Course, outputs: Collection[str]
-) -> Predictor:
+def _learnt(trace: Trace, table: Table, parts: Sequence[Span], course: Course, outputs: Collection[str]) -> Predictor:
     """Return a predictor that has learnt from parts of a trace."""
     rows = np.sort(np.concatenate([table.position[first:last] for first, last in parts]))
     course.say(f"predictor of run times: learning from {len(rows):,} jobs")
