@@ -21,6 +21,7 @@ from tracekit.errors import UsageError
 from tracekit.sim.agents.against import against, mean
 from tracekit.sim.agents.config import Config
 from tracekit.sim.agents.evaluate import INDEX, heuristics_of
+from tracekit.sim.agents.grounds import at_load
 from tracekit.sim.agents.provenance import fingerprint
 from tracekit.sim.agents.rollout import play
 from tracekit.sim.agents.starts import Course
@@ -32,9 +33,7 @@ from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.tasks.pick_job.features import outputs_of
 from tracekit.sim.tasks.pick_job.task import is_static
 from tracekit.sim.windows import Span, Window
-from tracekit.stats import offered_load
 from tracekit.trace import Trace
-from tracekit.transform.scaling import scale_load
 
 Floats = NDArray[np.float64]
 
@@ -182,7 +181,7 @@ def choice_of(trace: Trace, task: Any, used: Sequence[Foresight], config: Config
     by_heuristic: list[Floats] = []  # (windows, heuristics), one for each load
     by_form: list[Floats] = []  # (windows, forms)
     for load in dict.fromkeys((1.0, max(config.loads, default=1.0))):
-        jobs = trace if load == 1 else scale_load(trace, load * offered_load(trace))
+        jobs = trace if load == 1 else at_load(trace, load)
         made = []
         for one in used:
             source = EpisodeSource(jobs, dataclasses.replace(plain, predict=str(one.place)))
