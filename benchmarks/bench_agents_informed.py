@@ -368,9 +368,9 @@ NOTES = """## How choices were made
 
 The form of the index, its twelve candidates, the rule for the start and all settings were chosen on the first 60 % of
 KTH-SP2 and CTC-SP2 alone, with predictors learnt from jobs before each window, on overlapping windows at 1 to 1.3
-times the load. What these trials showed: the mean of ln run time orders better than the expected run time E, which
-earlier versions used (√(E·limit)), because E of a job that may be short is that of its longest outcomes; the weight v
-adds nothing to it; larger exponents of the processors help on CTC-SP2; on KTH-SP2 nothing can be told from chance.
+times the load. What these trials showed: on CTC-SP2 the mean of ln run time orders better than the expected run time
+E, which earlier versions used (√(E·limit)); the weight v adds nothing to it; larger exponents of the processors help;
+on KTH-SP2 nothing can be told from chance.
 Updating predictions while jobs wait, when jobs of the same user and shape end, another order for backfilling, ages,
 and a search over eight weights in place of the twelve forms gave no more on windows that they were not chosen on. The
 held-out parts of KTH-SP2 and CTC-SP2 had been looked at for an earlier version, those of the other logs had not. The
