@@ -46,6 +46,7 @@ def plain(batch, lane=0):
     begun = ~np.isnan(start)
     means = {user: bsld[begun & (jobs.user == user)].mean() for user in set(jobs.user[begun])}
     work = (ready.estimate * jobs.procs)[waits].sum() / total
+    by_limit = sorted(batch.shown(lane), key=lambda job: (ready.estimate[job], job))  # the base policy is sjf
     rows = []
     for job in batch.shown(lane):
         w, r, n, at = now - jobs.submit[job], ready.estimate[job], jobs.procs[job], jobs.position[job]
@@ -83,6 +84,7 @@ def plain(batch, lane=0):
                 "user-average": means.get(jobs.user[job], 0.0) / max(means.values(), default=1.0),
                 "wait-share": min(w / constant["wait_s"], 1 - 1e-5),
                 "can-start": 1 - 1e-5 if n <= free else 1e-5,
+                "base-place": by_limit.index(job) / (by_limit.index(job) + 4),
                 "link-user": (jobs.user[job] + 1) / 2**22,
                 "link-project": (["12", "3", "7"].index(str(int(facts.group[at]))) + 1) / 2**22,
                 "link-time": 1 / 2**22,

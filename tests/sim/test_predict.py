@@ -20,6 +20,7 @@ from tracekit.sim.predict import TASK
 from tracekit.sim.predict.evaluate import errors, later_jobs, split_of
 from tracekit.sim.predict.features import features_of, history_before
 from tracekit.sim.predict.history import FEATURES, GROUP, NEWEST
+from tracekit.sim.predict.index import Form
 from tracekit.sim.predict.predictor import FACTS, OUTPUTS, TREES, Predictor
 from tracekit.sim.predict.training import TreeSettings, capped_run, train
 from tracekit.sim.predict.trees import checked, evaluated, forest_of
@@ -305,7 +306,7 @@ def test_saving_and_loading(predictor, tmp_path):
         lambda f: (f / FACTS).write_text("["),
         lambda f: (f / FACTS).write_text((f / FACTS).read_text().replace('"q90"', '"q91"')),
         lambda f: (f / FACTS).write_text((f / FACTS).read_text().replace("ln_limit", "other")),
-        lambda f: (f / FACTS).write_text((f / FACTS).read_text().replace('"power": 1.0', '"power": "much"')),
+        lambda f: (f / FACTS).write_text((f / FACTS).read_text().replace('"sizes": 1.25', '"sizes": "much"')),
     ],
 )
 def test_damaged_folders_are_refused(predictor, tmp_path, damage):
@@ -344,8 +345,9 @@ def session_of(trace, backfill="easy-sjf", **switches):
 @pytest.mark.parametrize("use", ["backfill", "order", "both"])
 def test_a_simulation_predicts_from_the_schedule_that_it_makes(predictor, tmp_path, use):
     """Its schedule taken as recorded gives the same features, and so the same predictions."""
-    agent = dataclasses.replace(predictor, order="q50", backfill="ln_mean")
+    agent = dataclasses.replace(predictor, order="q50", backfill="ln_mean", index=Form(0.5, 0.75, 1.5))
     agent.save(tmp_path / "agent")
+    assert Predictor.load(tmp_path / "agent").index == agent.index
     trace = random_trace(400, seed=5)
     run = session_of(trace, predict=f"agent:{tmp_path / 'agent'}", predict_for=use)
     run.run(*_policy("sjf"))
@@ -360,11 +362,11 @@ def test_a_simulation_predicts_from_the_schedule_that_it_makes(predictor, tmp_pa
     else:
         np.testing.assert_array_equal(run.jobs.estimate, run.ready.estimate)
     out = evaluated(agent.forest, seen)
-    expected, weight = (out[:, OUTPUTS.index(name)] for name in ("expected", "weight"))
-    ln_limit = np.where(limit > 0, np.log(limit), expected)
+    time, weight = (out[:, OUTPUTS.index(name)] for name in ("ln_mean", "weight"))
+    ln_limit = np.where(limit > 0, np.log(limit), time)
     least = np.where(limit > 0, np.log(10 / np.maximum(limit, 10)), -np.inf)
     weight = np.clip(weight, least, 0.0)
-    index = (np.minimum(expected, ln_limit) + ln_limit) / 2 + np.log(trace.sizes()) - agent.power * weight
+    index = 0.75 * np.minimum(time, ln_limit) + 0.25 * ln_limit + 1.5 * np.log(trace.sizes()) - 0.5 * weight
     np.testing.assert_allclose(run.dynamics.learned.priority, index, rtol=1e-12)
 
 

@@ -33,7 +33,7 @@ from tracekit.sim.predict import TASK as PREDICT_RUN_TIME
 
 if TYPE_CHECKING:
     from tracekit.machine import Unit
-    from tracekit.sim.agents import Agent, Status
+    from tracekit.sim.agents import Agent, Config, Status
     from tracekit.trace import SizeFrom
 
 Allocate = Annotated[
@@ -146,7 +146,7 @@ def train(
         typer.Option(
             "--init",
             help="Initial agent: imitate:f1 (a heuristic), imitate:best, imitate:chosen, imitate:search, "
-            "imitate:predicted-index, search, or agent:DIR.",
+            "imitate:predicted-index, search, or agent:DIR. With --predict the default is imitate:chosen.",
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted training.")] = False,
@@ -203,13 +203,11 @@ def train(
     The agent with the best validation score is kept. An interrupted training continues with --resume and ends with the
     same bytes as an uninterrupted one.
 
-    With predicted run times: `tracekit train sample.swf -o informed --predict auto --algorithm grpo --init
-    imitate:predicted-index`
+    With predicted run times: `tracekit train sample.swf -o informed --predict auto`
 
     Example: `tracekit train sample.swf -o agent --steps 2000 --jobs 64 --init imitate:sjf --seed 1`
     """
     given = dict(locals())
-    from tracekit.sim.agents import Config
     from tracekit.sim.agents import train as learn
     from tracekit.sim.switches import Switches
     from tracekit.sim.tasks.base import find_task
@@ -236,7 +234,7 @@ def train(
         raise UsageError(f"--{'labels' if labels else 'ages'}: only for --task order")
     jobs_read = load_trace(trace, from_, machine, resource)
     hosts: Any = cluster or (jobs_read.machine if kind.needs_hosts and jobs_read.machine.groups else None)
-    settings = (Config.load(config) if config is not None else Config(network=kind.network)).replace(
+    settings = _settings(kind, config, network, predict).replace(
         network=network,
         algorithm=algorithm,
         steps=steps,
@@ -291,7 +289,7 @@ def train(
             settings,
             out=out,
             seed=seed,
-            init=init,
+            init="imitate:chosen" if predict and init is None else init,
             share=split,
             overlap=overlap,
             resume=resume,
@@ -337,6 +335,17 @@ def _graph(kind: Any, network: str, observer: str, edges: str | None) -> dict[st
     if observer not in ("default", "graph", "hosts-graph"):
         raise UsageError(f"--observer {observer}: network gat has its own observer, graph")
     return {"observer": f"graph:{edges or 'all'}"}
+
+
+def _settings(kind: Any, config: str | None, network: str | None, predict: str | None) -> Config:
+    """Return the settings of a file or a preset; without one, those for agents that know predictions, or the usual."""
+    from tracekit.sim.agents import Config
+
+    if config is not None:
+        return Config.load(config)
+    if predict is not None and network in (None, "kernel"):
+        return Config.load("informed")
+    return Config(network=kind.network)
 
 
 def _informed(kind: Any, network: str, observer: str, predict: str | None) -> str:

@@ -19,6 +19,7 @@ from tracekit.service.protocol import Floats, Refused, Request, parse
 from tracekit.sim.agents.agent import Agent
 from tracekit.sim.predict import TASK
 from tracekit.sim.predict.features import CANCEL, END, own_features
+from tracekit.sim.predict.index import indices
 from tracekit.sim.predict.ongoing import Events, Submits
 from tracekit.sim.predict.predictor import OUTPUTS, Predictor
 from tracekit.sim.predict.trees import evaluated
@@ -119,9 +120,8 @@ def predictions(predictor: Predictor, seen: Floats, own: Floats) -> tuple[Floats
 
     As `tracekit.sim.engine.predictions.predicted` has them; ``own`` (jobs, OWN).
     """
-    out, (ln_limit, ln_size) = evaluated(predictor.forest, seen), own[:, :2].T
-    weight, expected = OUTPUTS.index("weight"), out[:, OUTPUTS.index("expected")]
+    out, ln_limit = evaluated(predictor.forest, seen), own[:, 0]
+    weight, time = OUTPUTS.index("weight"), OUTPUTS.index("ln_mean")
     seconds = np.exp(np.where(np.isnan(ln_limit), np.nan, ln_limit))
     out[:, weight] = np.log(predictor.outputs(seen, seconds)[:, weight])
-    most = np.where(np.isnan(ln_limit), expected, ln_limit)
-    return out, (np.minimum(expected, most) + most) / 2 + ln_size - predictor.power * out[:, weight]
+    return out, indices(out[:, time], out[:, weight], own, predictor.index)

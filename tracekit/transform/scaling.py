@@ -22,15 +22,21 @@ def scale_load(trace: Trace, load: float) -> Trace:
         raise TracekitError(
             "the offered load is unknown or zero, so it cannot be scaled; give the machine's size with --procs"
         )
+    return stretch(trace, before / load, step=f"inter-arrivals scaled: load {before:.4f} to {load:g}")
+
+
+def stretch(trace: Trace, ratio: float, *, step: str) -> Trace:
+    """Multiply the inter-arrival times; ``step`` says so in the trace's history.
+
+    Whole submit times stay whole. Recorded waits become unknown.
+    """
     submit = trace.column("submit_time")
     first = np.nanmin(submit)
-    scaled = first + (submit - first) * (before / load)
+    scaled = first + (submit - first) * ratio
     if is_whole(submit):
         scaled = np.round(scaled)
     scaled = np.round(scaled, 6)  # a product of seconds has no finer meaning
-    return forget_waits(
-        trace.assign({"submit_time": scaled}, step=f"inter-arrivals scaled: load {before:.4f} to {load:g}")
-    )
+    return forget_waits(trace.assign({"submit_time": scaled}, step=step))
 
 
 def scale_procs(trace: Trace, procs: int) -> Trace:

@@ -28,7 +28,8 @@ ALGORITHMS = ("ppo", "a2c", "grpo")
 #: How validation windows are summed up: the arithmetic mean of costs, or the geometric one.
 MEANS = ("mean", "geometric")
 #: Settings by name, for ``--config NAME``. gat-drl: those of GAT-DRL's code, a window of 200 jobs per update; its
-#: discount, entropy bonus and learning rate; advantages are returns less the critic's values, normalised.
+#: discount, entropy bonus and learning rate; advantages are returns less the critic's values, normalised. informed: for
+#: agents that know predicted run times, a weighted sum of the features.
 PRESETS: dict[str, dict[str, Any]] = {
     "gat-drl": {
         "algorithm": "a2c",
@@ -44,7 +45,23 @@ PRESETS: dict[str, dict[str, Any]] = {
         "target_kl": 0.0,
         "max_grad_norm": 0.5,
         "validate_every": 20,
-    }
+    },
+    "informed": {
+        "algorithm": "grpo",
+        "hidden": (),
+        "steps": 100_000,
+        "windows": 128,
+        "loads": (1.0, 1.2),
+        "keep": 0.5,
+        "minibatch": 2048,
+        "learning_rate": 0.03,
+        "entropy": 0.0,
+        "average": 0.9,
+        "validation_windows": 128,
+        "validate_every": 8,
+        "validate_by": "geometric",
+        "sure": True,
+    },
 }
 SCHEDULES = ("constant", "linear", "exponential", "cosine")
 
@@ -151,6 +168,7 @@ class Config(Settings):
     validation_windows: int = 16  # windows of the validation slice, played greedily
     validate_by: str = "mean"  # mean or geometric: which mean of the validation windows decides
     validate_every: int = 5  # iterations
+    sure: bool = False  # keep only what validation shows to be better than the start: 95 %, and no loss in the mean
     patience: int = 0  # validations without a better score before training ends; 0 = never
     least_gain: float = 0.0  # share by which a score must be better than the best one to count for patience
     checkpoint_every: int = 1  # iterations between checkpoints; the last iteration is always kept

@@ -13,9 +13,8 @@ from tracekit.sim.agents.splits import windows_from
 from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.tasks.rewards import Baseline
 from tracekit.sim.windows import Span, Window
-from tracekit.stats import offered_load
 from tracekit.trace import Trace
-from tracekit.transform.scaling import scale_load
+from tracekit.transform.scaling import stretch
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +39,11 @@ def batch_for(episodes: EpisodeSource, config: Config) -> Any:
     return batch
 
 
+def at_load(trace: Trace, factor: float) -> Trace:
+    """Return the same jobs at so many times the load; submits of jobs do not depend on jobs after them."""
+    return stretch(trace, 1 / factor, step=f"inter-arrivals divided by {factor:g}")
+
+
 def more_sources(
     trace: Trace, kinds: Sequence[tuple[Any, tuple[Span, ...]]], loads: Sequence[float], others: Sequence[Trace]
 ) -> list[tuple[EpisodeSource, tuple[Span, ...]]]:
@@ -51,8 +55,7 @@ def more_sources(
     found = []
     for factor in loads:
         if factor != 1:
-            scaled = scale_load(trace, factor * offered_load(trace))
-            found += [(EpisodeSource(scaled, task), parts) for task, parts in kinds]
+            found += [(EpisodeSource(at_load(trace, factor), task), parts) for task, parts in kinds]
     for other in others:
         source = EpisodeSource(other, kinds[-1][0])
         found.append((source, ((0, len(source)),)))

@@ -1,4 +1,4 @@
-"""The predictor of run times that an agent carries in its folder, and the exponent of `predicted-index`.
+"""The predictor of run times that an agent carries in its folder, the form of `predicted-index`, and the start.
 
 An agent whose task has ``predict`` is whole by itself: the predictor lies in its folder. It is either trained on the
 jobs that the agent learns from (``auto``) or a copy of another one. With ``auto`` the agent learns by the predictions
@@ -9,29 +9,39 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracekit.errors import UsageError
+from tracekit.sim.agents.against import against, mean
+from tracekit.sim.agents.config import Config
+from tracekit.sim.agents.evaluate import INDEX, heuristics_of
+from tracekit.sim.agents.grounds import at_load
 from tracekit.sim.agents.provenance import fingerprint
-from tracekit.sim.agents.splits import windows_from
+from tracekit.sim.agents.rollout import play
 from tracekit.sim.agents.starts import Course
 from tracekit.sim.jobs import Table, extract_jobs
-from tracekit.sim.predict.predictor import FACTS, PREDICTOR, Predictor
+from tracekit.sim.predict.index import FORMS, Form
+from tracekit.sim.predict.predictor import FACTS, OUTPUTS, PREDICTOR, Predictor
 from tracekit.sim.predict.training import FEWEST, train, untrained
 from tracekit.sim.tasks.episodes import EpisodeSource
-from tracekit.sim.windows import Span
+from tracekit.sim.tasks.pick_job.features import outputs_of
+from tracekit.sim.tasks.pick_job.task import is_static
+from tracekit.sim.windows import Span, Window
 from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
 
 AUTO = "auto"
 #: The folder of predictors for training windows, inside an agent's folder until its training ends.
 HALVES = "halves"
-#: Exponents of the weight in `predicted-index` that training windows choose from, and how many windows.
-POWERS, CHOOSING = (0.5, 1.0), 192
+#: How many training windows choose the heuristic to begin with and the form of `predicted-index`.
+CHOOSING = 256
 
 
 def without_predictor(task: Any) -> Any:
@@ -48,32 +58,53 @@ class Foresight:
     parts: tuple[Span, ...]
 
 
-def with_predictor(trace: Trace, task: Any, course: Course, jobs: int, *, resume: bool) -> Any:
-    """Return the task with a predictor in the agent's folder: a new one (auto) or a copy; its exponent is chosen.
+def with_predictor(trace: Trace, task: Any, course: Course, config: Config, *, resume: bool) -> tuple[Any, str]:
+    """Return the task with a predictor in the agent's folder, a new one (auto) or a copy, and what to begin with.
 
-    Only jobs of the training part are learnt from, and the exponent is chosen on windows of ``jobs`` jobs there. An
-    interrupted training (``resume``) goes on with what is there.
+    Only jobs of the training part are learnt from, and the heuristic to begin with and the form of `predicted-index`
+    are chosen on windows there (`choice_of`). An interrupted training (``resume``) goes on with what is there.
     """
     place = course.out / PREDICTOR
-    ready = dataclasses.replace(task, predict=str(place))
     given = None if task.predict == AUTO else Predictor.load(task.predict)
     table = extract_jobs(trace, task.switches.resolved())
     if resume and (place / FACTS).is_file():
         _check_same(place, given)
+        found = Predictor.load(place)
         if given is None and not halves(course):  # a training that had ended goes on with more steps
-            for one in _cross_fitted(trace, table, course):
-                dataclasses.replace(one.predictor, power=Predictor.load(place).power).save(one.place, force=True)
-        return ready
+            for one in _cross_fitted(trace, table, course, task):
+                dataclasses.replace(one.predictor, index=found.index).save(one.place, force=True)
+        choice = found.facts["choice"]
+        return _ready(task, place, choice["base"]), choice["start"]
     shutil.rmtree(course.out / HALVES, ignore_errors=True)
     used = []
     if given is None:
-        given = _learnt(trace, table, course.parts.train, course)
-        used = _cross_fitted(trace, table, course)
+        given = _learnt(trace, table, course.parts.train, course, OUTPUTS)
+        used = _cross_fitted(trace, table, course, task)
     used = used or [Foresight(given, course.out / HALVES / "whole", course.parts.train)]
-    power = best_power(trace, ready, used, jobs, course.seed)
-    dataclasses.replace(given, power=power).save(place, force=True)
-    course.say(f"predicted-index: exponent {power:g}, chosen on training windows")
-    return ready
+    for one in used:
+        one.predictor.save(one.place, force=True)
+    choice, form = choice_of(trace, task, used, config)
+    for one in used:
+        dataclasses.replace(one.predictor, index=form).save(one.place, force=True)
+    dataclasses.replace(given, index=form, facts=given.facts | {"choice": choice}).save(place, force=True)
+    course.say(_told(choice, form))
+    return _ready(task, place, choice["base"]), choice["start"]
+
+
+def _ready(task: Any, place: Path, base: str) -> Any:
+    """Return the task with its predictor and the base policy whose order agents are shown."""
+    return dataclasses.replace(task, predict=str(place), base=base)
+
+
+def _told(choice: dict[str, Any], form: Form) -> str:
+    """Return what was chosen, in words."""
+    low, high = (f"{choice['geometric' + end]:+.1%}" for end in ("_low", "_high"))
+    found = f"{choice['geometric']:+.1%} [{low}, {high}], arithmetic mean {choice['arithmetic']:+.1%}"
+    begins = "it is the start" if choice["start"] == INDEX else f"not shown to be better: {choice['base']} is the start"
+    return (
+        f"best heuristic on {choice['windows']} training windows: {choice['base']}; predicted-index (trust "
+        f"{form.trust:g}, sizes {form.sizes:g}, power {form.power:g}) against it: {found}; {begins}"
+    )
 
 
 def halves(course: Course) -> list[tuple[str, tuple[Span, ...]]]:
@@ -85,27 +116,27 @@ def halves(course: Course) -> list[tuple[str, tuple[Span, ...]]]:
     return [(str(place), part) for place, part in zip(places, parts, strict=True)]
 
 
-def _learnt(trace: Trace, table: Table, parts: Sequence[Span], course: Course) -> Predictor:
+def _learnt(trace: Trace, table: Table, parts: Sequence[Span], course: Course, outputs: Collection[str]) -> Predictor:
     """Return a predictor that has learnt from parts of a trace."""
     rows = np.sort(np.concatenate([table.position[first:last] for first, last in parts]))
     course.say(f"predictor of run times: learning from {len(rows):,} jobs")
-    made = train(trace.replace(jobs=trace.jobs.iloc[rows].reset_index(drop=True)), seed=course.seed)
+    made = train(trace.replace(jobs=trace.jobs.iloc[rows].reset_index(drop=True)), seed=course.seed, outputs=outputs)
     learnt = {"jobs_sha256": fingerprint(table), "jobs": len(rows)}
     return dataclasses.replace(made, facts=made.facts | {"seed": course.seed, "trace": learnt})
 
 
-def _cross_fitted(trace: Trace, table: Table, course: Course) -> list[Foresight]:
+def _cross_fitted(trace: Trace, table: Table, course: Course, task: Any) -> list[Foresight]:
     """Return a predictor for each half of the training part that has learnt from the other half.
 
     An agent that learnt by predictions for jobs that the predictor has learnt from would trust predictions too much.
-    Nothing where the halves are too short to learn from.
+    Nothing where the halves are too short to learn from. They learn no outputs but those that are looked at.
     """
     first, second = _cut(course.parts.train)
     if min(sum(last - begin for begin, last in part) for part in (first, second)) < 2 * FEWEST:
         return []
-    pairs = ((first, second), (second, first))
+    pairs, outputs = ((first, second), (second, first)), {*outputs_of(task.feature_names), "ln_mean", "weight"}
     return [
-        Foresight(_learnt(trace, table, other, course), course.out / HALVES / str(number), own)
+        Foresight(_learnt(trace, table, other, course, outputs), course.out / HALVES / str(number), own)
         for number, (own, other) in enumerate(pairs)
     ]
 
@@ -137,21 +168,69 @@ def _check_same(place: Path, given: Predictor | None) -> None:
         raise UsageError(f"{place.parent}: the training began with another predictor; --force begins anew")
 
 
-def best_power(trace: Trace, task: Any, used: Sequence[Foresight], jobs: int, seed: int) -> float:
-    """Return the exponent that is best on training windows, by the geometric mean; the predictors are saved with it."""
-    costs = {}
-    for power in POWERS:
-        logs = []
-        for number, one in enumerate(used):
-            dataclasses.replace(one.predictor, power=power).save(one.place, force=True)
-            source = EpisodeSource(trace, dataclasses.replace(task, predict=str(one.place)))
-            windows = windows_from(source, one.parts, CHOOSING // len(used), jobs, [seed, 50, number])
-            logs.append(np.log(np.maximum(source.policy_costs(windows, ["predicted-index"]), 1e-9)))
-        costs[power] = float(np.concatenate(logs).mean())
-    best = min(POWERS, key=lambda power: costs[power])
-    for one in used:
-        dataclasses.replace(one.predictor, power=best).save(one.place, force=True)
-    return best
+def choice_of(trace: Trace, task: Any, used: Sequence[Foresight], config: Config) -> tuple[dict[str, Any], Form]:
+    """Return the best heuristic on training windows, the best form of `predicted-index`, and which to begin with.
+
+    The heuristic has static priorities and the smallest mean (``validate_by``). The form has the smallest costs against
+    it, half by the geometric mean and half by the arithmetic mean, on the same windows, also at the highest of
+    ``loads``. An agent begins with the index only where its geometric mean is shown to be below the heuristic's (95 %,
+    block bootstrap over windows in the order of time) and its arithmetic mean is not above it.
+    """
+    known = [name for name in heuristics_of(task) if is_static(name)]
+    plain = dataclasses.replace(task, observer="request")  # nothing else is looked at
+    by_heuristic: list[Floats] = []  # (windows, heuristics), one for each load
+    by_form: list[Floats] = []  # (windows, forms)
+    for load in dict.fromkeys((1.0, max(config.loads, default=1.0))):
+        jobs = trace if load == 1 else at_load(trace, load)
+        made = []
+        for one in used:
+            source = EpisodeSource(jobs, dataclasses.replace(plain, predict=str(one.place)))
+            windows = _spread(one.parts, config.jobs, CHOOSING // len(used))
+            made.append(_costs(source, windows, known, config))
+        by_heuristic.append(np.concatenate([costs for costs, _ in made]))
+        by_form.append(np.concatenate([costs for _, costs in made]))
+    base = int(np.argmin([mean(column, config.validate_by) for column in by_heuristic[0].T]))
+    return _best_form(known[base], np.stack(by_heuristic)[:, :, base], np.stack(by_form))
+
+
+def _best_form(name: str, base: Floats, costs: Floats) -> tuple[dict[str, Any], Form]:
+    """Return the choice; ``base`` (loads, windows) and ``costs`` (loads, windows, forms)."""
+    logs = np.log(np.maximum(costs, 1e-9)) - np.log(np.maximum(base, 1e-9))[:, :, None]
+    shares = np.log(np.maximum(costs.mean(1), 1e-9)) - np.log(np.maximum(base.mean(1), 1e-9))[:, None]
+    best = int(np.argmin((logs.mean((0, 1)) + shares.mean(0)) / 2))
+    each = np.exp(logs[:, :, best].mean(0))  # against a base of 1, all loads of a window together
+    found = against(each, np.ones(len(each)))
+    arithmetic = float(np.exp(shares[:, best].mean()) - 1)
+    shown = found["geometric_high"] < 0 and arithmetic <= 0
+    told = {key: found[key] for key in ("windows", "geometric", "geometric_low", "geometric_high")}
+    return {"base": name, "start": INDEX if shown else name, **told, "arithmetic": round(arithmetic, 9)}, FORMS[best]
+
+
+def _costs(source: EpisodeSource, windows: list[Window], known: list[str], config: Config) -> tuple[Floats, Floats]:
+    """Return the costs of heuristics, (windows, heuristics), and of the forms of the index, (windows, forms)."""
+    threads = config.threads or None
+    batch = source.task.batch(source, lanes=min(len(windows), 64), threads=threads)
+    teacher = source.task.teacher(batch, windows, INDEX)
+    made = []
+    for form in FORMS:
+        batch.freeze(form)
+        made.append(play(batch, windows, None, teacher=teacher, keep=False).score)
+    return source.policy_costs(windows, known, threads=threads), np.stack(made, 1)
+
+
+def _spread(parts: Sequence[Span], jobs: int, most: int) -> list[Window]:
+    """Return at most so many windows in the order of time, evenly spread, that overlap by half at most.
+
+    >>> _spread([(0, 100)], 40, 9), _spread([(0, 1000)], 10, 3), _spread([(5, 20)], 40, 9)
+    ([(0, 40), (20, 40), (40, 40), (60, 40)], [(0, 10), (495, 10), (990, 10)], [(5, 15)])
+    """
+    found: list[Window] = []
+    for first, last in sorted(parts):
+        size = min(jobs, last - first)
+        found += [(start, size) for start in range(first, last - size + 1, max(size // 2, 1))]
+    if len(found) > most:
+        found = [found[k] for k in np.linspace(0, len(found) - 1, most).round().astype(int)]
+    return found
 
 
 def newborn_predictor(task: Any, out: Path) -> Any:

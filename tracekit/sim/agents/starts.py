@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim.agents.against import mean
@@ -23,6 +24,7 @@ from tracekit.sim.windows import Window
 if TYPE_CHECKING:
     from tracekit.sim.agents.networks import ActorCritic
 
+Floats = NDArray[np.float64]
 Say = Callable[[str], None]
 #: ``imitate:chosen``: like the heuristic that is best on training windows.
 CHOSEN = "chosen"
@@ -48,6 +50,7 @@ class Course:
     parts: Split
     source: dict[str, Any]  # where the trace comes from
     say: Say
+    start: str = ""  # what imitate:chosen means; empty: it is chosen among the heuristics
 
 
 def imitate(
@@ -70,7 +73,11 @@ def imitate(
         )
     shown, told = windows(config.teacher_windows, 1), {}
     if name == CHOSEN:
-        name = chosen(batch, windows(config.teacher_windows, 4), config.validate_by)
+        name = course.start or chosen(batch, windows(config.teacher_windows, 4), config.validate_by)
+    if name is not None and (weights := weights_of(name, batch.task)) is not None and model.is_sum:
+        course.say(f"beginning as {name}")
+        model.become(weights / config.soften)
+        return {"imitation_loss": 0.0, "imitation_agreement": 1.0}
     if name is not None:
         course.say(f"imitating {name} on {len(shown)} windows")
         played = lessons(batch, shown, name, Shelf(course.out, identity, course.say))
@@ -78,6 +85,9 @@ def imitate(
         course.say(f"searching for weights of the features, {config.search_rounds} rounds")
         weights, found = search(batch, lambda number: windows(config.search_windows, 2, number), config, course.seed)
         told = {f"search_{key}": value for key, value in found.items()}
+        if model.is_sum:
+            model.become(weights)
+            return told
         played = play(batch, shown, linear(weights))
     if not len(played):
         raise NothingToLearn(NOTHING)
@@ -88,6 +98,26 @@ def imitate(
         played = joined([played, visited])
         agreed = clone(model, played, config, course.seed)
     return told | {f"imitation_{key}": value for key, value in agreed.items()}
+
+
+#: Features that order jobs as a heuristic does, and how much more likely a better job shall be.
+_ALIKE = {"saf": "area", "sjf": "request", "smallest": "size", INDEX: "predicted-index"}
+_SHARP, _SHARP_PLACE = 100.0, 10.0
+
+
+def weights_of(name: str, task: Any) -> Floats | None:
+    """Return weights of the features, (features,), by which a weighted sum chooses exactly like a heuristic, or None.
+
+    The base policy of the task is one where feature base-place is shown.
+    """
+    names = list(task.feature_names)
+    placed = "base-place" in names and name == getattr(task, "base", None)
+    feature = "base-place" if placed else _ALIKE.get(name, "")
+    if feature not in names:
+        return None
+    found = np.zeros(len(names))
+    found[names.index(feature)] = -(_SHARP_PLACE if placed else _SHARP)
+    return found
 
 
 def chosen(batch: Batch, windows: list[Window], by: str) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tracekit.errors import MissingExtra, TracekitError, UsageError
 from tracekit.files import write_text
 from tracekit.sim.agents import checkpoint
-from tracekit.sim.agents.against import mean
+from tracekit.sim.agents.against import against, mean
 from tracekit.sim.agents.agent import SETTINGS, Agent
 from tracekit.sim.agents.config import Config
 from tracekit.sim.agents.evaluate import best_of, heuristics_of
@@ -93,7 +93,8 @@ def train(
     if getattr(task, "predict", None):
         if not resume:
             checkpoint.check_free(Path(out), force=force)
-        episodes = EpisodeSource(trace, with_predictor(trace, task, course, config.jobs, resume=resume))
+        ready, start = with_predictor(trace, task, course, config, resume=resume)
+        episodes, course = EpisodeSource(trace, ready), dataclasses.replace(course, start=start)
     kinds = [(dataclasses.replace(episodes.task, predict=place), own) for place, own in halves(course)]
     more = more_sources(trace, kinds or [(episodes.task, chosen.train)], config.loads, windows_from)
     run = _Training(episodes, config, course, more, [(EpisodeSource(trace, task), own) for task, own in kinds])
@@ -133,6 +134,7 @@ class _Training:
         self.best_iteration, self.best_score, self.start_score = 0, np.inf, np.nan
         self.best_parts: dict[str, float] = {}  # of the objective, in the best validation
         self.best: NDArray[np.float32] | None = None
+        self.start_costs: list[float] = []  # of the start on each validation window
         self.average: NDArray[np.float32] | None = None  # running mean of the actor's weights
 
     # ---- the course of a training ------------------------------------------------------------------------------------
@@ -269,13 +271,23 @@ class _Training:
         parts = [self.episodes.parts(window, start) for window, start in pairs]
         self.parts_now = {name: float(np.mean([part[name] for part in parts])) for name in parts[0]}
         self.waited += 1
-        if self.score < self.best_score:
+        if not self.start_costs:
+            self.start_costs = played.score.tolist()
+        if self.score < self.best_score and (self.iteration == 0 or self._shown(played.score)):
             if not self.best_score - self.score <= self.config.least_gain * abs(self.best_score):
                 self.waited = 0
             self.best_score, self.best_iteration = self.score, self.iteration
             self.best_parts = self.parts_now
             self.best = self.average
         return self.score
+
+    def _shown(self, costs: NDArray[np.float64]) -> bool:
+        """Whether validation shows that these costs are below those of the start, where settings ask for that."""
+        if not self.config.sure:
+            return True
+        order = np.argsort([first for first, _ in self.validation], kind="stable")
+        found = against(costs[order], np.array(self.start_costs)[order])
+        return bool(found["geometric_high"] < 0 and found["arithmetic"] <= 0)
 
     def _validated(self) -> dict[str, float]:
         return {
@@ -325,6 +337,7 @@ class _Training:
             "best_iteration": self.best_iteration,
             "best_parts": self.best_parts,
             "start_score": self.start_score,
+            "start_costs": self.start_costs,
             "numbers": numbers,
             "identity": self._identity(),
         }
@@ -349,6 +362,7 @@ class _Training:
             setattr(self, name, facts[name])
         self.best_parts = facts.get("best_parts", {})
         self.start_score = facts.get("start_score", np.nan if self.best_iteration else self.best_score)
+        self.start_costs = facts.get("start_costs", [])
         checkpoint.cut_log(self.out, self.iteration)
         return True
 

@@ -30,7 +30,7 @@ def learned_for(ready: Prepared, switches: Switches) -> Learned:
         history_before(table.trace, size, table.position, float(table.submit.min(initial=np.inf))),
         forest,
         found.outputs_in_use,
-        np.array([found.power]),
+        np.array(found.index),
         np.zeros(len(FEATURES)),
         np.zeros(len(forest.base)),
         np.zeros(len(table)),

@@ -14,6 +14,7 @@ from tracekit.sim.compile import jit_internal
 from tracekit.sim.engine.running import Running, raise_limit
 from tracekit.sim.policies.usage import UserAccounts, predict
 from tracekit.sim.predict.history import History, no_history, note_submit, observe
+from tracekit.sim.predict.index import index_of
 from tracekit.sim.predict.trees import Forest, bounded_weight, evaluate, no_forest
 
 Floats = NDArray[np.float64]
@@ -39,8 +40,8 @@ class Learned(NamedTuple):
 
     history: History
     forest: Forest
-    use: Ints  # (4,) output for orders, for backfilling, of ln E[run time], of ln E[10 / max(run time, 10)]
-    power: Floats  # (1,) of the latter in `predicted-index`
+    use: Ints  # (4,) output for orders, for backfilling, of E[ln run time], of ln E[10 / max(run time, 10)]
+    form: Floats  # (3,) of the index of policy `predicted-index`, as in `tracekit.sim.predict.index.Form`
     row: Floats  # (features,) scratch
     out: Floats  # (outputs,) scratch
     priority: Floats  # (jobs,) the value of policy predicted-index, from submit on
@@ -69,9 +70,7 @@ def predicted(job: int, now: float, limit: float, accounts: UserAccounts, learne
     ln_limit, ln_size = history.own[job, 0], history.own[job, 1]
     most = np.inf if np.isnan(ln_limit) else max(limit, 1.0)
     out[use[3]] = bounded_weight(out[use[3]], ln_limit)
-    ln_expected = out[use[2]]
-    ln_most = ln_expected if np.isnan(ln_limit) else ln_limit
-    learned.priority[job] = (min(ln_expected, ln_most) + ln_most) / 2 + ln_size - learned.power[0] * out[use[3]]
+    learned.priority[job] = index_of(out[use[2]], out[use[3]], ln_limit, ln_size, learned.form)
     for output in range(learned.shown.shape[1]):
         learned.shown[job, output] = out[output]
     return min(max(np.exp(out[use[0]]), 1.0), most), min(max(np.exp(out[use[1]]), 1.0), most)

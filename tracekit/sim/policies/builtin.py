@@ -58,8 +58,8 @@ ADAPTIVE = BuiltIn(
 )
 PREDICTED_INDEX = BuiltIn(
     "predicted-index",
-    "ln(√(E·r)·n) − c·ln v",
-    "E and v = E[10/max(run, 10)] as predicted at submit, c of the predictor; needs --predict agent:DIR",
+    "a·ln t + (1 − a)·ln r + b·ln n − c·ln v",
+    "t and v = E[10/max(run, 10)] as predicted at submit; a, b, c of the predictor; needs --predict agent:DIR",
 )
 RANDOM = BuiltIn("random", "seeded", "a random order, fixed by the seed")
 REPLAY = BuiltIn("replay", "submit_time + wait_time", "the starts that the trace itself recorded; nothing is decided")

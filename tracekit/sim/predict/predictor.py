@@ -15,6 +15,7 @@ from tracekit.files import read_json, write_text
 from tracekit.folders import writing_folder
 from tracekit.sim.predict import TASK
 from tracekit.sim.predict.history import FEATURES
+from tracekit.sim.predict.index import USUAL, Form
 from tracekit.sim.predict.trees import BOUND, Forest, checked, evaluated
 
 Floats = NDArray[np.float64]
@@ -23,7 +24,7 @@ TREES, FACTS = "trees.safetensors", "agent.json"
 #: The folder of a predictor inside that of an agent that goes by its predictions.
 PREDICTOR = "predictor"
 #: Of the folder's layout.
-VERSION = 1
+VERSION = 2
 #: Every output is a logarithm: the expected ln run time, quantiles of the run time, its mean, and the mean of
 #: 10 / max(run time, 10), which is what a second of waiting costs in bounded slowdown.
 OUTPUTS = ("ln_mean", "q50", "q75", "q90", "expected", "weight")
@@ -36,7 +37,7 @@ class Predictor:
     forest: Forest
     order: str = "q50"  # the output that orders go by
     backfill: str = "ln_mean"  # the output that backfilling goes by
-    power: float = 1.0  # of the weight in policy predicted-index
+    index: Form = USUAL  # of policy predicted-index
     facts: dict[str, Any] = field(default_factory=dict)  # seed, trace, settings, errors, versions
     folder: Path | None = None
 
@@ -47,8 +48,8 @@ class Predictor:
 
     @property
     def outputs_in_use(self) -> NDArray[np.int64]:
-        """The columns for orders, for backfilling, of the expected run time and of the weight, (4,)."""
-        return np.array([self.output(name) for name in (*self.use, "expected", "weight")], np.int64)
+        """The columns for orders, for backfilling, of the mean ln run time and of the weight, (4,)."""
+        return np.array([self.output(name) for name in (*self.use, "ln_mean", "weight")], np.int64)
 
     def output(self, name: str) -> int:
         """Return the column of an output."""
@@ -80,7 +81,7 @@ class Predictor:
             "task": {"name": TASK},
             "features": list(FEATURES),
             "outputs": list(OUTPUTS),
-            "use": {"order": self.order, "backfill": self.backfill, "power": self.power},
+            "use": {"order": self.order, "backfill": self.backfill, **self.index._asdict()},
             **self.facts,
         }
         with writing_folder(Path(folder), ours=[TREES, FACTS], force=force) as made:
@@ -106,12 +107,13 @@ class Predictor:
             use = facts.pop("use")
             if facts.pop("outputs") != list(OUTPUTS) or not {use["order"], use["backfill"]} <= set(OUTPUTS):
                 raise ValueError("outputs")
-            forest, power = checked(arrays, len(FEATURES)), float(use["power"])
+            forest = checked(arrays, len(FEATURES))
+            index = Form(*(float(use[name]) for name in Form._fields))
         except (SafetensorError, OSError, ValueError, KeyError, TypeError, TracekitError) as error:
             raise FormatError(place, f"is damaged: {error}") from None
-        if len(forest.base) != len(OUTPUTS) or not np.isfinite(power):
+        if len(forest.base) != len(OUTPUTS) or not np.isfinite(index).all():
             raise FormatError(place, "is damaged: other outputs than stated")
-        return cls(forest, use["order"], use["backfill"], power, facts, place)
+        return cls(forest, use["order"], use["backfill"], index, facts, place)
 
 
 def facts_of(folder: str | Path) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import platform
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +78,7 @@ def untrained() -> Predictor:
 
 
 def train(
-    trace: Trace, settings: TreeSettings | None = None, *, seed: int = 0, outputs: Sequence[str] = OUTPUTS
+    trace: Trace, settings: TreeSettings | None = None, *, seed: int = 0, outputs: Collection[str] = OUTPUTS
 ) -> Predictor:
     """Learn to predict the run times of a trace's jobs; same seed, same trees.
 

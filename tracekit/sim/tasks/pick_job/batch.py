@@ -39,6 +39,8 @@ from tracekit.sim.engine.session import MOST_UPCOMING
 from tracekit.sim.engine.state import FILLING
 from tracekit.sim.jobs import FRACTIONS, NO_JOB
 from tracekit.sim.policies.formulas import values_at, values_for
+from tracekit.sim.predict.index import Form, indices
+from tracekit.sim.predict.predictor import OUTPUTS
 from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, allocate, load_episode, rules_of
 from tracekit.sim.tasks.pick_job.lanes import begin_lanes, go_on, step_lanes
@@ -54,6 +56,8 @@ __all__ = ["Batch", "relative"]
 
 #: Windows of which predictions are kept.
 _MOST_KNOWN = 4096
+#: The outputs of a predictor that its index goes by.
+_IN_INDEX = (OUTPUTS.index("ln_mean"), OUTPUTS.index("weight"))
 
 
 class Batch:
@@ -99,6 +103,7 @@ class Batch:
         self.rules = rules_of(self.task)
         self._frozen: Batch | None = None  # plays windows once for their predictions, see `freeze`
         self._known: dict[Window, tuple[Floats, Floats]] = {}  # the predictions of windows that it has played
+        self._form: Form | None = None  # of the index, see `freeze`
         self.score, self.base_score = np.full(lanes, np.nan), np.full(lanes, np.nan)
         self.arrays = self._allocate(1)
         require(self.arrays.capacity, ENVIRONMENT, "environments and agents")
@@ -138,11 +143,13 @@ class Batch:
         begin_lanes(self.arrays, self.rules, chosen)
         self.place_jobs(chosen)
 
-    def freeze(self) -> None:
+    def freeze(self, form: Form | None = None) -> None:
         """From now on predict run times once a window, in a play by `predicted-index`, and not in every play.
 
-        For training, where a window is played again and again: asking trees costs more than all the rest.
+        For training, where a window is played again and again: asking trees costs more than all the rest. With a
+        ``form``, the index of the jobs is by that one from now on, and not by the predictor's.
         """
+        self._form = form
         if self.task.predict is not None and self._frozen is None:
             self._frozen = Batch(self.source, lanes=self.lanes, threads=self.threads)
             self.rules = self.rules._replace(engine=self.rules.engine._replace(predicts=0))
@@ -162,6 +169,9 @@ class Batch:
                 self._known[window] = seen.priority[lane, :count].copy(), seen.shown[lane, :count].copy()
         for lane, window in zip(lanes, windows, strict=True):
             priority, shown = self._known[window]
+            if self._form is not None:
+                own, time, weight = self.arrays.predicted.own[lane, : len(shown)], *_IN_INDEX
+                priority = indices(shown[:, time], shown[:, weight], own, self._form)
             self.arrays.predicted.priority[lane, : len(priority)] = priority
             self.arrays.predicted.shown[lane, : len(shown)] = shown
 

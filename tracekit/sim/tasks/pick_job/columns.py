@@ -48,7 +48,7 @@ class JobView:
         self._ranks = None if whole is None else np.argsort(visible_orders(whole, self.task), axis=1)
 
     def _fixed_of(self, ready: Prepared) -> NDArray[np.float32]:
-        return features.fixed_columns(self.task.feature_names, ready, self.facts, self.task.constants)
+        return _fixed(self.task, ready, self.facts)
 
     def columns(self, ready: Prepared, rows: slice | None) -> JobColumns:
         """Return what is shown of an episode's jobs; a slice of the whole trace needs no computation."""
@@ -74,8 +74,17 @@ def _sizes(trace: Trace, table: Table, task: Any) -> NDArray[np.float64]:
 
 def job_columns(task: Any, ready: Prepared, facts: Facts) -> JobColumns:
     """Compute what is shown of prepared jobs."""
-    fixed = features.fixed_columns(task.feature_names, ready, facts, task.constants)
-    return JobColumns(fixed, visible_orders(ready, task), _users(ready, task), _alike(ready))
+    return JobColumns(_fixed(task, ready, facts), visible_orders(ready, task), _users(ready, task), _alike(ready))
+
+
+def _fixed(task: Any, ready: Prepared, facts: Facts) -> NDArray[np.float32]:
+    """Return the features that do not change; of base-place, the place among all jobs."""
+    found = features.fixed_columns(task.feature_names, ready, facts, task.constants)
+    if "base-place" in task.feature_names:
+        given = values_for(task.base, ready, task.switches.resolved())[1]  # static, PickJob accepts no others
+        order = np.arange(len(found)) if given is None else np.argsort(given, kind="stable")
+        found[order, task.feature_names.index("base-place")] = np.arange(len(found))
+    return found
 
 
 def visible_orders(ready: Prepared, task: Any) -> NDArray[np.int64]:

@@ -37,6 +37,7 @@ from tracekit.sim.hosts.demand import (
     usable_groups,
 )
 from tracekit.sim.jobs import Prepared
+from tracekit.sim.predict.predictor import OUTPUTS
 from tracekit.sim.tasks.jobgraph import link_names
 from tracekit.sim.tasks.pick_job.features_links import LINKED
 from tracekit.trace import Trace
@@ -59,6 +60,8 @@ CONSTANTS: dict[str, float | None] = {
 }
 #: No feature is larger, not even that of a request of a million years on a scale learnt elsewhere.
 LARGEST = 4.0
+#: Place in the order of the base policy that is 0.5.
+PLACES = 4.0
 ALMOST_ONE, ALMOST_ZERO = 1.0 - 1e-5, 1e-5  # RLScheduler's ends of the scale
 
 
@@ -258,6 +261,7 @@ CHANGING: dict[str, str] = {
     "user-average": "Mean bounded slowdown of the user's jobs started so far / the worst-off user's; 0 = none yet.",
     "wait-share": "Wait so far / wait_s, at most 1 − 1e−5 (RLScheduler).",
     "can-start": "1 − 1e−5 if the job fits into the free processors, else 1e−5 (RLScheduler).",
+    "base-place": "Place among the jobs shown in the order of the base policy (--base): p / (p + 4), 0 = first.",
     "pool-free": "Free share of its hosts.",
     "pool-fragmentation": "Share of what is free on its hosts that is on partly used hosts.",
     "ways": "Hosts with room for the job (several tasks: how often all fit into one pool), at most 4, / 4.",
@@ -314,9 +318,10 @@ _HOSTS = (
     "ways",
     "soon",
 )
+_INFORMED = ("predicted-mean", "predicted-q50", "predicted-q90", "predicted-weight", "predicted-index")
 #: Features that need a cluster of hosts, and those that a cluster does not have.
 OF_HOSTS = ("pool-share", "pool-area", "memory-share", "pool-free", "pool-fragmentation", "ways", "soon", *RLTUNE)
-OF_COUNTERS = ("spare",)
+OF_COUNTERS = ("spare", "base-place")
 _RLSCHEDULER = ("wait-share", "request-share", "procs-share", "memory", "user", "group", "app", "can-start")
 #: Observers by name.
 OBSERVERS: dict[str, tuple[str, ...]] = {
@@ -326,7 +331,7 @@ OBSERVERS: dict[str, tuple[str, ...]] = {
     "hosts-fair": (*_HOSTS, "user-average"),
     "rlscheduler": _RLSCHEDULER,
     "rltune": RLTUNE,
-    "informed": (*_DEFAULT, *(name for name in PREDICTED if name != "predicted-mean")),
+    "informed": (*_DEFAULT, *_INFORMED, "base-place"),
     "rlscheduler-fair": (*_RLSCHEDULER, "user-average"),
 }
 #: Observers with the links of the graph of jobs, and the observers that they add them to.
@@ -353,6 +358,16 @@ def features_of(observer: str) -> tuple[str, ...]:
         if name not in FIXED and name not in CHANGING:
             raise UnknownName("observer or feature", name, [*OBSERVERS, *GRAPHS, *FIXED, *CHANGING])
     return names
+
+
+def outputs_of(features: tuple[str, ...]) -> list[str]:
+    """Return the outputs of a predictor of run times that some features show.
+
+    >>> outputs_of(("request", "predicted-mean", "predicted-q90", "predicted-area"))
+    ['ln_mean', 'q90', 'expected']
+    """
+    shown = [*OUTPUTS, "expected"]  # predicted-area follows from the expected run time
+    return [shown[PREDICTED.index(name)] for name in features if name in PREDICTED[: len(shown)]]
 
 
 _FACT = {"delay": STARTS, "pool-free": FREE_SHARE, "pool-fragmentation": FRAGMENTATION, "ways": WAYS, "soon": SOON}

@@ -17,7 +17,7 @@ from tracekit.sim.engine.capacity import (
 from tracekit.sim.engine.state import FILLING, Simulation
 from tracekit.sim.hosts.demand import ABLE, FACTS, FRAGMENTATION, FREE_SHARE, MOST_WAYS, SOON, STARTS, WAYS
 from tracekit.sim.tasks.jobgraph import LINK_UNIT
-from tracekit.sim.tasks.pick_job.features import ALMOST_ONE, ALMOST_ZERO, CODES, PREDICTED, RLTUNE
+from tracekit.sim.tasks.pick_job.features import ALMOST_ONE, ALMOST_ZERO, CODES, PLACES, PREDICTED, RLTUNE
 from tracekit.sim.tasks.pick_job.features_rltune import observe_rltune, write_rltune
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, PickRules, simulation_of
 from tracekit.sim.tasks.pick_job.lane_predictions import write_predicted
@@ -39,6 +39,7 @@ _NEXT_END = CODES["next-end"]
 _USER_AVERAGE = CODES["user-average"]
 _WAIT_SHARE = CODES["wait-share"]
 _CAN_START = CODES["can-start"]
+_BASE_PLACE = CODES["base-place"]
 _POOL_FREE = CODES["pool-free"]
 _POOL_FRAGMENTATION = CODES["pool-fragmentation"]
 _WAYS = CODES["ways"]
@@ -158,6 +159,14 @@ def _write_changing(lanes: LaneArrays, rules: PickRules, lane: int, sim: Simulat
         elif code == _IN_TIME:
             for i in range(count):
                 out[i, f] = 1.0 if filling and now + estimate[visible[i]] <= state.shadow else 0.0
+        elif code == _BASE_PLACE:  # the fixed column has the place among all jobs
+            fixed = lanes.fixed[lane]
+            for i in range(count):
+                before = 0
+                for k in range(count):
+                    if fixed[visible[k], f] < fixed[visible[i], f]:
+                        before += 1
+                out[i, f] = before / (before + PLACES)
         elif code == _POOL_FREE:
             _write_fact(lanes, lane, f, FREE_SHARE, 1.0)
         elif code == _POOL_FRAGMENTATION:

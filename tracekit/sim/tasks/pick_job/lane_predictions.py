@@ -45,7 +45,7 @@ class LanePredictions(NamedTuple):
     out: Floats  # (L, OUTPUTS) scratch
     forest: Forest
     use: Ints  # (4,) as in `Learned`
-    power: Floats  # (1,)
+    form: Floats  # (3,)
     followers: Followers  # none, and so are the next ones
     outages: Outages
     stopped: NDArray[Any]
@@ -75,7 +75,7 @@ def lane_predictions(task: PickJob, predictor: Predictor | None, lanes: int, job
         out=np.zeros((lanes, len(OUTPUTS))),
         forest=forest,
         use=predictor.outputs_in_use,
-        power=np.array([predictor.power]),
+        form=np.array(predictor.index),
         followers=no_followers(),
         outages=no_outages(),
         stopped=np.zeros(0, STOPPED),
@@ -106,7 +106,7 @@ def dynamics_of(seen: Any, lane: int) -> Any:
             history,
             seen.forest,
             seen.use,
-            seen.power,
+            seen.form,
             seen.row[lane],
             seen.out[lane],
             seen.priority[lane],

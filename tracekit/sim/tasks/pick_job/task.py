@@ -47,6 +47,13 @@ GOOD_TEACHERS = ("fcfs", "sjf", "smallest", "saf", "srf", "wfp3", "unicep", "f1"
 INDEX = "predicted-index"
 #: Observers that mean another one on a cluster of hosts.
 ON_HOSTS = {"default": "hosts", "fair": "hosts-fair", "graph": "hosts-graph"}
+
+
+def is_static(name: str) -> bool:
+    """Whether a policy is a formula whose value for a job never changes."""
+    return name in formulas.CODES and formulas.CODES[name] < formulas.FIRST_DYNAMIC
+
+
 #: Rules of visibility that draw from two orders in turn, or show the first job of every class (jobs with the same
 #: demand); any policy with static priorities is one too.
 ALTERNATING: dict[str, tuple[str, ...]] = {"sjf-smallest": ("sjf", "smallest"), "classes": ()}
@@ -125,7 +132,7 @@ class PickJob(TaskDefaults):
         if self.sees_gpus:
             self._need_gpus("observer rltune" if self.sees_rltune else "objective gpu-utilization")
         for name in () if self.sorted else self.orders:
-            if name not in formulas.CODES or formulas.CODES[name] >= formulas.FIRST_DYNAMIC:
+            if not is_static(name):
                 known = [*formulas.NAMES[: formulas.FIRST_DYNAMIC], *ALTERNATING]
                 raise UnknownName("rule of visibility", self.visible, known)
         for name in self.constants:
@@ -169,6 +176,8 @@ class PickJob(TaskDefaults):
             )
         if wrong:
             raise UsageError(f"feature {wrong[0]} is not known on a cluster of hosts; use --observer hosts")
+        if "base-place" in names and not is_static(self.base):
+            raise UsageError(f"feature base-place needs a base policy with static priorities, not {self.base}")
 
     def _check_predictor(self) -> None:
         needs = [name for name in self.feature_names if name in features.PREDICTED]

@@ -1,0 +1,55 @@
+"""The index of policy `predicted-index`: smallest predicted area first, in a form that training windows choose.
+
+With the predicted run time t (the exponential of the mean of ln t), the limit r, the processors n and the weight v, the
+mean of 10 / max(run time, 10), it is
+
+    trust · ln t + (1 − trust) · ln r + sizes · ln n − power · ln v
+
+Trust 0, sizes 1 and power 0 are `saf`. Where a job has no limit, t stands in its place.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.sim.compile import jit, jit_internal
+
+Floats = NDArray[np.float64]
+
+
+class Form(NamedTuple):
+    """Exponents of the index."""
+
+    power: float = 0.0  # of the weight
+    trust: float = 1.0  # of the predicted run time; the rest is that of the limit
+    sizes: float = 1.25  # of the processors
+
+
+#: Where no windows choose.
+USUAL = Form()
+#: What training windows choose from.
+FORMS = tuple(Form(power, trust, sizes) for power in (0.0, 0.5) for trust in (0.5, 1.0) for sizes in (1.0, 1.25, 1.5))
+
+
+@jit_internal
+def index_of(ln_time: float, ln_weight: float, ln_limit: float, ln_size: float, form: Floats) -> float:
+    """Return the index of a job; ``ln_limit`` NaN = none, ``form`` (3,) as in `Form`."""
+    ln_time = max(ln_time, 0.0)
+    ln_most = ln_time if np.isnan(ln_limit) else max(ln_limit, 0.0)
+    return form[1] * min(ln_time, ln_most) + (1.0 - form[1]) * ln_most + form[2] * ln_size - form[0] * ln_weight
+
+
+@jit
+def _write_indices(ln_time: Floats, ln_weight: Floats, own: Floats, form: Floats, found: Floats) -> None:
+    for job in range(len(found)):
+        found[job] = index_of(ln_time[job], ln_weight[job], own[job, 0], own[job, 1], form)
+
+
+def indices(ln_time: Floats, ln_weight: Floats, own: Floats, form: Form) -> Floats:
+    """Return the indices of jobs, (jobs,); ``own`` (jobs, OWN) as in `tracekit.sim.predict.history`."""
+    found = np.empty(len(ln_time))
+    _write_indices(np.ascontiguousarray(ln_time), np.ascontiguousarray(ln_weight), own, np.array(form), found)
+    return found
