@@ -1,11 +1,11 @@
-"""False alarms of verdicts where nothing is wrong, which use of a trace finds which damage, and whether ranks are stable.
+"""False alarms of verdicts where nothing is wrong, which use finds which damage, and whether ranks are stable.
 
     python benchmarks/bench_verdict.py KTH-SP2-1996-2.1-cln.swf.gz --splits 100 --learner forecast-waits
     python benchmarks/bench_verdict.py KTH-SP2-1996-2.1-cln.swf.gz --splits 20 --seconds 600 --json
     python benchmarks/bench_verdict.py KTH-SP2-1996-2.1-cln.swf.gz --damages
-    python benchmarks/bench_verdict.py KTH-SP2-1996-2.1-cln.swf.gz --ranks sessions,user-resample,resample,lublin --seeds 5
+    python benchmarks/bench_verdict.py KTH-SP2-1996-2.1-cln.swf.gz --ranks sessions,resample,lublin --seeds 5
 
-Real jobs against real jobs of the same log: each split deals the log's weeks (days, if it is short) out at random: 30 %
+Real jobs against real jobs of the same log: each split deals the log's weeks (days, if it is short) at random: 30 %
 play the real training jobs, 30 % the synthetic ones, 40 % are judged on. Each side is learnt from with the same seeds.
 A verdict of *worse* is a false alarm: it should come in 5 % of splits or fewer, and so should *better*. Printed are also
 how often the other part was good enough, the spread of the differences, the root mean square of the intervals' standard
@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ def ranks(trace: Trace, models: list[str], seeds: int) -> None:
     agreement = 12 * float(((sums - sums.mean()) ** 2).sum()) / (times**2 * (count**3 - count))
     print(f"Kendall's W of {times} seeds, {count} models: {agreement:.3f}")
     order = np.argsort(table.mean(axis=1))
-    for ahead, behind in zip(order[:-1], order[1:], strict=True):
+    for ahead, behind in pairwise(order):
         wins = int((table[ahead] < table[behind]).sum())
         print(f"{models[ahead]} ahead of {models[behind]}: {wins} of {times} seeds")
 

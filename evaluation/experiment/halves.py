@@ -1,7 +1,7 @@
 """Halves of the real training jobs: what two sets of real jobs of one machine teach differs, and by how much.
 
-Their weeks (days, if there are few) are dealt out at random to two halves, several times, and an agent is trained on each
-half; `verdict.between_halves` takes the variance from there.
+Their weeks (days, if there are few) are dealt out at random to two halves, several times, and an agent is trained on
+each half; `verdict.between_halves` takes the variance from there.
 """
 
 from __future__ import annotations

@@ -126,11 +126,10 @@ class Heldout:
         results = run_all([Run(part, policy, self.backfill, switches) for _, _, part in tables], threads=1)
         return [row(load, k, result) for (load, k, _), result in zip(tables, results, strict=True)]
 
-
     def flow(self, policy: Any) -> list[Row]:
         """Schedule the whole part without a break under one policy, and measure the jobs of each window in it.
 
-        Windows that begin on an empty machine hardly ever have a queue; in the flow jobs wait as they do on the machine.
+        Windows that begin on an empty machine hardly ever have a queue; in the flow jobs wait as on the machine.
         ``utilization`` is the busy share of the machine while the window's jobs arrive.
         """
         from tracekit.sim.jobs import extract_jobs

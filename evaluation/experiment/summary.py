@@ -77,7 +77,8 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
     for use in verdict["learners"]:
         yield f"## {str(use['use']).capitalize()}"
         yield ""
-        yield f"Learner {use['learner']}, judged by {use['metric']}, margin ±{use['margin'] * 100:g} %.{_differ(verdict, use)}"
+        margin = f"margin ±{use['margin'] * 100:g} %"
+        yield f"Learner {use['learner']}, judged by {use['metric']}, {margin}.{_differ(verdict, use)}"
         yield ""
         heads = ("trained on", "good enough?", "verdict", "difference", "interval", "d", "windows worse")
         yield from _table(heads, _verdicts(_rows(verdict, use), verdict["baselines"]))
@@ -175,7 +176,9 @@ def _differ(verdict: Mapping[str, Any], use: Mapping[str, Any]) -> str:
     found = [row["real_parts_differ"] for row in _rows(verdict, use) if row.get("real_parts_differ")]
     if not found:
         return ""
-    return f" Two parts of the real log differ by {plain_percent(found[0])} (standard deviation), which intervals include."
+    return (
+        f" Two parts of the real log differ by {plain_percent(found[0])} (standard deviation), which intervals include."
+    )
 
 
 def _looks(plan: Mapping[str, Any]) -> str:

@@ -100,8 +100,17 @@ def mark(row: Mapping[str, Any]) -> str:
 def headline(found: Mapping[str, Any]) -> str:
     """Return the outcome of verdict.json in one sentence: the model that is good enough for most uses, and for which.
 
-    A model that copies real jobs does not head the page, nor does a trivial baseline.
+    A second one names the uses whose test cannot tell. A model that copies real jobs does not head the page, nor does a
+    trivial baseline.
     """
+    blind = [str(use["use"]) for use in found["learners"] if use.get("sensitive") is False]
+    if len(blind) == len(found["learners"]) or not blind:
+        return _outcome(found)
+    return f"{_outcome(found)} For {_listed(blind)} this test cannot tell good from bad."
+
+
+def _outcome(found: Mapping[str, Any]) -> str:
+    """Return what was found by the uses that notice damaged jobs."""
     rows = [dict(row) for row in found["verdicts"]]
     if rows and all(row["verdict"] == "failed" for row in rows):
         return "Every model failed."
@@ -139,7 +148,7 @@ def _at_most(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the upper limits of some uses, in their order."""
     limits = [max(float(row["at_most_worse"]), 0.0) for row in rows]
     if max(limits) == 0:
-        return "better than real jobs"
+        return "at least as good as real jobs"
     return f"at most {_listed([f'{100 * limit:.1f}' for limit in limits])} % worse than real jobs"
 
 
@@ -169,7 +178,7 @@ def _span(value: float) -> str:
 
 
 def conclusion(found: Mapping[str, Any]) -> str:
-    """Return the outcome of verdict.json as sentences: which trace is good enough for which use, and what cannot be told.
+    """Return the outcome of verdict.json as sentences: which trace is good enough for which use, what is open.
 
     A use that would not notice its damaged jobs settles nothing, and trivial baselines are not named. A few models get
     a sentence each; of many models there is a sentence for each use.

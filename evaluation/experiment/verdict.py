@@ -14,8 +14,8 @@ the bootstrap variance of a mean unbiased even for three seeds (Rao & Wu, JASA 8
 Satterthwaite's degrees of freedom account for how few there are. A lone seed or sample cannot vary: then the verdict is
 about it alone.
 
-*Other real jobs.* What two sets of real jobs of one machine teach differs, too (`between_halves`). That variance is added, so that
-real jobs in place of synthetic ones are found worse at the stated rate. For a model that was fitted to the same real
+*Other real jobs.* What two sets of real jobs of one machine teach differs, too (`between_halves`). That variance is added,
+so that real jobs in place of synthetic ones are found worse at the stated rate. For a model that was fitted to the same real
 jobs the interval is then a little too wide rather than too narrow.
 
 *Good enough* is the one-sided question (non-inferiority; ICH E9, CPMP/EWP/482/99): "worse by the margin or more" is
@@ -179,7 +179,7 @@ def between_halves(differences: Floats, real: Floats) -> Between:
 
     ``differences``: log scores of agents trained on one half of the real jobs minus those of the other half, (pairs,
     windows); ``real``: log scores of agents trained on all of them, (seeds, windows). A difference has twice the
-    variance of what one half teaches, and a half has twice that of all jobs (in inverse proportion to the blocks, as for
+    variance of what one half teaches, and a half has twice that of all jobs (inversely proportional to blocks, as for
     half-samples: McCarthy, Rev. Int. Stat. Inst. 37, 1969), so half the mean square is the variance between two sets as
     large as all. What windows and seeds add to it is taken off, because intervals have these already.
     """
@@ -334,7 +334,9 @@ def _what_helps(found: Estimate, bound: float, more: int | None) -> str:
     if _gap(found, bound) < bound / 5:
         return "more windows would hardly decide it: the difference is close to the margin"
     if found.parts > found.seeds / 2:
-        return "more windows would not decide it: parts of the real log differ as much, so a longer real trace is needed"
+        return (
+            "more windows would not decide it: parts of the real log differ as much, so a longer real trace is needed"
+        )
     return "more windows would not decide it: samples and seeds differ too much, so more seeds are needed"
 
 

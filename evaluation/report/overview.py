@@ -34,7 +34,6 @@ def overview(content: Content) -> Html:
             tag("h1", content.heading),
             tag("p", _facts(content), class_="facts"),
             paragraph(headline(content), class_="lead"),
-            *([tag("p", content.conclusion, class_="quiet")] if content.headline else []),
             *_failures(content),
             *(verdicts if few else []),
             who_wins(content),
@@ -66,7 +65,11 @@ def verdict_list(content: Content) -> Html:
         said = [str(flag) for flag in verdict.get("flags") or ()]
         more = f" (and {len(said) - 1} more)" if len(said) > 1 else ""
         flags = [tag("span", f" ⚠ {said[0]}{more}", class_="flag", title="; ".join(said))] if said else []
-        sentence = str(verdict.get("sentence") or "").removeprefix(f"{verdict['model']}: ").removeprefix(f"{verdict['verdict']}: ")
+        sentence = (
+            str(verdict.get("sentence") or "")
+            .removeprefix(f"{verdict['model']}: ")
+            .removeprefix(f"{verdict['verdict']}: ")
+        )
         line = inline(
             tag("b", str(verdict["model"])), " ", tag("span", BADGES[outcome], class_="badge"), " – ", sentence
         )
@@ -75,7 +78,8 @@ def verdict_list(content: Content) -> Html:
 
 
 def _sensitivity(use: Mapping[str, Any]) -> Html:
-    return tag("p", f"Would {use['use']} notice a bad trace? ", str(use["sentence"]), class_="quiet")
+    advice = f". What would help: {use['advice']}" if use.get("advice") else ""
+    return tag("p", f"Would {use['use']} notice a bad trace? ", str(use["sentence"]), advice, class_="quiet")
 
 
 def _failures(content: Content) -> list[Html]:
@@ -126,7 +130,7 @@ def _verdict(verdict: Mapping[str, Any] | None, *, baseline: bool) -> Cell:
     difference = float("nan") if verdict.get("difference") is None else float(verdict["difference"])
     number = f" {100 * difference:+.1f} %".replace("-", "−") if np.isfinite(difference) else ""
     limit = verdict.get("at_most_worse")
-    if outcome in ("good", "copies") and limit is not None:
+    if outcome == "good" and not baseline and limit is not None:
         number = f", at most {100 * float(limit):.1f} % worse"
     said = BADGES[outcome].partition(" ")[2] if baseline else BADGES[outcome]
     kind = f"verdict left {'' if baseline else outcome}".strip()

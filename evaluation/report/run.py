@@ -68,7 +68,9 @@ def _content(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any],
         headline=verdict["headline"],
         conclusion=verdict["conclusion"],
         metric=metric,
-        learning=_curves(frame),
+        learning=_curves(
+            frame[frame["learner"].isin([u["learner"] for u in verdict["learners"] if u["metric"] == metric])]
+        ),
         windows=_arms(agents)[["arm", "seed", "load", "window", "value"]],
         heuristics=heuristics.rename(columns={"model": "policy"})[["policy", "load", "window", "value"]],
         trust=pd.DataFrame(drawn["predictors"], columns=["key", "rho", "low", "high", "n"]).astype(

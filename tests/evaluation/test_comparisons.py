@@ -226,7 +226,11 @@ def row(model: str, verdict: str, difference: float, use: str = "predicting run 
     low, high = difference - 0.03, difference + 0.03
     enough = verdict in ("equivalent", "better") and more.get("sensitive", True)
     found = {"model": model, "verdict": verdict, "difference": difference, "low": low, "high": high, "use": use}
-    return found | {"learner": use, "sensitive": True, "good_enough": enough, "at_most_worse": high, "copies": False} | more
+    return (
+        found
+        | {"learner": use, "sensitive": True, "good_enough": enough, "at_most_worse": high, "copies": False}
+        | more
+    )
 
 
 def headed(*rows: dict[str, Any]) -> str:
@@ -253,7 +257,9 @@ def test_a_headline_without_a_good_model_says_what_was_found() -> None:
     assert said.startswith("No model is good enough: b comes nearest, 20.0 % worse than real jobs")
     assert "user-resample, which copies real jobs" in said
     assert headed(row("a", "worse", 0.5)).startswith("a is not good enough: 50.0 % worse")
-    assert headed(row("a", "undecided", 0.05)).startswith("Undecided: for predicting run times, a is between 2.0 % worse")
+    assert headed(row("a", "undecided", 0.05)).startswith(
+        "Undecided: for predicting run times, a is between 2.0 % worse"
+    )
     blind = row("a", "equivalent", 0.0, sensitive=False)
     assert mark(blind) == "blind"
     assert "cannot tell" in headed(blind)

@@ -107,7 +107,7 @@ def learnt(rng: np.random.Generator, blocks: np.ndarray, seeds: int, windows: in
 
 @pytest.mark.parametrize("blocks", [12, 24])
 def test_real_jobs_in_place_of_synthetic_ones_raise_few_alarms(blocks: int) -> None:
-    """Two sets of real jobs: with what halves of the one differ by, *worse* comes at its rate; without, far too often."""
+    """Two sets of real jobs: with what halves differ by, *worse* comes at its rate; without, far too often."""
     rng = np.random.default_rng(blocks)
     runs, seeds, windows = 500, 3, 40
     alarms = {True: 0, False: 0}

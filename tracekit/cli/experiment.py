@@ -287,8 +287,9 @@ def show(found: dict[str, Any]) -> None:
         if use["predictors"]:
             out.print(f"scores that predict the verdict: {use['predictors_note']}")
     for model, flags in {one["model"]: one["flags"] for one in found["verdicts"]}.items():
-        for flag in flags:
-            out.print(f"! {model}: {flag}")
+        if flags:
+            more = f" (and {len(flags) - 1} more; tracekit share tells them all)" if len(flags) > 1 else ""
+            out.print(f"! {model}: {flags[0]}{more}")
     if found["conclusion"]:
         out.print(found["conclusion"])
     out.print(found["headline"])
