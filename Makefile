@@ -4,7 +4,6 @@ JOBS   ?= 2
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-AGENTS := $(VENV)/.ready-agents
 MODELS := $(VENV)/.ready-models
 DOCS   := $(VENV)/.ready-docs
 
@@ -32,11 +31,6 @@ $(READY): pyproject.toml $(wildcard constraints/*.txt) | python
 	$(BIN)/python $(INSTALL) -c $(PINS) -e '.[dev]'
 	@touch $@
 
-$(AGENTS): $(READY)
-	@echo "adding agents to $(VENV) (torch, gymnasium)"
-	$(BIN)/python $(INSTALL) -c $(PINS) -e '.[dev,rl]'
-	@touch $@
-
 $(MODELS): $(READY)
 	@echo "adding models, agents and Ray to $(VENV) (torch, SDV, REaLTabFormer, gymnasium, stable-baselines3, Ray)"
 	$(BIN)/python $(INSTALL) -c $(PINS) -e '.[dev,docs,all]'
@@ -48,7 +42,7 @@ $(MODELS): $(READY)
 	$(@D)/bin/python $(INSTALL) -c constraints/$*.txt -e '.[dev]'
 	@touch $@
 
-demo: $(AGENTS)  ## Run the main job on the embedded sample and leave demo/report.html to open
+demo: $(READY)  ## Run the main job on the embedded sample and leave demo/report.html to open
 	$(BIN)/tracekit demo -o demo --force
 
 test: $(MODELS) lint  ## Lint, types, then all tests; the last line is pytest's own summary

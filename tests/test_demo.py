@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,12 +9,9 @@ import pytest
 from evaluation.experiment.grid import load
 from tracekit import demo
 from tracekit.cli.app import app
-from tracekit.errors import MissingExtra, TracekitError
-
-needs_agents = pytest.mark.skipif(find_spec("torch") is None, reason="the extra rl is not installed")
+from tracekit.errors import TracekitError
 
 
-@needs_agents
 def test_every_step_is_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     called: list[list[str]] = []
     page = demo.run(tmp_path / "tour", lambda command: called.append(command) or 0)
@@ -33,30 +28,25 @@ def test_its_plan_is_one_that_experiments_take(tmp_path: Path) -> None:
     plan = load(str(tmp_path / "plan.toml"))
     assert len(plan.models.names) == 3
     assert "sessions" in plan.models.names
-    assert tomllib.loads(demo.plan())["agents"]["learner"][-1] == "ppo"  # learning curves
+    assert plan.agents.learner[0] == "predict-run-time"  # it has learning curves, and decides
 
 
-@needs_agents
+def test_the_tour_ends_with_what_was_found(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "verdict.json").write_text('{"headline": "sessions is good enough."}')
+    assert demo.outcome(tmp_path / "report.html") == "sessions is good enough."
+
+
 def test_a_step_that_fails_ends_the_tour(tmp_path: Path) -> None:
     with pytest.raises(TracekitError, match="exit code 1"):
         demo.run(tmp_path, lambda command: int(command[0] == "info"))
 
 
-@needs_agents
 def test_an_interruption_ends_the_tour_as_one(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         demo.run(tmp_path, lambda command: 130 * (command[0] == "plot"))
 
 
-@needs_agents
-def test_what_the_tour_needs_is_said_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"\[rl\]"):
-        demo.run(tmp_path / "tour", lambda command: 0)
-    assert not (tmp_path / "tour").exists()
-
-
-@needs_agents
 def test_files_are_replaced_only_with_force(tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text("mine")
     with pytest.raises(TracekitError, match="exists already"):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 from collections.abc import Callable
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 
-from tracekit.errors import MissingExtra, TracekitError
+from tracekit.errors import TracekitError
 from tracekit.files import write_text
 from tracekit.folders import writing_folder
 
 POLICIES = "fcfs,sjf,saf,wfp3,unicep,f1"
-#: The plan of the experiment: three models, agents of some seconds each.
+#: The plan of the experiment: three models, two uses of traces that take seconds each.
 PLAN = "plan.toml"
 
 #: Title and command of each step.
@@ -36,8 +36,6 @@ OUTPUTS = ("sample.swf", PLAN, "pictures", "report.html", "report.json")
 
 def run(folder: Path, main: Callable[[list[str]], int], *, force: bool = False) -> Path:
     """Run all steps in ``folder`` and return the path of the report; ``main`` is the command line."""
-    if find_spec("torch") is None:  # checked now, not after five of the seven steps
-        raise MissingExtra("torch", "rl")
     there = [name for name in (*OUTPUTS, "run") if (folder / name).exists()]
     if there and not force:
         raise TracekitError(f"{folder / there[0]}: exists already; use --force to replace it")
@@ -55,6 +53,11 @@ def run(folder: Path, main: Callable[[list[str]], int], *, force: bool = False) 
             if code:
                 raise TracekitError(f"step 'tracekit {' '.join(command)}' failed with exit code {code}")
     return folder / "report.html"
+
+
+def outcome(page: Path) -> str:
+    """Return what the tour's experiment found, in one sentence."""
+    return str(json.loads((page.parent / "run" / "verdict.json").read_text(encoding="utf-8"))["headline"])
 
 
 def plan() -> str:

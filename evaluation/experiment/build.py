@@ -12,17 +12,20 @@ import math
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from evaluation.experiment.damage import DAMAGES
 from evaluation.experiment.grid import Plan
+from evaluation.experiment.halves import name_of
 from evaluation.experiment.tasks import Input, Task
 from evaluation.experiment.uses import Use
 
-ARMS = REAL, MODEL, BASELINE, CONTROL, OTHER, UNTRAINED, SCARCE, AUGMENTED = (
+ARMS = REAL, HALF, MODEL, BASELINE, CONTROL, OTHER, UNTRAINED, SCARCE, AUGMENTED = (
     "real",
+    "half",
     "model",
     "baseline",
     "control",
@@ -122,11 +125,16 @@ def build(
     *,
     real: str,
 ) -> Grid:
-    """Return the grid. ``data``: inputs by name (train, validation, test, scarce, other, given/MODEL/NUMBER)."""
+    """Return the grid.
+
+    ``data``: inputs by name (train, validation, test, scarce, other, half-PAIR-SIDE, given/MODEL/NUMBER).
+    """
     grid = Grid()
     trainer = _Trainer(plan, data, code, windows, uses, grid)
     trainer.add(REAL, "", None, {"trace": data["train"]})
     trainer.add(UNTRAINED, "", None, {"trace": data["train"]}, untrained=True)
+    for pair, side in product(range(plan.verdict.halves), (0, 1)):
+        trainer.add(HALF, "", side, {"trace": data[name_of(pair, side)]}, number=pair)
     floor = next((spec.name for spec in specs if spec.baseline), specs[0].name if specs else "")
     for spec in specs:
         samples = [data[f"given/{spec.name}/{k}"] for k in range(len(plan.models.traces.get(spec.name, ())))]
@@ -259,10 +267,13 @@ class _Trainer:
         *,
         untrained: bool = False,
         uses: Sequence[Use] | None = None,
+        number: int | None = None,
     ) -> None:
+        """Add agents of all seeds, or one agent of seed ``number``."""
+        numbers = range(self.plan.agents.seeds) if number is None else [number]
         for use in self.uses if uses is None else uses:
             windows = {**self.windows, "loads": list(use.loads)}
-            for number in range(self.plan.agents.seeds):
+            for number in numbers:
                 about = {"arm": arm, "model": model, "seed": seed, "agent_seed": number, "learner": use.learner}
                 train = Task(
                     "train",
@@ -286,7 +297,7 @@ class _Trainer:
                     about,
                     cost=0.5 + 1e-5 * _decisions(windows),
                 )
-                look = self._look(arm, seed, number)
+                look = 1 if arm == HALF else self._look(arm, seed, number)
                 self.grid.agents.append(Agent(use.learner, arm, model, seed, number, train, evaluate, look))
 
     def _look(self, arm: str, sample: int | None, number: int) -> int:

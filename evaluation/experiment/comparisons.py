@@ -15,6 +15,7 @@ from evaluation.experiment.build import (
     AUGMENTED,
     BASELINE,
     CONTROL,
+    HALF,
     MODEL,
     OTHER,
     REAL,
@@ -28,8 +29,20 @@ from evaluation.experiment.damage import DAMAGES
 from evaluation.experiment.grid import Plan
 from evaluation.experiment.predictors import predictors
 from evaluation.experiment.results import EARLIER, finite, heuristic_scores, log_scores
-from evaluation.experiment.uses import Use, conclusion
-from evaluation.experiment.verdict import Estimate, Floats, Verdict, bracket, estimate, failed, judge, percent, spent
+from evaluation.experiment.uses import Use, conclusion, headline
+from evaluation.experiment.verdict import (
+    Between,
+    Estimate,
+    Floats,
+    Verdict,
+    between_halves,
+    bracket,
+    estimate,
+    failed,
+    judge,
+    percent,
+    spent,
+)
 from evaluation.exposure import alarms
 from evaluation.noise import Floor
 from evaluation.score import badness
@@ -54,6 +67,22 @@ class Judge:
         self.loads = list(use.loads)
         self.differences: list[dict[str, Any]] = []  # rows for the tidy table
         self.alpha = spent(plan.verdict.alpha, look, plan.verdict.looks)
+        self.parts = self._between_parts()
+
+    def _between_parts(self) -> Between | None:
+        """Return how much real jobs differ among each other; None where no pair of halves came through."""
+        sides = [self.logs.get((HALF, ""), {}).get(side, {}) for side in (0, 1)]
+        real = self.logs.get((REAL, ""), {}).get(0, {})
+        pairs = sorted(set(sides[0]) & set(sides[1]))
+        if not pairs or not real:
+            return None
+        mean = self._mean
+        gaps = [mean(sides[1][pair], self.loads) - mean(sides[0][pair], self.loads) for pair in pairs]
+        return between_halves(np.array(gaps), np.array([mean(logs, self.loads) for logs in real.values()]))
+
+    @staticmethod
+    def _mean(logs: Mapping[str, Floats], loads: Sequence[str]) -> Floats:
+        return np.asarray(np.mean([logs[load] for load in loads], axis=0))
 
     def differences_of(self, arm: str, model: str, base: str, loads: Sequence[str]) -> Floats | None:
         """Return log scores minus those of the base arm, (samples, seeds, windows), means over loads.
@@ -66,11 +95,8 @@ class Judge:
         whole = [agents for agents in ours.values() if set(theirs) <= set(agents)]
         if not whole:
             return None
-
-        def mean(logs: Mapping[str, Floats]) -> Floats:
-            return np.asarray(np.mean([logs[load] for load in loads], axis=0))
-
-        return np.array([[mean(agents[a]) - mean(theirs[a]) for a in sorted(theirs)] for agents in whole])
+        mean = self._mean
+        return np.array([[mean(agents[a], loads) - mean(theirs[a], loads) for a in sorted(theirs)] for agents in whole])
 
     def compare(self, arm: str, model: str, name: str, *, base: str = REAL, against: str = "") -> Verdict:
         """Return the verdict on one arm."""
@@ -139,7 +165,8 @@ class Judge:
         return judge(name, found, margin=self.use.margin, alpha=self.alpha, **said)
 
     def _estimate(self, differences: Floats, controls: Controls | None = None) -> Estimate:
-        return estimate(differences, draws=self.plan.verdict.draws, seed=self.plan.seed, controls=controls)
+        settings = self.plan.verdict
+        return estimate(differences, draws=settings.draws, seed=self.plan.seed, controls=controls, parts=self.parts)
 
     def _controls(self, loads: Sequence[str]) -> Controls | None:
         """Return the heuristics' scores on the same windows, means over loads.
@@ -206,7 +233,7 @@ def verdicts(
             row = dict((decided or {}).get((use.learner, spec.name), {}))
             if not row:
                 verdict = judge_.compare(BASELINE if spec.baseline else MODEL, spec.name, spec.name)
-                if verdict.verdict == "equivalent" and noticed["sensitive"] is False:
+                if verdict.facts["good_enough"] and noticed["sensitive"] is False:
                     but = "but this test cannot tell: damaged jobs were not noticed"
                     verdict = dataclasses.replace(verdict, sentence=f"{verdict.sentence}; {but}")
                 row = verdict.to_dict()
@@ -217,7 +244,8 @@ def verdicts(
                 | use.facts()
                 | {"sensitive": said["sensitive"], "flags": [f"privacy: {alarm}" for alarm in alarms(own)]}
             )
-            row |= {"fidelity": within_noise(own, floors), "copies": spec.copies}
+            row |= {"fidelity": within_noise(own, floors), "copies": spec.copies or _copied(own)}
+            row["good_enough"] = bool(row["good_enough"]) and noticed["sensitive"] is True
             found["baselines" if spec.baseline else "verdicts"].append(row)
             if row["verdict"] != "failed":
                 differences[spec.name] = row["difference"]
@@ -228,7 +256,10 @@ def verdicts(
         of_learner = {"heuristics": beside, "predictors": trusted, "predictors_note": note}
         found["learners"].append(use.facts() | said | noticed | of_learner)
         for name, arms in _other_arms(judge_, untrained, control).items():
-            found[name] += [row | use.facts() | said for row in arms]
+            claimed = noticed["sensitive"] is True
+            found[name] += [
+                row | use.facts() | said | {"good_enough": bool(row["good_enough"]) and claimed} for row in arms
+            ]
         rows += judge_.differences
     first = found["learners"][0]
     whole = {
@@ -245,7 +276,18 @@ def verdicts(
         "predictors": first["predictors"],
         "predictors_note": first["predictors_note"],
     }
-    return whole | {"conclusion": conclusion(whole)}, rows
+    return whole | {"headline": headline(whole), "conclusion": conclusion(whole)}, rows
+
+
+def _copied(scores: Mapping[str, Score]) -> bool:
+    """Return whether most jobs of a trace are real ones, wherever it was made."""
+    return "privacy.exact_copies" in scores and scores["privacy.exact_copies"].value > 0.5
+
+
+def is_open(row: Mapping[str, Any]) -> bool:
+    """Return whether another look could settle a row: neither decided, nor shown to be at most so much worse."""
+    limit = row["at_most_worse"]
+    return row["verdict"] == "undecided" and not (limit is not None and limit < row["margin"])
 
 
 def _other_arms(judge_: Judge, untrained: Verdict, control: Verdict) -> dict[str, list[dict[str, Any]]]:

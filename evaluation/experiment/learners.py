@@ -83,9 +83,10 @@ class PickHeuristic:
     metric: ClassVar[str] = "mean_bsld"
     margin: ClassVar[float] = 0.1
     control: ClassVar[str] = "wrong-limits"
+    like_heldout: ClassVar[bool] = True  # choose on windows as long as the judged ones
     defaults: ClassVar[dict[str, Any]] = {
         "policies": ["fcfs", "sjf", "saf", "wfp3", "unicep", "f1", "f2", "f4", "smallest"],
-        "windows": 24,
+        "windows": 100,
         "jobs": 128,
         "allocate": None,
     }

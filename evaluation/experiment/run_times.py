@@ -6,7 +6,9 @@ mean, e to the mean of |ln predicted − ln run time|. Each window is also sched
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +22,8 @@ from tracekit.trace import Trace
 _SECONDS = 3.0
 #: The outputs that windows are judged by.
 _USED = ("q50", "ln_mean")
+#: The learning curve: its file, the share of the training trace that its predictor learns from, and its points.
+_CURVE, _SHARE, _POINTS = "curve.json", 0.8, 12
 
 
 class PredictRunTime:
@@ -53,6 +57,8 @@ class PredictRunTime:
         settings = self._settings(config)
         made = training.untrained() if untrained else training.train(trace, settings, seed=seed, outputs=_USED)
         made.save(folder)
+        if not untrained:
+            (folder / _CURVE).write_text(json.dumps(_curve(trace, settings, seed)) + "\n")
 
     def play(self, folder: Path, heldout: Heldout) -> list[Row]:
         """Schedule every window with backfilling by predictions, and measure the error on its jobs."""
@@ -64,12 +70,34 @@ class PredictRunTime:
         return rows
 
     def curve(self, folder: Path) -> list[tuple[int, str, float]]:
-        """Return nothing: there are no steps."""
-        return []
+        """Return the error on the last fifth of the training trace by trees; the rest is learnt from."""
+        place = folder / _CURVE
+        points = json.loads(place.read_text()) if place.is_file() else []
+        return [(int(trees), str(name), float(value)) for trees, name, value in points]
 
     def seconds(self, config: Mapping[str, Any]) -> float:
         """Return a guess."""
         return float(_SECONDS * self._settings(config).trees / 150)
+
+
+def _curve(trace: Trace, settings: Any, seed: int) -> list[tuple[int, str, float]]:
+    """Return (trees, "score", factor by which predictions miss) of a predictor that grows on the first part alone."""
+    from tracekit.sim.predict import training
+    from tracekit.sim.predict.evaluate import ln_errors
+    from tracekit.sim.predict.features import features_of
+
+    cut = int(_SHARE * len(trace))
+    if cut < training.FEWEST or cut == len(trace):
+        return []
+    grown = training.train(trace.head(cut), settings, seed=seed, outputs=("q50",))
+    rows, limit = features_of(trace)[cut:], trace.column("req_time")[cut:]
+    run, (most,) = trace.column("run_time")[cut:], {int(number) for number in grown.forest.first} - {0}
+    found = []
+    for trees in sorted({round(most * k / _POINTS) for k in range(_POINTS + 1)}):
+        part = replace(grown, forest=grown.forest._replace(first=np.minimum(grown.forest.first, trees)))
+        missed = np.abs(ln_errors(part.seconds(rows, limit), run))
+        found.append((trees, "score", float(np.exp(np.nanmean(missed)))))
+    return found
 
 
 def _missed(folder: Path, test: Trace) -> np.ndarray:

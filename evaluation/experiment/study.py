@@ -27,10 +27,11 @@ from evaluation.base import METRICS
 from evaluation.experiment import results as tidy
 from evaluation.experiment.about import ABOUT, REPORT, TABLE, VERDICT, about, failed_tasks, text_of
 from evaluation.experiment.build import ARMS, BASELINE, MODEL, Code, GeneratorSpec, Grid, build
-from evaluation.experiment.comparisons import verdicts
+from evaluation.experiment.comparisons import is_open, verdicts
 from evaluation.experiment.damage import DAMAGES
 from evaluation.experiment.engines import LOCAL, Where
 from evaluation.experiment.grid import Plan, Source
+from evaluation.experiment.halves import halves
 from evaluation.experiment.heldout import check_load, schedulable, starts
 from evaluation.experiment.learners import LEARNERS
 from evaluation.experiment.parts import divide, on_cluster, read_source
@@ -83,7 +84,8 @@ def prepare(plan: Plan, folder: Path, real: Trace | None = None, *, data: Path |
         for name, files in plan.models.traces.items()
         for k, file in enumerate(files)
     }
-    written = _written({**dict(parts.items()), **given}, data or folder / "data")
+    half = dict(halves(parts.train, plan.verdict.halves, plan.seed))
+    written = _written({**dict(parts.items()), **half, **given}, data or folder / "data")
     name = _name(real, plan)
     grid = build(
         plan,
@@ -271,14 +273,14 @@ def _looked(study: Study, runner: Runner) -> Outcome:
         open_ = {
             row["learner"]
             for row in [*found["verdicts"], *found["controls"]]
-            if row["verdict"] == "undecided" and row["learner"] not in last
+            if is_open(row) and row["learner"] not in last
         }
         if not open_:
             return Outcome(grid, results, [*rows, *kept, *differences], found)
         settled = {
             (row["learner"], row["model"]): row
             for row in [*found["verdicts"], *found["baselines"]]
-            if row["verdict"] != "undecided" and row["learner"] in open_
+            if not is_open(row) and row["learner"] in open_
         }
         kept += [
             row

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.experiment import results as tidy
+from evaluation.experiment.comparisons import is_open
 from evaluation.experiment.damage import DAMAGES
-from evaluation.experiment.verdict import bracket, percent
+from evaluation.experiment.uses import mark
+from evaluation.experiment.verdict import bracket, percent, plain_percent
 from tracekit.files import write_text, writing
 
 SUMMARY, FIGURE = "summary.md", "verdicts.png"
@@ -60,6 +62,8 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
         f"seed {about['seed']}."
     )
     yield ""
+    yield f"**{verdict['headline']}**"
+    yield ""
     yield verdict["conclusion"]
     yield ""
     yield (
@@ -73,9 +77,10 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
     for use in verdict["learners"]:
         yield f"## {str(use['use']).capitalize()}"
         yield ""
-        yield f"Learner {use['learner']}, judged by {use['metric']}, margin ±{use['margin'] * 100:g} %."
+        margin = f"margin ±{use['margin'] * 100:g} %"
+        yield f"Learner {use['learner']}, judged by {use['metric']}, {margin}.{_differ(verdict, use)}"
         yield ""
-        heads = ("trained on", "verdict", "difference", "interval", "d", "windows worse")
+        heads = ("trained on", "good enough?", "verdict", "difference", "interval", "d", "windows worse")
         yield from _table(heads, _verdicts(_rows(verdict, use), verdict["baselines"]))
         yield f"Would a bad trace be noticed? {use['sentence']}."
         yield ""
@@ -154,6 +159,28 @@ def _rows(verdict: Mapping[str, Any], use: Mapping[str, Any]) -> list[dict[str, 
     return [row for row in every if row["learner"] == use["learner"]]
 
 
+#: Whether a trace is good enough, by `mark`.
+_ANSWERS = {
+    "good": "yes",
+    "better": "yes",
+    "copies": "yes, but copies real jobs",
+    "worse": "no",
+    "undecided": "undecided",
+    "failed": "–",
+    "blind": "this test cannot tell",
+}
+
+
+def _differ(verdict: Mapping[str, Any], use: Mapping[str, Any]) -> str:
+    """Return by how much two parts of the real log differ for a use, if it was measured."""
+    found = [row["real_parts_differ"] for row in _rows(verdict, use) if row.get("real_parts_differ")]
+    if not found:
+        return ""
+    return (
+        f" Two parts of the real log differ by {plain_percent(found[0])} (standard deviation), which intervals include."
+    )
+
+
 def _looks(plan: Mapping[str, Any]) -> str:
     looks = plan["verdict"]["looks"]
     return f", spent over {looks} looks" if looks > 1 else ""
@@ -165,14 +192,13 @@ def _verdicts(rows: Sequence[Mapping[str, Any]], baselines: Sequence[Mapping[str
     for one in rows:
         name = one["model"] + (" (baseline)" if one["model"] in trivial else "")
         said = one["verdict"]
-        if said == "undecided":
+        if is_open(one):
             said += f", {one['more_windows']:,} more windows" if one["more_windows"] else ", more windows do not help"
-        elif one["sensitive"] is False and said != "failed" and said != "worse":
-            said += ", but this test cannot tell"
+        answer = _ANSWERS[mark(one)]
         size = one.get("effect_size")
         shown = [f"{size:+.2f}" if size is not None else "–"]
         shown += [f"{one['windows_worse']:.0%}" if "windows_worse" in one else "–"]
-        found.append([name, said, *_numbers(one), *shown])
+        found.append([name, answer, said, *_numbers(one), *shown])
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ from evaluation.experiment.damage import DAMAGES
 from evaluation.experiment.grid import OWN_METRICS, Plan
 from evaluation.experiment.heldout import REAL_LOAD, check_load
 from evaluation.experiment.learners import LEARNERS
+from evaluation.experiment.verdict import plain_percent
 from tracekit.errors import UsageError
 
 #: Of learners that do not say: learners of other packages may have been written before these were asked for.
@@ -79,13 +81,109 @@ def _loads(plan: Plan, metric: str) -> tuple[str, ...]:
     return (REAL_LOAD,) if metric in OWN_METRICS and REAL_LOAD in loads else loads
 
 
+def mark(row: Mapping[str, Any]) -> str:
+    """Return what a row of verdict.json comes to, in a word, for ticks and colours.
+
+    good, better, copies (good, but its jobs are real ones), worse, undecided, failed, or blind: a test that does not
+    notice damaged jobs found nothing bad.
+    """
+    outcome = str(row["verdict"])
+    if outcome in ("worse", "failed"):
+        return outcome
+    if row.get("sensitive") is False:
+        return "blind"
+    if not row.get("good_enough", outcome != "undecided"):
+        return "undecided" if outcome == "undecided" else "blind"
+    return "copies" if row.get("copies") else "better" if outcome == "better" else "good"
+
+
+def headline(found: Mapping[str, Any]) -> str:
+    """Return the outcome of verdict.json in one sentence: the model that is good enough for most uses, and for which.
+
+    A second one names the uses whose test cannot tell. A model that copies real jobs does not head the page, nor does a
+    trivial baseline.
+    """
+    blind = [str(use["use"]) for use in found["learners"] if use.get("sensitive") is False]
+    if len(blind) == len(found["learners"]) or not blind:
+        return _outcome(found)
+    return f"{_outcome(found)} For {_listed(blind)} this test cannot tell good from bad."
+
+
+def _outcome(found: Mapping[str, Any]) -> str:
+    """Return what was found by the uses that notice damaged jobs."""
+    rows = [dict(row) for row in found["verdicts"]]
+    if rows and all(row["verdict"] == "failed" for row in rows):
+        return "Every model failed."
+    by_mark = {name: [row for row in rows if mark(row) == name] for name in ("good", "better", "worse", "undecided")}
+    good = by_mark["good"] + by_mark["better"]
+    if good:
+        counts = Counter(str(row["model"]) for row in good)
+        first = max(counts, key=lambda name: (counts[name], -_mean_difference(rows, name)))
+        own = [row for row in good if row["model"] == first]
+        said = f"{first} is good enough for {_listed([str(row['use']) for row in own])} ({_at_most(own)})"
+        return f"{said}{_not_so(first, own, by_mark['worse'])}."
+    copies = list(dict.fromkeys(str(row["model"]) for row in rows if mark(row) == "copies" and not _damaged(row)))
+    only = f"; only {_listed(copies)}, which copies real jobs, is good enough for a use" if copies else ""
+    if by_mark["undecided"]:
+        row = min(by_mark["undecided"], key=lambda row: float(row["high"]))
+        span = f"{_span(float(row['low']))} and {_span(float(row['high']))}"
+        return f"Undecided: for {row['use']}, {row['model']} is between {span} than real jobs{only}."
+    telling = [row for row in by_mark["worse"] if not _damaged(row)]
+    if telling:
+        best = min(telling, key=lambda row: float(row["difference"]))
+        said = f"{plain_percent(float(best['difference']))} worse than real jobs for {best['use']}"
+        if len({row["model"] for row in telling}) == 1:
+            return f"{best['model']} is not good enough: {said}{only}."
+        return f"No model is good enough: {best['model']} comes nearest, {said}{only}."
+    uses = _listed([str(use["use"]) for use in found["learners"]])
+    return f"This test cannot tell good traces from bad ones: {uses} did not notice damaged jobs."
+
+
+def _mean_difference(rows: Sequence[Mapping[str, Any]], model: str) -> float:
+    own = [float(row["difference"]) for row in rows if row["model"] == model and row.get("difference") is not None]
+    return sum(own) / len(own) if own else math.inf
+
+
+def _at_most(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the upper limits of some uses, in their order."""
+    limits = [max(float(row["at_most_worse"]), 0.0) for row in rows]
+    if max(limits) == 0:
+        return "at least as good as real jobs"
+    return f"at most {_listed([f'{100 * limit:.1f}' for limit in limits])} % worse than real jobs"
+
+
+def _not_so(first: str, own: Sequence[Mapping[str, Any]], worse: Sequence[Mapping[str, Any]]) -> str:
+    """Return which other models are worse for one of the same uses."""
+    uses = {row["learner"] for row in own}
+    found: dict[str, float] = {}
+    for row in worse:
+        if row["learner"] in uses and row["model"] != first and not _damaged(row):
+            found[str(row["model"])] = max(found.get(str(row["model"]), 0.0), float(row["difference"]))
+    if not found:
+        return ""
+    if len(found) == 1:
+        ((name, difference),) = found.items()
+        return f"; {name} is not ({100 * difference:.0f} % worse)"
+    low, high = (f"{100 * end:.0f}" for end in (min(found.values()), max(found.values())))
+    names = list(found) if len(found) < MANY else [*list(found)[: MANY - 2], f"{len(found) - MANY + 2} more"]
+    return f"; {_listed(names)} are not ({low} to {high} % worse)"
+
+
+def _damaged(row: Mapping[str, Any]) -> bool:
+    return row["model"] in DAMAGES
+
+
+def _span(value: float) -> str:
+    return f"{plain_percent(abs(value))} {'worse' if value > 0 else 'better'}"
+
+
 def conclusion(found: Mapping[str, Any]) -> str:
-    """Return the outcome of verdict.json as sentences that can be repeated: which trace is good enough for which use.
+    """Return the outcome of verdict.json as sentences: which trace is good enough for which use, what is open.
 
     A use that would not notice its damaged jobs settles nothing, and trivial baselines are not named. A few models get
     a sentence each; of many models there is a sentence for each use.
     """
-    rows = [row for row in found["verdicts"] if row["sensitive"] is not False or row["verdict"] in ("worse", "failed")]
+    rows = [row for row in found["verdicts"] if mark(row) != "blind"]
     models = list(dict.fromkeys(str(row["model"]) for row in rows))
     if len(models) <= MANY:
         parts = [f"{name}: {_said([row for row in rows if row['model'] == name], 'use')}" for name in models]
@@ -98,15 +196,24 @@ def conclusion(found: Mapping[str, Any]) -> str:
     return ". ".join(parts) + ("." if parts else "")
 
 
+#: What rows come to, in words.
+_WORDS = {
+    "good": "good enough",
+    "copies": "good enough, but copies of real jobs",
+    "worse": "worse",
+    "undecided": "undecided",
+    "failed": "failed",
+}
+
+
 def _said(rows: Sequence[Mapping[str, Any]], key: str) -> str:
     """Return the verdicts of one model by use, or of one use by model."""
     by: dict[str, list[str]] = {}
     for row in rows:
-        by.setdefault(str(row["verdict"]).replace("better", "equivalent"), []).append(_with_number(row, key))
-    words = {"equivalent": "as good as real jobs", "worse": "worse", "undecided": "undecided", "failed": "failed"}
+        by.setdefault(mark(row).replace("better", "good"), []).append(_with_number(row, key))
     link = " for" if key == "use" else ":"
     return (", " if key == "use" else "; ").join(
-        f"{word}{link} {_listed(by[verdict])}" for verdict, word in words.items() if verdict in by
+        f"{word}{link} {_listed(by[outcome])}" for outcome, word in _WORDS.items() if outcome in by
     )
 
 
@@ -117,5 +224,5 @@ def _with_number(row: Mapping[str, Any], key: str) -> str:
     return f"{row[key]} (+{100 * value:.0f} %)" if value >= 0.1 else f"{row[key]} (+{100 * value:.1f} %)"
 
 
-def _listed(names: list[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -14,6 +14,16 @@ the bootstrap variance of a mean unbiased even for three seeds (Rao & Wu, JASA 8
 Satterthwaite's degrees of freedom account for how few there are. A lone seed or sample cannot vary: then the verdict is
 about it alone.
 
+*Other real jobs.* What two sets of real jobs of one machine teach differs, too (`between_halves`). That variance is added,
+so that real jobs in place of synthetic ones are found worse at the stated rate. For a model that was fitted to the same real
+jobs the interval is then a little too wide rather than too narrow.
+
+*Good enough* is the one-sided question (non-inferiority; ICH E9, CPMP/EWP/482/99): "worse by the margin or more" is
+rejected at level α, so the upper end of the interval lies below the margin. It is one of the two tests of an
+equivalence, so every equivalence is good enough, and so is what may be better by more than the margin. Nothing can be
+both good enough and worse: what is above 0 and below the margin is equivalent. False claims of the one need a true
+difference above the margin, of the other one of at most 0, so the level α holds for both together.
+
 *Neighbours.* Windows follow each other in time, and where one differs the next tends to. n windows whose differences
 form a first-order autoregression with coefficient ρ are worth n (1 − ρ) / (1 + ρ) independent ones (Bayley &
 Hammersley, Suppl. J. R. Stat. Soc. 8, 1946), so only so many are drawn. ρ is estimated, less its bias (Marriott & Pope,
@@ -49,17 +59,26 @@ MAX_WINDOWS = 100_000
 
 
 @dataclass(frozen=True)
+class Between:
+    """The variance of a difference that is due to which real jobs were learnt from, and its degrees of freedom."""
+
+    variance: float
+    freedom: int
+
+
+@dataclass(frozen=True)
 class Estimate:
     """A difference of mean logarithms with its standard error and where that comes from."""
 
     value: float
     error: float  # standard error, bootstrap
     freedom: float  # degrees of freedom of the t quantiles
-    seeds: float  # variance due to seeds and samples, which no number of windows takes away
+    seeds: float  # variance due to seeds, samples and which real jobs, which no number of windows takes away
     units: tuple[int, int]  # samples, and seeds of agents
     per_window: Floats  # (windows,)
     independent: float  # equivalent number of independent windows
     reduced: float = 0.0  # share of the windows' variance that control variates took away
+    parts: float = 0.0  # variance between two sets of real jobs, a part of ``seeds``
 
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return the 1 − 2α interval."""
@@ -114,8 +133,16 @@ def _tail(excess: float, error: float, freedom: float) -> float:
     return 0.0 if excess < 0 else 1.0 if excess > 0 else 0.5
 
 
-def estimate(differences: Floats, *, draws: int = 4000, seed: int = 0, controls: Controls | None = None) -> Estimate:
+def estimate(
+    differences: Floats,
+    *,
+    draws: int = 4000,
+    seed: int = 0,
+    controls: Controls | None = None,
+    parts: Between | None = None,
+) -> Estimate:
     """Return the mean of log score differences, (samples, seeds, windows), all on the same windows."""
+    other = parts or Between(0.0, 1)
     samples, seeds, windows = differences.shape
     before, added = float(differences.mean(axis=(0, 1)).var()), 0.0
     if controls is not None:
@@ -130,20 +157,36 @@ def estimate(differences: Floats, *, draws: int = 4000, seed: int = 0, controls:
         differences,
         optimize=True,
     )
-    parts = [_variance_of_mean(values) for values in means]
-    parts[2] = parts[2] * windows / independent + added
-    total = sum(parts)
-    spread = sum(part**2 / take for part, take in zip(parts, taken, strict=True) if part > 0)
+    shares = [*(_variance_of_mean(values) for values in means), other.variance]
+    shares[2] = shares[2] * windows / independent + added
+    total = sum(shares)
+    spread = sum(share**2 / take for share, take in zip(shares, [*taken, other.freedom], strict=True) if share > 0)
     return Estimate(
         value=float(differences.mean()),
-        error=math.sqrt(float(drawn.var(ddof=1)) + added) if total > 0 else 0.0,
+        error=math.sqrt(float(drawn.var(ddof=1)) + added + other.variance) if total > 0 else 0.0,
         freedom=total**2 / spread if spread > 0 else math.inf,
-        seeds=_lasting(differences.mean(axis=1)) + _lasting(differences.mean(axis=0)),
+        seeds=_lasting(differences.mean(axis=1)) + _lasting(differences.mean(axis=0)) + other.variance,
         units=(samples, seeds),
         per_window=means[2],
         independent=independent,
         reduced=1 - (float(means[2].var()) + windows * added) / before if added > 0 else 0.0,
+        parts=other.variance,
     )
+
+
+def between_halves(differences: Floats, real: Floats) -> Between:
+    """Return how much two sets of real jobs differ.
+
+    ``differences``: log scores of agents trained on one half of the real jobs minus those of the other half, (pairs,
+    windows); ``real``: log scores of agents trained on all of them, (seeds, windows). A difference has twice the
+    variance of what one half teaches, and a half has twice that of all jobs (inversely proportional to blocks, as for
+    half-samples: McCarthy, Rev. Int. Stat. Inst. 37, 1969), so half the mean square is the variance between two sets as
+    large as all. What windows and seeds add to it is taken off, because intervals have these already.
+    """
+    windows = [float(one.var(ddof=1)) / _independent(one) for one in differences]
+    square = float(np.mean(differences.mean(axis=1) ** 2))
+    seeds = len(real) * _lasting(real)
+    return Between(max(0.0, (square - float(np.mean(windows))) / 2 - seeds), len(differences))
 
 
 def _weights(units: int, taken: int, draws: int, rng: np.random.Generator) -> Floats:
@@ -200,7 +243,7 @@ class Verdict:
 
 def failed(model: str, reason: str) -> Verdict:
     """Return the verdict on a model that gave nothing to compare."""
-    return Verdict(model, "failed", f"failed: {reason}")
+    return Verdict(model, "failed", f"failed: {reason}", facts={"good_enough": False, "at_most_worse": None})
 
 
 def judge(
@@ -212,6 +255,7 @@ def judge(
     p_equivalent = max(found.p_below(bound), found.p_above(-bound))
     p_worse, p_better = found.p_above(0.0), found.p_below(0.0)
     windows = len(found.per_window)
+    not_inferior = windows >= MIN_WINDOWS and found.p_below(bound) < alpha
     shown = tuple(math.expm1(value) for value in (found.value, low, high))
     more: int | None = None
     outcome: Outcome
@@ -230,10 +274,18 @@ def judge(
             "better",
             f"better by {plain_percent(-shown[0])} {bracket(shown[1], shown[2])} than {against}",
         )
+    elif not_inferior:
+        outcome = "undecided"
+        sentence = (
+            f"at most {plain_percent(shown[2])} worse than {against}: {percent(shown[0])} "
+            f"{bracket(shown[1], shown[2])}; undecided whether better"
+        )
     else:
         outcome, more = "undecided", more_windows(found, bound, alpha)
         sentence = f"undecided: {percent(shown[0])} {bracket(shown[1], shown[2])}; {_what_helps(found, bound, more)}"
     facts = {
+        "good_enough": not_inferior,
+        "at_most_worse": shown[2],
         "p_equivalent": p_equivalent,
         "p_worse": p_worse,
         "p_better": p_better,
@@ -246,6 +298,7 @@ def judge(
         "variance_reduced": found.reduced,
         "alpha": alpha,
         "standard_error": found.error,
+        "real_parts_differ": math.expm1(math.sqrt(found.parts)),
         "share_of_seeds": found.seeds / found.error**2 if found.error > 0 else None,
         "samples": found.units[0],
         "agent_seeds": found.units[1],
@@ -280,6 +333,10 @@ def _what_helps(found: Estimate, bound: float, more: int | None) -> str:
         return f"about {more:,} more windows needed"
     if _gap(found, bound) < bound / 5:
         return "more windows would hardly decide it: the difference is close to the margin"
+    if found.parts > found.seeds / 2:
+        return (
+            "more windows would not decide it: parts of the real log differ as much, so a longer real trace is needed"
+        )
     return "more windows would not decide it: samples and seeds differ too much, so more seeds are needed"
 
 

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from evaluation.experiment.uses import mark
 from evaluation.figures.base import INK, REAL, SOFT, Drawing, blank, label, legend
 from tracekit.plots.style import GREY, PALETTE, NothingToDraw
 
 _BLUE, _ORANGE, _GREEN = PALETTE[:3]
-OUTCOMES = {"equivalent": _GREEN, "better": _BLUE, "worse": _ORANGE, "undecided": GREY, "failed": GREY}
+#: Colours by `mark`; the others are grey.
+_COLOURS = {"good": _GREEN, "better": _BLUE, "worse": _ORANGE}
 _MAX_ARMS = 12  # in one figure of curves
 _MAX_SCORES = 20  # of those to trust
 _MAX_KEY = 40  # characters; the keys of scores are known, and all of them fit
@@ -32,7 +34,8 @@ _TICKS: tuple[tuple[float, tuple[float, ...]], ...] = (
 def verdict_intervals(uses: Sequence[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]]) -> Drawing:
     """Draw each model's difference from agents trained on real jobs with its interval, one panel a use.
 
-    The margin is a green band. Where a test would not notice damaged jobs, what is within the margin is grey.
+    The margin is a green band. Green intervals end below it; where a test would not notice damaged jobs, and for
+    copies of real jobs, they are grey.
     """
     panels = [
         (use, rows) for use, every in uses if (rows := [row for row in every if _is_number(row.get("difference"))])
@@ -61,8 +64,7 @@ def _intervals(axis: Any, use: Mapping[str, Any], rows: Sequence[Mapping[str, An
     axis.axvline(0, color=INK, linewidth=1)
     reach = 0.0
     for k, row in enumerate(rows):
-        blind = use.get("sensitive") is False and row["verdict"] in ("equivalent", "better")
-        colour = GREY if blind else OUTCOMES[row["verdict"]]
+        colour = _COLOURS.get(mark(row), GREY)
         low, value, high = (_ratio(row.get(end), row["difference"]) for end in ("low", "difference", "high"))
         axis.plot([low, high], [k, k], color=colour, linewidth=2.6, solid_capstyle="butt")
         axis.plot(value, k, marker="o", color=colour, markersize=7)

@@ -65,7 +65,8 @@ class Content:
     others: Sequence[Mapping[str, Any]] = ()  # the same for baselines, damaged and untrained ones, another real trace
     scarce: Sequence[Mapping[str, Any]] = ()  # the same for synthetic jobs added to few real ones
     uses: Sequence[Mapping[str, Any]] = ()  # what is learnt: learner, use, metric, margin, sensitive, sentence
-    conclusion: str = ""  # the verdicts in a sentence or two
+    headline: str = ""  # the outcome in one sentence
+    conclusion: str = ""  # the verdicts, a sentence for each model or use
     metric: str = "mean_bsld"  # of the windows that are drawn; lower is better
     learning: pd.DataFrame | None = None  # arm, seed, step, score: what an agent reaches on validation as it learns
     windows: pd.DataFrame | None = None  # arm, seed, load, window, value: held out; arm "real" = trained on real

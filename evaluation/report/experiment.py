@@ -33,7 +33,7 @@ def experiment(content: Content, scene: Scene, gallery: Gallery) -> Html:
     learning, windows, trust = (content.table(name) for name in ("learning", "windows", "trust"))
     parts: list[str] = []
     if content.verdicts:
-        caption = "Difference from agents trained on real jobs, with its interval; green: within the margin"
+        caption = "Difference from agents trained on real jobs, with its interval; green: ends below the margin"
         everyone = [
             (use, [*content.of_use(use, content.verdicts), *content.of_use(use, content.others)])
             for use in content.uses

@@ -13,7 +13,8 @@ from evaluation.score import Scored, Scores
 
 def headline(content: Content) -> Words:
     """Return what a busy person should take home, in two or three sentences."""
-    said: Words = [content.conclusion] if content.conclusion else _score_headline(content.scores)
+    outcome = content.headline or content.conclusion
+    said: Words = [outcome] if outcome else _score_headline(content.scores)
     return said + _caution(content)
 
 

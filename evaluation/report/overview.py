@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.base import FAMILIES
+from evaluation.experiment.uses import mark
 from evaluation.exposure import alarms
 from evaluation.report.content import Content
 from evaluation.report.headline import headline
@@ -18,8 +19,8 @@ from evaluation.share import Answer
 from tracekit import stats
 from tracekit.plots.style import duration
 
-BADGES = {"equivalent": "✓ as good", "better": "▲ better", "worse": "▼ worse", "undecided": "? undecided",
-          "failed": "✕ failed", "blind": "– cannot tell"}  # fmt: skip
+BADGES = {"good": "✓ good enough", "better": "✓ better", "copies": "= copies real jobs", "worse": "▼ worse",
+          "undecided": "? undecided", "failed": "✕ failed", "blind": "– cannot tell"}  # fmt: skip
 
 _FEW = 4  # verdicts that fit above the table
 
@@ -60,11 +61,15 @@ def verdict_list(content: Content) -> Html:
     """Return one line a model: the verdict in a word, the sentence, and what to beware of."""
     lines = []
     for verdict in content.verdicts:
-        outcome = outcome_of(verdict)
+        outcome = mark(verdict)
         said = [str(flag) for flag in verdict.get("flags") or ()]
         more = f" (and {len(said) - 1} more)" if len(said) > 1 else ""
         flags = [tag("span", f" ⚠ {said[0]}{more}", class_="flag", title="; ".join(said))] if said else []
-        sentence = str(verdict.get("sentence") or "").removeprefix(f"{verdict['model']}: ").removeprefix(f"{outcome}: ")
+        sentence = (
+            str(verdict.get("sentence") or "")
+            .removeprefix(f"{verdict['model']}: ")
+            .removeprefix(f"{verdict['verdict']}: ")
+        )
         line = inline(
             tag("b", str(verdict["model"])), " ", tag("span", BADGES[outcome], class_="badge"), " – ", sentence
         )
@@ -72,16 +77,9 @@ def verdict_list(content: Content) -> Html:
     return tag("ul", joined(lines), class_="verdicts", aria_label="Verdict on every model")
 
 
-def outcome_of(verdict: Mapping[str, Any]) -> str:
-    """Return the verdict; blind where nothing bad was found by a test that would not notice damaged jobs."""
-    outcome = str(verdict["verdict"])
-    return (
-        "blind" if verdict.get("sensitive") is False and outcome in ("equivalent", "better", "undecided") else outcome
-    )
-
-
 def _sensitivity(use: Mapping[str, Any]) -> Html:
-    return tag("p", f"Would {use['use']} notice a bad trace? ", str(use["sentence"]), class_="quiet")
+    advice = f". What would help: {use['advice']}" if use.get("advice") else ""
+    return tag("p", f"Would {use['use']} notice a bad trace? ", str(use["sentence"]), advice, class_="quiet")
 
 
 def _failures(content: Content) -> list[Html]:
@@ -128,9 +126,12 @@ def _verdict(verdict: Mapping[str, Any] | None, *, baseline: bool) -> Cell:
     """Return how good a trace is for a use, in a word and a number; baselines get no mark of success."""
     if verdict is None:
         return Cell("–", kind="left")
-    outcome = outcome_of(verdict)
+    outcome = mark(verdict)
     difference = float("nan") if verdict.get("difference") is None else float(verdict["difference"])
     number = f" {100 * difference:+.1f} %".replace("-", "−") if np.isfinite(difference) else ""
+    limit = verdict.get("at_most_worse")
+    if outcome == "good" and not baseline and limit is not None:
+        number = f", at most {100 * float(limit):.1f} % worse"
     said = BADGES[outcome].partition(" ")[2] if baseline else BADGES[outcome]
     kind = f"verdict left {'' if baseline else outcome}".strip()
     return Cell(said + number, difference, kind, str(verdict.get("sentence") or ""))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from evaluation.experiment.build import HALF
 from evaluation.report.content import Content, Input
 from evaluation.score import Scored, Scores
 from tracekit.errors import FormatError, TracekitError, loads
@@ -32,7 +33,7 @@ def content_of(folder: str | Path) -> Content:
     about, verdict = _read(folder / ABOUT), _read(folder / VERDICT)
     if not (folder / TABLE).is_file():
         raise FormatError(folder / TABLE, "no such file: the experiment has not finished")
-    if "verdicts" in verdict and "learners" not in verdict:
+    if "verdicts" in verdict and "headline" not in verdict:
         raise FormatError(
             folder / VERDICT, "an experiment of an earlier version; run it again with --force to draw its report"
         )
@@ -53,6 +54,7 @@ def _content(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any],
     named = real.get("machine", {}).get("name") or real["name"]
     heuristics = frame[(frame["kind"] == "heuristic") & (frame["arm"] == "") & (frame["key"] == metric)]
     agents = frame[(frame["kind"] == "agent") & (frame["learner"] == drawn["learner"]) & (frame["key"] == metric)]
+    agents = agents[agents["arm"] != HALF]
     return Content(
         real=Trace.load(folder / "data" / "train.parquet"),
         synthetic={one.name: Trace.load(folder / about["files"]["traces"][one.name][0]) for one in scores.synthetic},
@@ -63,9 +65,12 @@ def _content(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any],
         others=[*verdict["baselines"], *_damaged(verdict["controls"]), *verdict["arms"]],
         scarce=verdict["scarce"],
         uses=verdict["learners"],
+        headline=verdict["headline"],
         conclusion=verdict["conclusion"],
         metric=metric,
-        learning=_curves(frame),
+        learning=_curves(
+            frame[frame["learner"].isin([u["learner"] for u in verdict["learners"] if u["metric"] == metric])]
+        ),
         windows=_arms(agents)[["arm", "seed", "load", "window", "value"]],
         heuristics=heuristics.rename(columns={"model": "policy"})[["policy", "load", "window", "value"]],
         trust=pd.DataFrame(drawn["predictors"], columns=["key", "rho", "low", "high", "n"]).astype(
@@ -146,7 +151,7 @@ def _arms(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _curves(frame: pd.DataFrame) -> pd.DataFrame:
-    curves = _arms(frame[(frame["kind"] == "curve") & (frame["key"] == "score")])
+    curves = _arms(frame[(frame["kind"] == "curve") & (frame["key"] == "score") & (frame["arm"] != HALF)])
     made = curves.rename(columns={"window": "step", "value": "score"})[["arm", "seed", "step", "score"]]
     return made.astype({"step": "float64", "score": "float64"})
 

@@ -48,6 +48,16 @@ def shuffled_users(trace: Trace) -> Trace:
     return trace.replace(jobs=trace.jobs.assign(user=trace.jobs["user"].to_numpy()[codes]))
 
 
+def test_the_learning_curve_falls_as_trees_are_added(tmp_path: Path) -> None:
+    learner = PredictRunTime()
+    learner.train(schedulable(made()), tmp_path / "a", config=SETTINGS, backfill="easy", seed=0, untrained=False)
+    steps, names, scores = zip(*learner.curve(tmp_path / "a"), strict=True)
+    assert (steps[0], steps[-1], set(names)) == (0, SETTINGS["trees"], {"score"})
+    assert scores[-1] < 0.7 * scores[0]
+    learner.train(schedulable(made()), tmp_path / "b", config={}, backfill="easy", seed=0, untrained=True)
+    assert learner.curve(tmp_path / "b") == []
+
+
 def test_the_error_rises_when_users_are_shuffled(tmp_path: Path) -> None:
     real = schedulable(made())
     train, test = real.split(0.7)
@@ -58,7 +68,6 @@ def test_the_error_rises_when_users_are_shuffled(tmp_path: Path) -> None:
     nothing = mean_error(learner, train, tmp_path / "nothing", heldout, untrained=True)
     assert good < 0.6 * bad
     assert bad < nothing
-    assert learner.curve(tmp_path / "good") == []
 
 
 def test_settings_and_metrics_are_checked() -> None:

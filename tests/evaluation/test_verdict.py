@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from evaluation.experiment.verdict import Estimate, estimate, failed, judge, more_windows
+from evaluation.experiment.verdict import Estimate, between_halves, estimate, failed, judge, more_windows
 
 MARGIN = 0.1
 BOUND = math.log1p(MARGIN)
@@ -61,6 +61,85 @@ def test_the_four_outcomes(shift: float, spread: float, expected: str) -> None:
     assert expected in verdict.sentence
     assert verdict.low <= verdict.difference <= verdict.high
     assert (verdict.facts["more_windows"] is None) == (expected != "undecided")
+
+
+@pytest.mark.parametrize(
+    ("shift", "spread", "expected", "enough"),
+    [
+        (0.0, 0.02, "equivalent", True),
+        (0.03, 0.02, "equivalent", True),  # worse than nothing at all, but within the margin
+        (-0.12, 0.35, "undecided", True),  # as good or better, which of the two is open
+        (-0.3, 0.02, "better", True),
+        (0.3, 0.02, "worse", False),
+        (0.05, 0.8, "undecided", False),
+    ],
+)
+def test_good_enough_asks_one_side_only(shift: float, spread: float, expected: str, enough: bool) -> None:
+    base = np.random.default_rng(0).normal(0, spread, (1, 1, 30))
+    verdict = judge("m", estimate(base - base.mean() + shift), margin=MARGIN)
+    assert (verdict.verdict, verdict.facts["good_enough"]) == (expected, enough)
+    assert verdict.facts["at_most_worse"] == verdict.high
+    assert (verdict.high < MARGIN) == enough
+
+
+def test_good_enough_is_said_wrongly_in_five_percent_of_cases_at_most() -> None:
+    """The true difference is the margin itself; a verdict of worse and good enough never come together."""
+    rng = np.random.default_rng(4)
+    runs, wrong = 600, 0
+    for run in range(runs):
+        differences = BOUND + rng.normal(0, 0.05, (3, 1, 1)) + rng.normal(0, 0.05, (1, 3, 1))
+        differences = differences + rng.normal(0, 0.2, (3, 3, 30))
+        verdict = judge("m", estimate(differences, draws=300, seed=run), margin=MARGIN)
+        wrong += verdict.facts["good_enough"]
+        assert not (verdict.facts["good_enough"] and verdict.verdict == "worse")
+    assert wrong / runs < 0.05 + 2.6 * math.sqrt(0.0475 / runs)
+
+
+def learnt(rng: np.random.Generator, blocks: np.ndarray, seeds: int, windows: int) -> np.ndarray:
+    """Scores of agents that learnt from some blocks, (seeds, windows): blocks, seeds and windows all have a say."""
+    return np.asarray(
+        blocks.mean()
+        + rng.normal(0, 0.01, (seeds, 1))
+        + rng.normal(0, 0.05, windows)  # another set of jobs is good in other windows
+        + rng.normal(0, 0.03, (seeds, windows))
+    )
+
+
+@pytest.mark.parametrize("blocks", [12, 24])
+def test_real_jobs_in_place_of_synthetic_ones_raise_few_alarms(blocks: int) -> None:
+    """Two sets of real jobs: with what halves differ by, *worse* comes at its rate; without, far too often."""
+    rng = np.random.default_rng(blocks)
+    runs, seeds, windows = 500, 3, 40
+    alarms = {True: 0, False: 0}
+    for run in range(runs):
+        ours, theirs = rng.normal(0, 0.1, blocks), rng.normal(0, 0.1, blocks)
+        real = learnt(rng, ours, seeds, windows)
+        differences = (learnt(rng, theirs, seeds, windows) - real)[None]
+        order = [rng.permutation(blocks) for _ in range(4)]
+        half = [[learnt(rng, ours[part], 1, windows)[0] for part in np.split(one, 2)] for one in order]
+        parts = between_halves(np.array([second - first for first, second in half]), real)
+        for known in alarms:
+            found = estimate(differences, draws=300, seed=run, parts=parts if known else None)
+            alarms[known] += judge("real", found, margin=0.001).verdict == "worse"
+    assert alarms[True] / runs < 0.05 + 2.6 * math.sqrt(0.0475 / runs)
+    assert alarms[False] / runs > 0.1
+
+
+def test_halves_that_teach_the_same_add_nothing() -> None:
+    rng = np.random.default_rng(1)
+    same = [between_halves(rng.normal(0, 0.1, (4, 40)), rng.normal(0, 0.1, (3, 40))).variance for _ in range(200)]
+    assert np.median(same) < 0.1**2 / 40 / 2  # of the variance that windows alone give a mean
+    far = between_halves(np.array([0.2, -0.2, 0.2, -0.2])[:, None] + np.zeros((4, 9)), np.zeros((2, 9)))
+    assert far.variance == pytest.approx(0.02)
+    assert estimate(np.zeros((1, 2, 9)), parts=far).error == pytest.approx(math.sqrt(0.02))
+
+
+def test_where_parts_of_the_log_differ_a_longer_log_helps() -> None:
+    far = between_halves(np.array([0.2, -0.2, 0.2, -0.2])[:, None] + np.zeros((4, 50)), np.zeros((2, 50)))
+    rng = np.random.default_rng(0)
+    verdict = judge("m", estimate(rng.normal(0, 0.01, (2, 2, 50)), parts=far), margin=MARGIN)
+    assert verdict.verdict == "undecided"
+    assert "longer real trace" in verdict.sentence
 
 
 def test_no_difference_at_all_is_equivalent() -> None:

@@ -23,7 +23,7 @@ _LEARNERS = (
     "pick-heuristic, forecast-waits (seconds), predict-run-time (a minute), order, ppo, pick-host (minutes; the last "
     "with --cluster)"
 )
-_MARKS = {"equivalent": "=", "better": "+", "worse": "−", "undecided": "?", "failed": "✗"}
+_MARKS = {"good": "✓", "better": "✓", "copies": "=", "worse": "−", "undecided": "?", "failed": "✗", "blind": "?"}
 
 
 @app.command()
@@ -263,32 +263,36 @@ def _show_plan(found: dict[str, Any], json: bool) -> None:
 def show(found: dict[str, Any]) -> None:
     """Print the verdicts as a table for each use, and the conclusion."""
     from evaluation.experiment.comparisons import KINDS_OF_ROWS
+    from evaluation.experiment.uses import mark
 
     out = console()
     for use in found["learners"]:
         own = {kind: [row for row in found[kind] if row["learner"] == use["learner"]] for kind in KINDS_OF_ROWS}
         shown = table("", "trained on", "verdict", title=f"{use['use']} ({use['learner']})")
         for one in [*own["verdicts"], *own["baselines"], *own["arms"]]:
-            blind = one["verdict"] in ("equivalent", "better") and use["sensitive"] is False
-            shown.add_row("?" if blind else _MARKS[one["verdict"]], one["model"], one["sentence"])
+            trivial = one in own["baselines"] or one in own["arms"]
+            sign = _MARKS[mark(one)]
+            shown.add_row("=" if trivial and sign == "✓" else sign, one["model"], one["sentence"])
         for one in own["controls"]:
-            shown.add_row(_MARKS[one["verdict"]], f"damaged: {one['model']}", one["sentence"])
+            shown.add_row(_MARKS[mark(one)], f"damaged: {one['model']}", one["sentence"])
         for one in own["scarce"]:
             said = str(one["sentence"]).removeprefix(f"{one['verdict']}: ")
             shown.add_row("", f"scarce + {one['model']}", f"{one['verdict']}: {said}")
         out.print(shown, soft_wrap=False)
         out.print(
             f"%: {use['metric']} on held-out real windows, relative to agents trained on real jobs; + is worse; "
-            f"within ±{100 * use['margin']:g} % counts as equivalent"
+            f"less than {100 * use['margin']:g} % worse is good enough (✓); = is good enough, but trivial or a copy"
         )
         out.print(f"would a bad trace be noticed? {use['sentence']}")
         if use["predictors"]:
             out.print(f"scores that predict the verdict: {use['predictors_note']}")
     for model, flags in {one["model"]: one["flags"] for one in found["verdicts"]}.items():
-        for flag in flags:
-            out.print(f"! {model}: {flag}")
+        if flags:
+            more = f" (and {len(flags) - 1} more; tracekit share tells them all)" if len(flags) > 1 else ""
+            out.print(f"! {model}: {flags[0]}{more}")
     if found["conclusion"]:
         out.print(found["conclusion"])
+    out.print(found["headline"])
 
 
 def _fail_if_nothing_worked(found: dict[str, Any]) -> None:

@@ -573,4 +573,5 @@ def demo(
         say(f"run 'tracekit demo -o {folder} --force' to continue")
         raise SystemExit(130) from None  # the step has reported the interruption
     Settings.quiet = quiet  # the tour runs commands with their own flags
-    say(f"\nopen {page}; the commands above also work with your own file instead of sample.swf")
+    say(f"\n{tour.outcome(page)}")
+    say(f"open {page}; the commands above also work with your own file instead of sample.swf")
