@@ -28,6 +28,8 @@ ENOUGH = 100
 REACH = 4.0
 #: … but no farther away than this share of the value.
 FARTHEST = 0.25
+#: A value that this share of all jobs have, in one stratum, is common.
+COMMON = 0.002
 #: Jobs exchange their values with those so many ranks away, one distance after the other, until the sum is right.
 APART = (1, 2, 4, 8, 16, 32, 64, 128, 32, 8, 128, 64)
 #: So near a sum is near enough.
@@ -75,6 +77,14 @@ class Strata:
         value = np.where(np.abs(value - own) > FARTHEST * np.abs(own), own * (1 + FARTHEST * aside), value)
         value = value[np.lexsort((-value, ranked))]
         return np.asarray(_dealt(ranked, order, value, wanted, most))
+
+    def common(self, model: Ints, value: Floats) -> NDArray[np.bool_]:
+        """Return which values many real jobs of the same stratum have."""
+        step = 1.0 + float(np.ptp(self.value))
+        key = np.repeat(np.arange(len(self.first) - 1), np.diff(self.first)) * step + self.value
+        wanted = self.of[model] * step + value
+        count = np.searchsorted(key, wanted + 1e-3, side="right") - np.searchsorted(key, wanted - 1e-3)
+        return np.asarray(count >= COMMON * len(self.value))
 
     def _at(self, stratum: Ints, rank: Floats) -> Floats:
         """Return the value at a rank of each stratum, between neighbours; ranks beyond the ends are reflected."""

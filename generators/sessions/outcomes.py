@@ -26,6 +26,9 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 
+#: Run times of campaigns lie up to this apart, in ln(seconds), from what matching gives them, and those of single jobs
+#: up to …
+BLUR, OWN_BLUR = 0.1, 0.03
 #: A job that ends so near below its limit ended because of it: seconds, and share of the limit.
 AT_LIMIT, AT_LIMIT_SHARE = 60.0, 0.02
 #: How many ranks among similar jobs' run times a synthetic one may lie from its model: all of a campaign alike …
@@ -49,6 +52,12 @@ def ended_by_limit(run: Floats, limit: Floats) -> Marks:
     """Return which jobs ended because of their limit; unknown and infinite limits end nothing."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.isfinite(limit) & (run >= limit - np.minimum(AT_LIMIT, AT_LIMIT_SHARE * limit)))
+
+
+def sorts(size: Floats, run: Floats) -> Ints:
+    """Return what kind of job each is, 0 … 5: of the smaller or larger half, and of which third of run times."""
+    large = size > np.median(size)
+    return (np.searchsorted(np.quantile(run, (1 / 3, 2 / 3)), run) * 2 + large).astype(np.int64)
 
 
 def rounded(values: Floats, grain: float) -> Floats:
@@ -135,7 +144,6 @@ class Outcomes:
         orders = tuple(Order.by(group, value) for group in (like, same_limit, end))
         size = np.nan_to_num(trace.sizes())
         same_size = np.unique(size, return_inverse=True)[1] * ends + end
-        size_limit = np.unique(np.column_stack([same_size, same_limit]), axis=0, return_inverse=True)[1].ravel()
         about_size = np.round(np.log2(np.maximum(size, 1e-9))).astype(np.int64) * ends + end
         head = np.zeros(len(kind), dtype=bool)
         head[np.unique(campaign * ends + end, return_index=True)[1]] = True
@@ -150,7 +158,7 @@ class Outcomes:
             orders,
             np.select([order.last - order.first + 1 >= ENOUGH for order in orders[:2]], [0, 1], 2),
             orders[0].spacing(head),
-            Strata.fit((like, size_limit, same_size, about_size, end), np.where(cut, value, run)),
+            Strata.fit((same_size, about_size, end), np.where(cut, value, run)),
             share if trace.has("cpu_time") else None,
             float(np.nanmax(trace.column("cpu_time"))) if trace.has("cpu_time") else np.inf,
             Order.by(_known_apart(like, trace.column("used_mem")), trace.column("used_mem"))
@@ -206,6 +214,9 @@ class Outcomes:
         wanted = np.where(cut, np.clip(value, over - near, over + near), np.minimum(moved, np.log1p(limit)))
         most = np.where(cut, np.minimum(self.grace, beyond * (self.factor - 1)), limit)
         value, size = self.strata.matched(model, wanted, most, rng), self.size[model]
+        away = np.exp(BLUR * farther + OWN_BLUR * rng.uniform(-1, 1, len(model)))
+        alone = ~cut & ~self.strata.common(model, value)
+        value = np.where(alone, np.minimum(value * away, most), value)
         value = exchanged(self.strata.of[model], value, size, most, float(size @ over), rng)
         run = rounded(np.maximum(value + beyond, 0.0), self.grains["run_time"])
         return np.where(cut, np.minimum(run, most + beyond), run)
