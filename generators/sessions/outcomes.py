@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from generators.quantile import grain_of
-from generators.sessions.matching import Strata, exchanged
+from generators.sessions.matching import COMMON, Strata, exchanged
 from tracekit.compiled import compiled
 from tracekit.trace import Trace
 
@@ -183,7 +183,9 @@ class Outcomes:
         """Return the outcomes of jobs modelled after the given real ones: columns, with status as codes."""
         moves = rng.uniform(-1, 1, (2, int(campaign.max(initial=0)) + 1))[:, campaign]
         own = OWN * rng.uniform(-1, 1, len(model))
-        run = self._runs(model, REACH * moves[0] + own, moves[1], rng)
+        # The more jobs a campaign has, the less it moves as a whole: it is a part of the distribution.
+        few = np.minimum(1.0, COMMON * len(model) / np.bincount(campaign)[campaign])
+        run = self._runs(model, REACH * moves[0] + own, moves[1], few * moves[1], rng)
         drawn: dict[str, Any] = {"run_time": run, "status": self.status[model]}
         if self.share is not None:
             beside = self._beside(model, SHARE_REACH * rng.uniform(-1, 1, len(model)))
@@ -200,7 +202,9 @@ class Outcomes:
             drawn[name] = rounded(near, self.grains[name])
         return drawn
 
-    def _runs(self, model: Ints, places: Floats, farther: Floats, rng: np.random.Generator) -> Floats:
+    def _runs(
+        self, model: Ints, places: Floats, farther: Floats, aside: Floats, rng: np.random.Generator
+    ) -> Floats:
         """Return run times some places away from the models' and moved by a share, -1 … 1, of the room there."""
         value = np.empty(len(model))
         for k, order in enumerate(self.orders):
@@ -214,7 +218,7 @@ class Outcomes:
         wanted = np.where(cut, np.clip(value, over - near, over + near), np.minimum(moved, np.log1p(limit)))
         most = np.where(cut, np.minimum(self.grace, beyond * (self.factor - 1)), limit)
         value, size = self.strata.matched(model, wanted, most, rng), self.size[model]
-        away = np.exp(BLUR * farther + OWN_BLUR * rng.uniform(-1, 1, len(model)))
+        away = np.exp(BLUR * aside + OWN_BLUR * rng.uniform(-1, 1, len(model)))
         alone = ~cut & ~self.strata.common(model, value)
         value = np.where(alone, np.minimum(value * away, most), value)
         value = exchanged(self.strata.of[model], value, size, most, float(size @ over), rng)
