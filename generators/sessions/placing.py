@@ -1,11 +1,16 @@
-"""Balancing the load over time: users are shifted until every week, or day, has the planned load."""
+"""Balancing the load over time: users, or parts of their activity, move until every week, or day, has the planned load.
+
+What is to be moved is a list of *entries*: so many jobs of one kind, of one item, on one day. Kinds are classes of jobs
+by size and run time, so that not only as many but also such jobs are submitted at a time as in the real trace.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,53 +20,81 @@ from tracekit.compiled import compiled
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-#: How often every user reconsiders.
+#: How often every item reconsiders.
 SWEEPS = 3
 #: Least squares even out busy and quiet days; so they are asked for with contrasts exaggerated by these factors, and
 #: the placement is taken whose days are as uneven as the real ones.
 GAINS = (1.0, 1.5, 2.0, 3.0, 5.0)
 
 
-def shift_days(day: Ints, step: int, days: int, every: int) -> Ints:
+def shift_days(day: Ints, step: Ints | int, days: int, every: int) -> Ints:
     """Move days by ``step`` units of ``every`` days among ``days`` ones, round the end to the same day of the unit."""
     inside = day % every
     places = -(-(days - inside) // every)
     return np.asarray(inside + (day // every + step) % np.maximum(places, 1) * every)
 
 
-def shift_users(
-    by_day: Floats, every: int, block: int, choose: Callable[[], Ints], wanted: Floats, rng: np.random.Generator
+@dataclass(frozen=True)
+class Entries:
+    """Jobs by item, day and kind: those of item i are at ``first[i]`` … ``first[i + 1] − 1``."""
+
+    first: Ints  # (items + 1,)
+    day: Ints
+    kind: Ints
+    jobs: Floats
+    kinds: int
+
+    @classmethod
+    def of(cls, item: Ints, items: int, day: Ints, days: int, kind: Ints, kinds: int) -> Self:
+        """Count jobs."""
+        found, jobs = np.unique((item * days + day) * kinds + kind, return_counts=True)
+        owner = found // (days * kinds)
+        first = np.searchsorted(owner, np.arange(items + 1)).astype(np.int64)
+        return cls(first, found // kinds % days, found % kinds, jobs.astype(np.float64), kinds)
+
+    def by_day(self, days: int, to: Ints | None = None) -> Floats:
+        """Return the jobs of each day and kind, shape (days, kinds); ``to``: other days of the entries."""
+        place = (self.day if to is None else to) * self.kinds + self.kind
+        return np.bincount(place, weights=self.jobs, minlength=days * self.kinds).reshape(days, self.kinds)
+
+
+def shift_items(
+    entries: Entries, every: int, block: int, choose: Callable[[], Ints], wanted: Floats, rng: np.random.Generator
 ) -> Ints:
     """Choose moves, in units of ``every`` days, that keep blocks of days as busy and the days as uneven as wanted.
 
-    ``by_day``: each user's jobs on each day, shape (users, days); ``wanted``: jobs on each day; ``choose`` gives the
-    moves that are open to everybody in one try.
+    ``wanted``: jobs on each day, of each kind, shape (days, kinds); ``choose`` gives the moves that are open to
+    everybody in one try.
     """
-    days = np.arange(len(wanted))
-    ask = np.bincount(days // block, weights=wanted)
-    best, least = np.zeros(len(by_day), dtype=np.int64), np.inf
+    days = len(wanted)
+    blocks = (days - 1) // block + 1
+    ask = np.zeros((blocks, wanted.shape[1]))
+    np.add.at(ask, np.arange(days) // block, wanted)
+    items = len(entries.first) - 1
+    item = np.repeat(np.arange(items), np.diff(entries.first))
+    best, least = np.zeros(items, dtype=np.int64), np.inf
     for gain in GAINS:
         choices = choose()
-        to = np.array([shift_days(days, step, len(days), every) for step in choices])
-        pick = settled(by_day, to // block, ask.mean() + gain * (ask - ask.mean()), rng)
-        made = np.zeros(len(days))
-        for k in range(len(choices)):
-            np.add.at(made, to[k], by_day[pick == k].sum(axis=0))
-        error = abs(float(np.log((made.var() + 1e-9) / (wanted.var() + 1e-9))))
+        to = np.array([shift_days(np.arange(days), step, days, every) for step in choices])
+        pick = settled(entries, to // block, ask.mean(axis=0) + gain * (ask - ask.mean(axis=0)), rng)
+        made = entries.by_day(days, to[pick[item], entries.day]).sum(axis=1)
+        error = abs(float(np.log((made.var() + 1e-9) / (wanted.sum(axis=1).var() + 1e-9))))
         if error < least:
             best, least = choices[pick], error
     return best
 
 
-def settled(jobs: Floats, to: Ints, wanted: Floats, rng: np.random.Generator) -> Ints:
-    """Choose moves at random, then let users in turn take the one that brings the sum nearest to what is wanted.
+def settled(entries: Entries, to: Ints, wanted: Floats, rng: np.random.Generator) -> Ints:
+    """Choose moves at random, then let items in turn take the one that brings the sum nearest to what is wanted.
 
-    ``jobs``: each user's jobs on each day, shape (users, days); ``to``: the bin into which a choice brings a day, shape
-    (choices, days); ``wanted``: jobs in each bin, shape (bins,), in the sense of least squares.
+    ``to``: the bin into which a choice brings a day, shape (choices, days); ``wanted``: jobs in each bin, of each kind,
+    shape (bins, kinds), in the sense of least squares.
     """
-    pick = rng.integers(len(to), size=len(jobs))
-    turns = np.concatenate([rng.permutation(len(jobs)) for _ in range(SWEEPS)])
-    _settle(np.ascontiguousarray(jobs), to, wanted.astype(np.float64), pick, turns)
+    items = len(entries.first) - 1
+    pick = rng.integers(len(to), size=items)
+    turns = np.concatenate([rng.permutation(items) for _ in range(SWEEPS)])
+    excess = -np.ascontiguousarray(wanted, dtype=np.float64)
+    _settle(entries.first, entries.day, entries.kind, entries.jobs, to, excess, pick, turns)
     return pick
 
 
@@ -69,26 +102,23 @@ _jit: Any = partial(compiled, sources=Path(__file__).resolve().parent)
 
 
 @_jit
-def _settle(jobs, to, wanted, pick, turns):  # type: ignore[no-untyped-def]
-    """Change ``pick`` in place; ``turns`` lists users in the order in which they reconsider."""
-    excess = -wanted
-    for u in range(len(jobs)):
-        for k in range(jobs.shape[1]):
-            excess[to[pick[u], k]] += jobs[u, k]
-    for user in turns:
-        busy = np.flatnonzero(jobs[user])
-        for day in busy:
-            excess[to[pick[user], day]] -= jobs[user, day]
+def _settle(first, day, kind, jobs, to, excess, pick, turns):  # type: ignore[no-untyped-def]
+    """Change ``pick`` in place; ``turns`` lists items in the order in which they reconsider."""
+    for u in range(len(pick)):
+        for k in range(first[u], first[u + 1]):
+            excess[to[pick[u], day[k]], kind[k]] += jobs[k]
+    for u in turns:
+        for k in range(first[u], first[u + 1]):
+            excess[to[pick[u], day[k]], kind[k]] -= jobs[k]
         least = np.inf
         for choice in range(len(to)):
             cost = 0.0  # what |excess + jobs moved|² has beyond |excess|²
-            for day in busy:
-                own = jobs[user, day]
-                cost += own * (own + 2 * excess[to[choice, day]])
-                excess[to[choice, day]] += own
-            for day in busy:
-                excess[to[choice, day]] -= jobs[user, day]
+            for k in range(first[u], first[u + 1]):
+                cost += jobs[k] * (jobs[k] + 2 * excess[to[choice, day[k]], kind[k]])
+                excess[to[choice, day[k]], kind[k]] += jobs[k]
+            for k in range(first[u], first[u + 1]):
+                excess[to[choice, day[k]], kind[k]] -= jobs[k]
             if cost < least:
-                least, pick[user] = cost, choice
-        for day in busy:
-            excess[to[pick[user], day]] += jobs[user, day]
+                least, pick[u] = cost, choice
+        for k in range(first[u], first[u + 1]):
+            excess[to[pick[u], day[k]], kind[k]] += jobs[k]
