@@ -31,6 +31,8 @@ MANNERS = [
     {"interval": 7.0, "commit": True},
     {"reaction": 3.0},
     {"reaction": 3.0, "commit": True},
+    {"group_ends": 2.0},
+    {"group_ends": 5.0, "reaction": 3.0},
     {"estimates": "actual"},
     {"kill_at_limit": True},
     {"options": {"half_life": 20.0, "age_max": 30.0}},

@@ -106,6 +106,10 @@ def simulate(
     reaction: Annotated[
         float, typer.Option("--reaction", help="Seconds from an event to the pass that it causes; see docs/slurm.md.")
     ] = 0.0,
+    group_ends: Annotated[
+        float,
+        typer.Option("--group-ends", help="Expected ends within so many seconds count as one, as in Slurm."),
+    ] = 0.0,
     dependencies: Annotated[
         bool, typer.Option("--dependencies", help="Submit jobs think_time after prev_job ends.")
     ] = False,
@@ -204,6 +208,7 @@ def simulate(
         bound=bound,
         interval=interval,
         reaction=reaction,
+        group_ends=group_ends,
         procs_from=cast("SizeFrom", procs_from),  # this checks the names
         procs=procs,
         resource=cast("Unit | None", resource),

@@ -79,9 +79,11 @@ def run_ranked(sim: Simulation, ranks: Ranks) -> None:
             if due > time:
                 continue
         # With nothing ended and a single arrival, all other jobs were looked at in the last pass and are still blocked.
+        # Where ends are looked at in groups, a start may change the groups, and with them the reservation.
         before = running.tally[0].started
         last = state.arrived
-        newest = last - 1 if last - seen == 1 and not changed and np.isnan(jobs.start[last - 1]) else NO_JOB
+        same = last - seen == 1 and not changed and rules.grouped == 0
+        newest = last - 1 if same and np.isnan(jobs.start[last - 1]) else NO_JOB
         _pass(sim, ranks, newest)
         waiting -= running.tally[0].started - before
         changed = False
