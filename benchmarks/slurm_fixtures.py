@@ -3,12 +3,13 @@
     python benchmarks/slurm_fixtures.py tests/slurm/data
 
 Takes about a minute and a half (one job runs into its limit). Names of this machine, its user and its folders are
-replaced; everything else is as Slurm wrote it.
+replaced, and blanks of the JSON left out; everything else is as Slurm wrote it.
 """
 
 from __future__ import annotations
 
 import getpass
+import json
 import re
 import socket
 import sys
@@ -65,7 +66,12 @@ def scrubbed(text: str, own: Own) -> str:
     text = text.replace(cluster[1], "lab")
     text = re.sub(rf"\b{re.escape(getpass.getuser())}\b", "ann", text)
     text = re.sub(rf"(?<![\w/]){re.escape(host)}\b", "host", text)
-    return re.sub(r'"operating_system": "[^"]*"', '"operating_system": "Linux"', text)
+    if text.lstrip().startswith("{"):
+        data = json.loads(text)
+        for node in data.get("nodes", []):
+            node |= {"operating_system": "Linux", "cpu_load": 100, "free_memory": 1000}
+        return json.dumps(data, separators=(",", ":")).replace('{"account"', '\n{"account"') + "\n"
+    return text
 
 
 def main(folder: Path) -> None:

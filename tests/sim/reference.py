@@ -358,9 +358,10 @@ class Simulation:
         )
 
     def profile(self):
-        """Return what is known of the future."""
+        """Return what is known of the future; one reservation is made by ends in groups, plans of all jobs are not."""
+        grouped = 0 if self.backfill == "conservative" else self.rules.grouped
         known = [outage for outage in self.rules.outages if self.rules.announced or outage[0] <= self.now]
-        return Profile(self.now, self.hosts, self.running, known, self.rules.headroom, self.rules.grouped)
+        return Profile(self.now, self.hosts, self.running, known, self.rules.headroom, grouped)
 
     def scheduling_pass(self):
         """Start whatever may start now."""

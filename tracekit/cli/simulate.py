@@ -108,7 +108,7 @@ def simulate(
     ] = 0.0,
     group_ends: Annotated[
         float,
-        typer.Option("--group-ends", help="Expected ends within so many seconds count as one, as in Slurm."),
+        typer.Option("--group-ends", help="For EASY's reservation, ends within so many seconds count as one."),
     ] = 0.0,
     dependencies: Annotated[
         bool, typer.Option("--dependencies", help="Submit jobs think_time after prev_job ends.")

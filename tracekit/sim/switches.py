@@ -89,7 +89,7 @@ class Switches:
     ties: Literal["completions", "arrivals"] = "completions"  # first at one instant; arrivals: and one event at a time
     interval: float = 0.0  # seconds between scheduling passes; 0 = a pass at every event
     reaction: float = 0.0  # seconds from an event to the pass that it causes, as real schedulers take; 0 = at once
-    group_ends: float = 0.0  # seconds within which expected ends of running jobs count as one; doubled group by group
+    group_ends: float = 0.0  # seconds within which expected ends count as one for EASY's reservation; 0 = each by itself
     utilization_to: Literal["end", "start"] = "end"  # utilisation runs to the last end, or to the last start
     compat: str | None = None  # "rlscheduler", "rltune", "slurm": all semantics of that system
     seed: int = 0  # of random and of noisy estimates

@@ -19,6 +19,7 @@ import pandas as pd
 
 from tracekit.api import read
 from tracekit.errors import TracekitError
+from tracekit.files import read_json
 from tracekit.machine import Machine
 from tracekit.slurm.plan import Plan, Planned
 from tracekit.slurm.tools import Slurm, SlurmError
@@ -74,11 +75,12 @@ def read_outcome(folder: Path, plan: Plan, slurm: Slurm | None = None) -> Trace:
 
     ``slurm``, if it runs, is asked for its books where it keeps some.
     """
-    moments = _moments(folder / "log" / "slurmctld.log")
+    moments, own = _moments(folder / "log" / "slurmctld.log"), folder / "own.json"
+    nodes = read_json(own).get("nodes") if own.is_file() else None
     if slurm is not None and has_accounting(slurm):
         limit = time.monotonic() + _LAG_S
         while True:
-            made = outcome_of(_from_sacct(slurm, plan), plan, moments, str(folder))
+            made = outcome_of(_from_sacct(slurm, plan), plan, moments, str(folder), nodes)
             if len(made) == len(plan.jobs) or time.monotonic() > limit:
                 break
             time.sleep(1.0)
@@ -91,7 +93,7 @@ def read_outcome(folder: Path, plan: Plan, slurm: Slurm | None = None) -> Trace:
         return made
     if not place.is_file():
         raise TracekitError(f"{folder}: no job has ended yet (jobcomp.txt is missing)")
-    return outcome_of(read(place, "jobcomp", on_error="skip"), plan, moments, str(folder))
+    return outcome_of(read(place, "jobcomp", on_error="skip"), plan, moments, str(folder), nodes)
 
 
 def _sacct(slurm: Slurm, plan: Plan, columns: str) -> str:
@@ -127,8 +129,10 @@ def _moments(path: Path) -> dict[str, dict[int, float]]:
     return found
 
 
-def outcome_of(ended: Trace, plan: Plan, moments: dict[str, dict[int, float]], source: str) -> Trace:
-    """Match jobs that have ended with a plan, by name."""
+def outcome_of(
+    ended: Trace, plan: Plan, moments: dict[str, dict[int, float]], source: str, nodes: int | None = None
+) -> Trace:
+    """Match jobs that have ended with a plan, by name; ``nodes`` are the machine's, where known."""
     by_name: dict[str, Planned] = {job.name(plan.tag): job for job in plan.jobs}
     names = ended.jobs["app"].astype(object).to_list() if "app" in ended.jobs.columns else []
     submit, wait, run = (ended.column(name) for name in ("submit_time", "wait_time", "run_time"))
@@ -169,4 +173,4 @@ def outcome_of(ended: Trace, plan: Plan, moments: dict[str, dict[int, float]], s
         }
     )
     step = f"replayed on Slurm at {plan.speed:g} times its speed: {len(found)} of {len(plan.jobs)} jobs ended"
-    return Trace(frame, Machine(name="slurm", procs=plan.cpus), (step,))
+    return Trace(frame, Machine(name="slurm", procs=plan.cpus, nodes=nodes), (step,))

@@ -47,7 +47,7 @@ def schedule(sim: Simulation, dynamics: Any) -> int:
     """
     state, rules = sim.state[0], sim.rules
     if rules.backfill == CONSERVATIVE:
-        unroll(state.now, sim.capacity, as_seen(sim.running, rules.grouped), sim.profile, dynamics)
+        unroll(state.now, sim.capacity, sim.running, sim.profile, dynamics)
         return plan(sim, dynamics)
     if len(dynamics) > 0 and len(dynamics.outages.outage) > 0 and state.phase != FILLING:
         unroll(state.now, sim.capacity, as_seen(sim.running, rules.grouped), sim.profile, dynamics)
