@@ -212,6 +212,15 @@ class Own:
         """Return whether controller and key service run."""
         return {"munged", "slurmctld"} <= set(self.pids())
 
+    def whole(self) -> bool:
+        """Return whether all of it runs and answers; one that is just starting or ending gets some time."""
+
+        def answers() -> bool:
+            daemons = sum(name.startswith("slurmd-") for name in self.pids())
+            return daemons == self.layout().nodes and self.slurm.attempt("squeue", "--noheader").returncode == 0
+
+        return processes.wait_until(lambda: not self.running() or answers(), _STOP_S) and self.running()
+
     def _nodes(self) -> dict[str, int]:
         """Return the number of nodes by state; empty while the controller does not answer."""
         done = self.slurm.attempt("sinfo", "--noheader", "--format=%t %D")

@@ -68,6 +68,8 @@ def replay(folder: str | Path, wish: Wish, say: Callable[[str], None]) -> Trace:
         if not foreign:
             take_over(own.folder)
             restore_all(own.folder / DRIVE)
+            if own.running() and not own.whole():
+                own.stop()  # left half by a call that was killed while it stopped
             if not own.running():
                 more = {"profile": wish.profile, "extra": wish.conf, "with_accounting": wish.accounting}
                 own.start(plan.cpus, wish.nodes, **more)
