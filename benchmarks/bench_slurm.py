@@ -1,7 +1,7 @@
 """Windows for replays on a real Slurm, the replays, and the tables of docs/slurm.md from them.
 
     python benchmarks/bench_slurm.py windows DIR TRACE…    writes DIR/<name>A.swf and DIR/<name>B.swf, and their speeds
-    python benchmarks/bench_slurm.py replays DIR [N]       replays them, N at a time (default 4); goes on where it stopped
+    python benchmarks/bench_slurm.py replays DIR [N]       replays them, N at a time (default 4); goes on if interrupted
     python benchmarks/bench_slurm.py tables DIR            the tables, from all replays that have ended
 
 A window is 130 consecutive jobs, at a multiple of 130, on 64 processors at load 1.1, the first two in which no job
@@ -18,12 +18,13 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import tracekit
 from tracekit import Trace
-from tracekit.slurm.compare import MATCHING, Agreement, compare, fit_reaction
+from tracekit.slurm.compare import MATCHING, Agreement, compare, fit_interval, fit_reaction
 from tracekit.slurm.plan import Plan
 from tracekit.slurm.session import OUTCOME, outcome_in
 from tracekit.transform.scaling import scale_load, scale_procs
@@ -115,26 +116,28 @@ def tables(folder: Path) -> None:
     """Print the three tables."""
     names = [one.stem for one in sorted(folder.glob("*A.swf"))]
     reaction = fit_reaction(*(real for real, _, _ in ended(folder, "*B-none-*")))
-    print(f"\nreaction fitted on windows B: {reaction:g} s\n")
-    row(["window", "mean wait, Slurm", "simulated", "mean error of starts", "longest", "launch and end"])
-    for name in names:
-        found = ended(folder, f"{name}-none-*")
-        made = [compare(real, backfill="none", reaction=reaction) for real, _, _ in found]
-        facts = [one.to_dict() for one in made]
-        cells = [[one[key] for one in facts] for key in ("mean_wait_slurm_s", "mean_wait_simulated_s")]
-        cells += [[one["start_error_s"][key] for one in facts] for key in ("mean", "max")]
-        row([name, *map(each, cells), each([launch(real, plan) for real, plan, _ in found])])
+    interval = fit_interval(*(real for real, _, _ in ended(folder, "*B-none-*")))
+    switches: dict[str, Any]
+    for switches in ({"reaction": reaction}, {"interval": interval}, {"reaction": 0.0}):
+        print(f"\nwithout backfilling, {switches}, fitted on windows B\n")
+        row(["window", "mean wait, Slurm", "simulated", "mean error of starts", "longest", "launch and end"])
+        for name in names:
+            found = ended(folder, f"{name}-none-*")
+            facts = [compare(real, backfill="none", **switches).to_dict() for real, _, _ in found]
+            cells = [[one[key] for one in facts] for key in ("mean_wait_slurm_s", "mean_wait_simulated_s")]
+            cells += [[one["start_error_s"][key] for one in facts] for key in ("mean", "max")]
+            row([name, *map(each, cells), each([launch(real, plan) for real, plan, _ in found])])
     print(f"\nwith backfilling; simulations are means over reactions {AROUND}\n")
     row(["window", "Slurm", "mean wait, Slurm", "simulated", "means differ by", "tau", "on counts", "ends one by one"])
     for setting in ("easy", "conservative"):
         for name in names:
             found = ended(folder, f"{name}-{setting}-*")
             real = [float(one.column("wait_time").mean()) for one, _, _ in found]
-            kinds: list[dict[str, object]] = [{}, {"nodes": False}, {"nodes": False, "group_ends": 0.0}]
+            kinds: list[dict[str, Any]] = [{}, {"nodes": False}, {"nodes": False, "group_ends": 0.0}]
             waits, taus = [list[float](), list[float](), list[float]()], list[float]()
             for kind, simulated in zip(kinds, waits, strict=True):
                 for one, _, profile in found:
-                    made = [compare(one, backfill=MATCHING[profile], reaction=r, **kind) for r in AROUND]  # type: ignore[arg-type]
+                    made = [compare(one, backfill=MATCHING[profile], reaction=r, **kind) for r in AROUND]
                     simulated.append(mean_wait(made))
                     if not kind:
                         taus.append(float(np.mean([agreed.order_agreement for agreed in made])))

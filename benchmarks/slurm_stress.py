@@ -1,11 +1,12 @@
-"""Kill replays, drivers and tasks on a real Slurm at random moments, again and again, and look at what is left.
+"""Kill replays and drivers on a real Slurm at random moments, again and again, and look at what is left.
 
     python benchmarks/slurm_stress.py DIR [--rounds 10] [--seed 1]
 
-Each round replays jobs under a driver and kills the replay (SIGKILL) at moments drawn from the seed, with or without its
-guards, until it ends; then kills a driver beside a queue with a held job; and kills tasks of an experiment's job array.
-After each round: every job ended once, no process of the round's Slurm is left, no priority is changed, the held job is
-held, and a second Slurm beside it has the same processes and jobs. Ends with exit code 1 at the first violation.
+Each round replays jobs under a driver and kills the replay (SIGKILL) at moments drawn from the seed, with or without
+its guards, and lets the last call end; then it kills a driver beside a queue with a held job. (Tasks of experiments are
+killed by `tests/slurm/test_experiments.py`.) After each round: every job ended once, no process of the round's Slurm is
+left, no priority is changed, the held job is held, and a second Slurm beside it has the same processes and jobs. Ends
+with exit code 1 at the first violation.
 """
 
 from __future__ import annotations
@@ -123,8 +124,8 @@ def main() -> int:
             if seen != (beside.pids(), beside.slurm.call("squeue", "-h", "-o", "%i %T %Q")):
                 wrong += ["the Slurm beside it was touched"]
             wrong += killed_driver(beside, place / "drive.jsonl", moment)
-            took = time.monotonic() - began
-            print(f"round {number}: replay killed after {moments} s, driver after {moment} s: {wrong or 'fine'} ({took:.0f} s)")
+            how = f"replay killed after {moments} s, driver after {moment} s"
+            print(f"round {number}: {how}: {wrong or 'fine'} ({time.monotonic() - began:.0f} s)", flush=True)
             if wrong:
                 return 1
     finally:

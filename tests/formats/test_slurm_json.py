@@ -105,7 +105,13 @@ def test_what_is_not_understood_is_said(tmp_path: Path) -> None:
     assert "time.limit: not understood in 2 jobs" in said
     assert "tres.requested: not understood in 1 jobs" in said
     assert "skipped 1 jobs" in said
-    for wrong in ("{", '{"jobs": 5}', '{"jobs": []}', '{"jobs": [5]}', '{"jobs": [{"job_id": true, "submit_time": -1}]}'):
+    for wrong in (
+        "{",
+        '{"jobs": 5}',
+        '{"jobs": []}',
+        '{"jobs": [5]}',
+        '{"jobs": [{"job_id": true, "submit_time": -1}]}',
+    ):
         path.write_text(wrong)
         with pytest.raises(FormatError):
             tracekit.read(path, "slurm-json", on_error="skip")

@@ -123,7 +123,7 @@ class Account:
 
 
 def in_groups(ends, window):
-    """Return, for each of some ascending ends, the last end of its group: those within a window of the group's first."""
+    """Return, for each of some ascending ends, the last end of its group: all within a window of the first."""
     seen = {}
     while ends:
         group = [end for end in ends if end <= ends[0] + window] if window else ends[:1]
@@ -228,7 +228,7 @@ class Simulation:
         while (time := self.next_event()) is not None:
             self.now = time
             self.happen()
-            if self.queue and self.rules.reaction:
+            if self.queue and self.rules.reaction and not self.rules.interval:
                 self.due = time + self.rules.reaction if self.due is None else self.due
                 if self.due > time:
                     continue
@@ -240,7 +240,8 @@ class Simulation:
 
     def ticks(self):
         """Return the times of scheduling passes at an interval."""
-        return (self.first_event + turn * self.rules.interval for turn in itertools.count())
+        first = self.first_event + self.rules.reaction
+        return (first + turn * self.rules.interval for turn in itertools.count())
 
     def next_event(self):
         """Return the time of the next event; None when every job has started for good."""

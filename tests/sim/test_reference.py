@@ -29,6 +29,7 @@ MANNERS = [
     {"estimates": "last-two"},
     {"interval": 7.0},
     {"interval": 7.0, "commit": True},
+    {"interval": 7.0, "reaction": 3.0},
     {"reaction": 3.0},
     {"reaction": 3.0, "commit": True},
     {"group_ends": 2.0},

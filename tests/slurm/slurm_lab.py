@@ -12,9 +12,7 @@ from tracekit.slurm.accounting import PROGRAMS
 from tracekit.slurm.own import Own
 from tracekit.slurm.tools import DAEMONS, INSTALL, INSTALL_ACCOUNTING, find
 
-NEEDS_SLURM = pytest.mark.skipif(
-    not all(map(find, (*DAEMONS, "squeue", "sbatch"))), reason=f"needs a Slurm: {INSTALL}"
-)
+NEEDS_SLURM = pytest.mark.skipif(not all(map(find, (*DAEMONS, "squeue", "sbatch"))), reason=f"needs a Slurm: {INSTALL}")
 NEEDS_ACCOUNTING = pytest.mark.skipif(
     not all(map(find, PROGRAMS)), reason=f"needs Slurm's accounting: {INSTALL_ACCOUNTING}"
 )

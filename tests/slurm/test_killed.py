@@ -1,4 +1,4 @@
-"""Replays, drivers and tasks that are killed at moments drawn from a seed; `benchmarks/slurm_stress.py` does it longer."""
+"""Replays and drivers that are killed at moments drawn from a seed; `benchmarks/slurm_stress.py` does it longer."""
 
 from __future__ import annotations
 
@@ -15,18 +15,15 @@ pytestmark = [NEEDS_SLURM, pytest.mark.slow]
 DRAW = random.Random(27)
 
 
-@pytest.mark.parametrize("moment", [round(DRAW.uniform(1.0, 5.0), 2) for _ in range(2)])
-def test_no_priority_stays_changed_whenever_a_driver_dies(
-    own: Own, queue: list[int], tmp_path: Path, moment: float
-) -> None:
+def test_no_priority_stays_changed_whenever_a_driver_dies(own: Own, queue: list[int], tmp_path: Path) -> None:
+    moment = round(DRAW.uniform(1.0, 5.0), 2)
     assert stress().killed_driver(own, tmp_path / "drive.jsonl", moment) == []
     assert priorities(own.slurm)[queue[3]][0] == 0  # the held one
 
 
-@pytest.mark.parametrize("guards", [False, True])
-def test_a_replay_loses_nothing_whenever_it_dies(own: Own, queue: list[int], room: Path, guards: bool) -> None:
-    """Also where the guard that stays behind is killed; the Slurm beside it keeps its processes and its queue."""
+def test_a_replay_loses_nothing_whenever_it_dies(own: Own, queue: list[int], room: Path) -> None:
+    """Its guard is killed as well. The Slurm beside it keeps its processes and its queue."""
     before = (own.pids(), own.slurm.call("squeue", "-h", "-o", "%i %T %Q"))
     moments = [round(DRAW.uniform(1.0, 9.0), 2) for _ in range(2)]
-    assert stress().killed_replay(room, stress().toy(8, 3), moments, guards=guards) == []
+    assert stress().killed_replay(room, stress().toy(8, 3), moments, guards=True) == []
     assert (own.pids(), own.slurm.call("squeue", "-h", "-o", "%i %T %Q")) == before

@@ -104,7 +104,10 @@ def simulate(
     bound: Annotated[float, typer.Option("--bound", help="Threshold of the bounded slowdown, in seconds.")] = 10.0,
     interval: Annotated[float, typer.Option("--interval", help="Seconds between passes; 0 = every event.")] = 0.0,
     reaction: Annotated[
-        float, typer.Option("--reaction", help="Seconds from an event to the pass that it causes; see docs/slurm.md.")
+        float,
+        typer.Option(
+            "--reaction", help="Seconds from an event (at intervals: the first) to its pass; see docs/slurm.md."
+        ),
     ] = 0.0,
     group_ends: Annotated[
         float,

@@ -218,6 +218,13 @@ def compare(
             "--fit", metavar="DIR", help="Fit the reaction on another replay, without backfilling; repeatable."
         ),
     ] = None,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0, help="Passes every S seconds from the first start on; no reaction.")
+    ] = 0.0,
+    nodes: Annotated[
+        bool | None,
+        typer.Option("--nodes/--counts", help="With backfilling: on the Slurm's nodes (default), or a number of CPUs."),
+    ] = None,
     figure: Annotated[str | None, typer.Option("--figure", metavar="FILE.png", help="Draw both schedules.")] = None,
     json: Json = False,
     force: Force = False,
@@ -232,8 +239,8 @@ def compare(
     from tracekit.slurm.session import outcome_in
 
     real, plan, profile = outcome_in(folder)
-    if reaction is not None and fit:
-        raise UsageError("give either --reaction or --fit")
+    if (reaction is not None) + bool(fit) + bool(interval) > 1:
+        raise UsageError("give one of --reaction, --fit and --interval")
     if fit:
         others = [outcome_in(one) for one in fit]
         if any(setting not in ("", "none") for _, _, setting in others):
@@ -241,7 +248,8 @@ def compare(
         reaction = library.fit_reaction(*(other for other, _, _ in others))
     rule = backfill or library.matching(profile or "easy")
     reaction = library.USUAL_REACTION_S if reaction is None else reaction
-    found = library.compare(real, policy=policy or plan.drive or "fcfs", backfill=rule, reaction=reaction)
+    switches: dict[str, Any] = {"reaction": reaction, "interval": interval, "nodes": nodes}
+    found = library.compare(real, policy=policy or plan.drive or "fcfs", backfill=rule, **switches)
     facts = found.to_dict() | {"ended": len(real), "planned": len(plan.jobs)}
     if figure is not None:
         from tracekit.plots.slurm import draw_agreement

@@ -1,7 +1,7 @@
 """Accounting for a Slurm of one's own: a private MariaDB and a private slurmdbd, so that `sacct` works.
 
 The database listens on a socket below the folder only, in a directory that others cannot enter; slurmdbd listens on the
-loopback address. ``db/data`` (tables) · ``db/socket`` · ``slurmdbd.conf`` · ``run/mariadbd.pid`` · ``run/slurmdbd.pid``.
+loopback address. ``db/data`` (tables) · ``db/socket`` · ``slurmdbd.conf`` · ``run/mariadbd.pid``, ``run/slurmdbd.pid``.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def _start_database(folder: Path) -> None:
     words += [f"--pid-file={folder}/run/mariadbd.pid", f"--log-error={log}", "--skip-networking", *_SMALL]
     words += [f"--init-file={place}/first.sql", *(["--user=root"] if os.getuid() == 0 else [])]
     shell = '"$@" </dev/null >/dev/null 2>&1 & echo $!'  # it stays in the foreground by itself
-    begun = subprocess.run(["/bin/sh", "-c", shell, "sh", *words], capture_output=True, start_new_session=True, check=True)
+    begun = subprocess.run(
+        ["/bin/sh", "-c", shell, "sh", *words], capture_output=True, start_new_session=True, check=True
+    )
     pid = int(begun.stdout)
     processes.wait_until(lambda: not processes.alive(pid) or _answers(place / "socket"), _START_S)
     if not _answers(place / "socket"):

@@ -28,6 +28,8 @@ MATCHING = {"none": "none", "easy": "easy", "conservative": "conservative", "def
 USUAL_REACTION_S = SLURM_REACTION
 #: Reaction delays that `fit` tries, in seconds.
 REACTIONS = tuple(round(0.05 * step, 2) for step in range(61))
+#: Intervals between passes that `fit_interval` tries, in seconds: a loop that sleeps for a second takes a bit longer.
+INTERVALS = tuple(round(0.99 + 0.0025 * step, 4) for step in range(17))
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +84,7 @@ class Agreement:
             "policy": self.simulated.policy,
             "backfill": self.simulated.backfill,
             "reaction_s": self.reaction,
+            "interval_s": self.simulated.switches["interval"],
             "group_ends_s": self.simulated.switches["group_ends"],
             "on_nodes": self.simulated.switches["cluster"] is not None,
         }
@@ -94,12 +97,18 @@ def compare(
     backfill: str = "easy",
     reaction: float = 0.0,
     group_ends: float = SLURM_GROUP_ENDS,
+    interval: float = 0.0,
     nodes: bool | None = None,
 ) -> Agreement:
-    """Simulate the jobs of a replay; ``nodes``: on the Slurm's nodes, where they are known (None: if the policy can)."""
+    """Simulate the jobs of a replay; ``nodes``: on the Slurm's nodes, where they are known (None: if the policy can).
+
+    With an ``interval`` between passes they are counted from the first start of the replay, and there is no reaction.
+    """
     if backfill not in BACKFILLS:
         raise UnknownName("backfilling", backfill, BACKFILLS)
-    switches: dict[str, Any] = {"reaction": reaction, "group_ends": group_ends}
+    if interval:
+        reaction = float(real.column("wait_time")[0])
+    switches: dict[str, Any] = {"reaction": reaction, "interval": interval, "group_ends": group_ends}
     agent = policy.startswith("agent:")
     if (not agent if nodes is None else nodes) and real.machine.nodes and real.machine.procs and backfill != "none":
         each = real.machine.procs // real.machine.nodes
@@ -122,6 +131,16 @@ def matching(profile: str) -> str:
     if profile not in PROFILES:
         raise UnknownName("scheduler", profile, PROFILES)
     return MATCHING[profile]
+
+
+def fit_interval(*replays: Trace) -> float:
+    """Return the seconds between passes whose simulations, without backfilling, are nearest to replays."""
+
+    def error(interval: float) -> float:
+        found = [compare(real, backfill="none", interval=interval) for real in replays]
+        return float(np.mean([np.abs(one.error).mean() for one in found]))
+
+    return min(INTERVALS, key=error)
 
 
 def fit_reaction(*replays: Trace, policy: str = "fcfs", backfill: str = "none") -> float:

@@ -1,7 +1,7 @@
 """A Slurm of one's own: started, asked for its state, and stopped. Everything it has is below one folder.
 
 ``slurm.conf`` · ``own.json`` (size and ports) · ``munge/`` (key, socket) · ``run/`` (pid files) · ``log/`` · ``state/``
-(the controller's memory) · ``spool/`` (of the nodes) · ``jobcomp.txt`` (jobs that have ended) · with accounting ``db/``.
+(the controller's memory) · ``spool/`` (of the nodes) · ``jobcomp.txt`` (jobs that have ended) · ``db/`` (accounting).
 """
 
 from __future__ import annotations
@@ -260,7 +260,10 @@ class Own:
 
     def _stop_processes(self) -> int:
         pids = self.pids()
-        last = (*accounting.ENDING, "munged")  # the others still write to the books, and all ask munged to sign messages
+        last = (
+            *accounting.ENDING,
+            "munged",
+        )  # the others still need both
         left = processes.end([pid for name, pid in pids.items() if name not in last], patience=_STOP_S)
         steps = self._steps()
         left += processes.end(steps, patience=_STOP_S)

@@ -44,7 +44,7 @@ def run_ranked(sim: Simulation, ranks: Ranks) -> None:
         time = min(next_arrival_or_end(state, jobs.submit, running), due)
         if time == np.inf or (state.arrived == total and waiting == 0):
             return
-        origin = time if origin == -np.inf else origin
+        origin = time + rules.reaction if origin == -np.inf else origin
         first = state.arrived
         state.now = time
         tick(sim.capacity, time)
