@@ -1,10 +1,12 @@
-"""Windows for replays on a real Slurm, and the table of docs/slurm.md from finished replays.
+"""Windows for replays on a real Slurm, the replays, and the tables of docs/slurm.md from them.
 
     python benchmarks/bench_slurm.py windows DIR TRACE…    writes DIR/<name>A.swf and DIR/<name>B.swf, and their speeds
-    python benchmarks/bench_slurm.py table DIR             compares all replays in DIR with their simulations
+    python benchmarks/bench_slurm.py replays DIR [N]       replays them, N at a time (default 4); goes on if interrupted
+    python benchmarks/bench_slurm.py tables DIR            the tables, from all replays that have ended
 
 A window is 130 consecutive jobs, at a multiple of 130, on 64 processors at load 1.1, the first two in which no job
-takes more than half of the span; its speed makes the submits span 300 s. Each replay is one command:
+takes more than half of the span; its speed makes the submits span 300 s. A replay takes seven to ten minutes and little
+processor time, but a busy machine makes Slurm slow: as root, start the replays with `nice -n -15`. Each is one command:
 
     tracekit slurm replay DIR/kthA.swf -o DIR/kthA-easy-1 --scheduler easy --speed 441 --cpus 64
 """
@@ -12,20 +14,27 @@ takes more than half of the span; its speed makes the submits span 300 s. Each r
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import tracekit
 from tracekit import Trace
-from tracekit.slurm.compare import MATCHING, REACTIONS, compare, fit_reaction
-from tracekit.slurm.session import outcome_in
+from tracekit.slurm.compare import MATCHING, Agreement, compare, fit_interval, fit_reaction
+from tracekit.slurm.plan import Plan
+from tracekit.slurm.session import OUTCOME, outcome_in
 from tracekit.transform.scaling import scale_load, scale_procs
 
 JOBS, PROCS, LOAD, SPAN_S = 130, 64, 1.1, 300
+REPEATS = 3
+#: The window on which Slurm is steered, by what, and how often.
+STEERED, STEERING, STEERED_REPEATS = "ctcA", ("sjf", "saf", "agent:default"), 2
 #: Reactions over which simulations with backfilling are averaged: single ones are chaotic.
-AROUND = [r for r in REACTIONS if 0.5 <= r <= 0.9]
+AROUND = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 
 def windows(folder: Path, traces: list[str]) -> None:
@@ -51,34 +60,109 @@ def windows(folder: Path, traces: list[str]) -> None:
                 break
 
 
-def table(folder: Path) -> None:
-    """Print one row for each replay."""
-    fitted = {}
-    for place in sorted(folder.glob("*B-none-1")):
-        fitted[place.name.partition("B-")[0]] = fit_reaction(outcome_in(place)[0])
-    print("fitted on B:", fitted)
-    for place in sorted(folder.glob("*-*")):
-        real, plan, profile = outcome_in(place)
-        run = {job.position: job.run for job in plan.jobs}
-        over = real.column("run_time") - np.array([run[position] for position in real.jobs["x_position"]])
-        rule, policy = MATCHING[profile], plan.drive or "fcfs"
-        own = fitted.get(place.name.partition("-")[0][:-1], 0.7)
-        tried = AROUND if not policy.startswith("agent") else [0.5, 0.7, 0.9]
-        one = compare(real, policy=policy, backfill=rule, reaction=own).to_dict()
-        many = [compare(real, policy=policy, backfill=rule, reaction=reaction) for reaction in tried]
-        waits = [float(found.simulated.wait.mean()) for found in many]
-        taus = [found.order_agreement for found in many]
-        error = one["start_error_s"]
-        print(
-            f"{place.name:28s} real {one['mean_wait_slurm_s']:6.1f} | reaction {own:g}: "
-            f"{one['mean_wait_simulated_s']:6.1f} error {error['mean']:5.2f} max {error['max']:6.2f} "
-            f"tau {one['order_agreement']:.3f} | mean of {len(many)}: {np.mean(waits):6.1f} "
-            f"({min(waits):.1f} … {max(waits):.1f}) tau {np.mean(taus):.3f} | launch and end {over.mean():.1f} s"
-        )
+def replays(folder: Path, at_once: int) -> None:
+    """Replay windows B without backfilling, windows A under three settings, and one window steered."""
+    names = [f"{one.stem}-none-1" for one in sorted(folder.glob("*B.swf"))]
+    for repeat in range(1, REPEATS + 1):
+        for setting in ("none", "easy", "conservative"):
+            names += [f"{one.stem}-{setting}-{repeat}" for one in sorted(folder.glob("*A.swf"))]
+    names += [f"{STEERED}-drive_{policy}-{n}" for n in range(1, STEERED_REPEATS + 1) for policy in STEERING]
+
+    def one(name: str) -> None:
+        window, setting, _ = name.split("-")
+        if (folder / name / OUTCOME).is_file():
+            return
+        words = [sys.executable, "-m", "tracekit", "slurm", "replay", folder / f"{window}.swf", "-o", folder / name]
+        words += ["--cpus", PROCS, "--speed", (folder / f"{window}.speed").read_text()]
+        steered = setting.startswith("drive_")
+        words += ["--scheduler", "easy" if steered else setting]
+        words += ["--drive", setting.removeprefix("drive_")] if steered else []
+        with (folder / f"{name}.log").open("w") as log:
+            code = subprocess.run([str(word) for word in words], stdout=log, stderr=log, check=False).returncode
+        print(name, "ended" if code == 0 else f"failed, see {name}.log", flush=True)
+
+    with ThreadPoolExecutor(at_once) as pool:
+        list(pool.map(one, names))
+
+
+def ended(folder: Path, pattern: str) -> list[tuple[Trace, Plan, str]]:
+    """Return the replays of a pattern that have ended."""
+    places = sorted(place for place in folder.glob(pattern) if (place / OUTCOME).is_file())
+    return [outcome_in(place) for place in places]
+
+
+def launch(real: Trace, plan: Plan) -> float:
+    """Return by how much jobs ran longer than they slept, on average: their launch and end."""
+    slept = {job.position: job.run for job in plan.jobs}
+    return float(np.mean(real.column("run_time") - [slept[position] for position in real.jobs["x_position"]]))
+
+
+def row(cells: list[str]) -> None:
+    """Print a row of a table."""
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def each(values: list[float], digits: int = 1) -> str:
+    """Return numbers, one of each repeat."""
+    return ", ".join(f"{value:.{digits}f}" for value in values)
+
+
+def mean_wait(found: list[Agreement]) -> float:
+    """Return the mean simulated wait over reactions."""
+    return float(np.mean([one.simulated.wait.mean() for one in found]))
+
+
+def tables(folder: Path) -> None:
+    """Print the three tables."""
+    names = [one.stem for one in sorted(folder.glob("*A.swf"))]
+    reaction = fit_reaction(*(real for real, _, _ in ended(folder, "*B-none-*")))
+    interval = fit_interval(*(real for real, _, _ in ended(folder, "*B-none-*")))
+    switches: dict[str, Any]
+    for switches in ({"reaction": reaction}, {"interval": interval}, {"reaction": 0.0}):
+        print(f"\nwithout backfilling, {switches}, fitted on windows B\n")
+        row(["window", "mean wait, Slurm", "simulated", "mean error of starts", "longest", "launch and end"])
+        for name in names:
+            found = ended(folder, f"{name}-none-*")
+            facts = [compare(real, backfill="none", **switches).to_dict() for real, _, _ in found]
+            cells = [[one[key] for one in facts] for key in ("mean_wait_slurm_s", "mean_wait_simulated_s")]
+            cells += [[one["start_error_s"][key] for one in facts] for key in ("mean", "max")]
+            row([name, *map(each, cells), each([launch(real, plan) for real, plan, _ in found])])
+    print(f"\nwith backfilling; simulations are means over reactions {AROUND}\n")
+    row(["window", "Slurm", "mean wait, Slurm", "simulated", "means differ by", "tau", "on counts", "ends one by one"])
+    for setting in ("easy", "conservative"):
+        for name in names:
+            found = ended(folder, f"{name}-{setting}-*")
+            real = [float(one.column("wait_time").mean()) for one, _, _ in found]
+            kinds: list[dict[str, Any]] = [{}, {"nodes": False}, {"nodes": False, "group_ends": 0.0}]
+            waits, taus = [list[float](), list[float](), list[float]()], list[float]()
+            for kind, simulated in zip(kinds, waits, strict=True):
+                for one, _, profile in found:
+                    made = [compare(one, backfill=MATCHING[profile], reaction=r, **kind) for r in AROUND]
+                    simulated.append(mean_wait(made))
+                    if not kind:
+                        taus.append(float(np.mean([agreed.order_agreement for agreed in made])))
+            apart = [f"{100 * (np.mean(simulated) / np.mean(real) - 1):+.0f} %" for simulated in waits]
+            row([name, setting, each(real), each(waits[0]), apart[0], each(taus, 2), apart[1], apart[2]])
+    print(f"\n{STEERED}, steered; simulated with a reaction of {reaction:g} s on counts, and over reactions\n")
+    row(["order", "measured", "forecast", "over reactions", "means differ by", "launch and end"])
+    for policy in (*STEERING, ""):
+        found = ended(folder, f"{STEERED}-drive_{policy}-*" if policy else f"{STEERED}-easy-*")
+        real = [float(one.column("wait_time").mean()) for one, _, _ in found]
+        several, single = list[float](), list[float]()
+        for one, _, _ in found:
+            made = [compare(one, policy=policy or "fcfs", reaction=r, nodes=False) for r in (reaction, *AROUND[::2])]
+            single.append(mean_wait(made[:1]))
+            several.append(mean_wait(made[1:]))
+        apart = f"{100 * (np.mean(single) / np.mean(real) - 1):+.0f} %"
+        over = each([launch(one, plan) for one, plan, _ in found])
+        row([policy or "fcfs (Slurm's own)", each(real), each(single), each(several), apart, over])
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["windows"]:
-        windows(Path(sys.argv[2]), sys.argv[3:])
+    what, place, *rest = sys.argv[1:]
+    if what == "windows":
+        windows(Path(place), rest)
+    elif what == "replays":
+        replays(Path(place), int(rest[0]) if rest else 4)
     else:
-        table(Path(sys.argv[2]))
+        tables(Path(place))

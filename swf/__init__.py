@@ -26,6 +26,7 @@ FORMATS: Registry[type[Format]] = Registry(
         "rltune": "swf.rltune:RLTune",
         "sacct": "swf.sacct:Sacct",
         "jobcomp": "swf.jobcomp:Jobcomp",
+        "slurm-json": "swf.slurm_json:SlurmJson",
         "pbs": "swf.pbs:PBS",
         "lsf": "swf.lsf:LSF",
         "sge": "swf.sge:SGE",

@@ -77,6 +77,10 @@ class Sacct:
         damage = Damage(path, on_error)
         with opened(path) as source:
             data = source.read().removeprefix(b"\xef\xbb\xbf")
+        if data.lstrip()[:1] == b"{":
+            from swf.slurm_json import read_jobs
+
+            return read_jobs(data, path, on_error)
         check_lines(data, path)
         data = Blocks(path).utf8(data if data.endswith(b"\n") else data + b"\n")
         table, lines = _sacct_rows.split_rows(data, _sacct_rows.columns_of(data, damage), damage)

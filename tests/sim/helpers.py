@@ -78,6 +78,7 @@ def by_reference(ready, policy, backfill, switches: Switches, hosts=None, headro
         arrivals_first=switches.ties == "arrivals",
         interval=switches.interval,
         reaction=switches.reaction,
+        grouped=switches.group_ends,
         last_two=switches.estimates == "last-two",
         predict=switches.predict_for if switches.predict is not None else "",
         outages=switches.outages,

@@ -47,6 +47,7 @@ class Rules:
     arrivals_first: bool = False  # at one instant, and one event at a time, each with its scheduling pass
     interval: float = 0  # seconds between scheduling passes; 0: one at every event
     reaction: float = 0  # seconds from an event to its scheduling pass
+    grouped: float = 0  # seconds within which expected ends count as one; twice as many in each further group
     last_two: bool = False  # estimates are the mean of the user's last two run times, at most what was asked for
     predict: str = ""  # the same for "order", "backfill" or "both"; what backfilling goes by is corrected
     outages: tuple = ()  # (from, to, processors); known from the beginning if announced, else from when they begin
@@ -121,13 +122,25 @@ class Account:
         self.since = now
 
 
+def in_groups(ends, window):
+    """Return, for each of some ascending ends, the last end of its group: all within a window of the first."""
+    seen = {}
+    while ends:
+        group = [end for end in ends if end <= ends[0] + window] if window else ends[:1]
+        seen |= dict.fromkeys(group, group[-1])
+        ends = ends[len(group) :]
+        window *= 2
+    return seen
+
+
 class Profile:
     """The processors of every host from now on. By estimates: a running job past its estimate counts as ending now."""
 
-    def __init__(self, now, hosts, running, outages, headroom=math.inf):
+    def __init__(self, now, hosts, running, outages, headroom=math.inf, grouped=0):
         self.now, self.hosts, self.outages, self.headroom = now, hosts, outages, headroom
-        self.taken = [(job.host, now, job.estimated_end, job.procs) for job in running]
-        self.drawn = [(now, job.estimated_end, job.watts) for job in running]
+        ends = in_groups(sorted(job.estimated_end for job in running), grouped)
+        self.taken = [(job.host, now, ends[job.estimated_end], job.procs) for job in running]
+        self.drawn = [(now, ends[job.estimated_end], job.watts) for job in running]
         self.watts = headroom - sum(job.watts for job in running)  # left, really
         self.free = [self.size(host, now) for host in range(len(hosts))]  # really, not by estimates
         for job in running:
@@ -215,7 +228,7 @@ class Simulation:
         while (time := self.next_event()) is not None:
             self.now = time
             self.happen()
-            if self.queue and self.rules.reaction:
+            if self.queue and self.rules.reaction and not self.rules.interval:
                 self.due = time + self.rules.reaction if self.due is None else self.due
                 if self.due > time:
                     continue
@@ -227,7 +240,8 @@ class Simulation:
 
     def ticks(self):
         """Return the times of scheduling passes at an interval."""
-        return (self.first_event + turn * self.rules.interval for turn in itertools.count())
+        first = self.first_event + self.rules.reaction
+        return (first + turn * self.rules.interval for turn in itertools.count())
 
     def next_event(self):
         """Return the time of the next event; None when every job has started for good."""
@@ -345,9 +359,10 @@ class Simulation:
         )
 
     def profile(self):
-        """Return what is known of the future."""
+        """Return what is known of the future; one reservation is made by ends in groups, plans of all jobs are not."""
+        grouped = 0 if self.backfill == "conservative" else self.rules.grouped
         known = [outage for outage in self.rules.outages if self.rules.announced or outage[0] <= self.now]
-        return Profile(self.now, self.hosts, self.running, known, self.rules.headroom)
+        return Profile(self.now, self.hosts, self.running, known, self.rules.headroom, grouped)
 
     def scheduling_pass(self):
         """Start whatever may start now."""
@@ -395,6 +410,7 @@ class Simulation:
             self.committed = blocked
         if self.backfill == "none":
             return
+        profile = self.profile()  # with the jobs that have just started, whose ends may join a group
         shadow, host = profile.earliest(blocked)
         if self.backfill == "rlscheduler":  # by submit time; a job that does not end before the shadow time stays
             if self.shadow is None or not self.rules.commit:

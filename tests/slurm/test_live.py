@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from slurm_lab import NEEDS_SLURM, submit
 
 import tracekit
 from tracekit import Machine, Trace
@@ -21,53 +21,9 @@ from tracekit.errors import TracekitError, UsageError
 from tracekit.slurm import processes
 from tracekit.slurm.own import Own
 from tracekit.slurm.queue import priorities
-from tracekit.slurm.tools import DAEMONS, find
 
 Run = Callable[..., tuple[int, str, str]]
-pytestmark = pytest.mark.skipif(
-    not all(map(find, (*DAEMONS, "squeue", "sbatch"))),
-    reason="needs a Slurm: apt-get install --no-install-recommends slurm-wlm munge",
-)
-
-
-@pytest.fixture(autouse=True)
-def _no_other_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SLURM_CONF", raising=False)
-
-
-@pytest.fixture
-def room() -> Iterator[Path]:
-    """A folder with a short name, as sockets need: that of tmp_path is too long where tests run in parallel."""
-    with tempfile.TemporaryDirectory(prefix="tk-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder).resolve()
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Own]:
-    """A small Slurm for the tests of this module."""
-    made = Own(tmp_path_factory.mktemp("slurm") / "lab")
-    made.start(4)
-    yield made
-    made.stop()
-    assert not made.pids()
-
-
-def submit(own: Own, *words: str, sleep: int = 60) -> int:
-    return int(
-        own.slurm.call("sbatch", "--parsable", "--output=/dev/null", *words, stdin=f"#!/bin/sh\nsleep {sleep}\n")
-    )
-
-
-@pytest.fixture
-def queue(own: Own) -> Iterator[list[int]]:
-    """One job that fills the machine, and four that wait: limits 4, 3, 2, 1 minutes; the last one is held."""
-    full = submit(own, "--ntasks=4", "--time=5")
-    assert processes.wait_until(lambda: "RUNNING" in own.slurm.call("squeue", "-h", "-o", "%T"), 30)
-    jobs = [submit(own, "--ntasks=1", f"--time={4 - k}") for k in range(4)]
-    own.slurm.call("scontrol", "hold", str(jobs[3]))
-    yield jobs
-    own.slurm.call("scancel", *map(str, (full, *jobs)))
-    assert processes.wait_until(lambda: not own.slurm.call("squeue", "-h").strip(), 30)
+pytestmark = NEEDS_SLURM
 
 
 def test_it_runs_on_the_loopback_address_and_says_so(own: Own, run: Run) -> None:

@@ -104,7 +104,14 @@ def simulate(
     bound: Annotated[float, typer.Option("--bound", help="Threshold of the bounded slowdown, in seconds.")] = 10.0,
     interval: Annotated[float, typer.Option("--interval", help="Seconds between passes; 0 = every event.")] = 0.0,
     reaction: Annotated[
-        float, typer.Option("--reaction", help="Seconds from an event to the pass that it causes; see docs/slurm.md.")
+        float,
+        typer.Option(
+            "--reaction", help="Seconds from an event (at intervals: the first) to its pass; see docs/slurm.md."
+        ),
+    ] = 0.0,
+    group_ends: Annotated[
+        float,
+        typer.Option("--group-ends", help="For EASY's reservation, ends within so many seconds count as one."),
     ] = 0.0,
     dependencies: Annotated[
         bool, typer.Option("--dependencies", help="Submit jobs think_time after prev_job ends.")
@@ -204,6 +211,7 @@ def simulate(
         bound=bound,
         interval=interval,
         reaction=reaction,
+        group_ends=group_ends,
         procs_from=cast("SizeFrom", procs_from),  # this checks the names
         procs=procs,
         resource=cast("Unit | None", resource),

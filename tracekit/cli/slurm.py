@@ -38,6 +38,9 @@ Scheduler = Annotated[
         "--scheduler", help="easy (one reservation), conservative (all), none, or default (Slurm's own pace)."
     ),
 ]
+Accounting = Annotated[
+    bool, typer.Option("--accounting", help="With slurmdbd and a private MariaDB, so that sacct works.")
+]
 Window = Annotated[
     str | None, typer.Option("--window", metavar="START:COUNT", help="COUNT jobs from 0-based position START only.")
 ]
@@ -49,20 +52,23 @@ def start(
     cpus: Annotated[int, typer.Option("--cpus", min=1, metavar="N", help="CPUs in all.")] = 64,
     nodes: Nodes = None,
     scheduler: Scheduler = "easy",
+    accounting: Accounting = False,
     conf: Conf = None,
     json: Json = False,
 ) -> None:
     """Start a Slurm of your own: own key, ports and folders below DIR, on the loopback address only.
 
     Its nodes are all this machine, which is not the smaller for it: it takes as many jobs as they claim to have CPUs.
-    A folder with a stopped Slurm starts again with its jobs. Needs Debian's packages slurm-wlm and munge.
+    A folder with a stopped Slurm starts again with its jobs. Needs Debian's packages slurm-wlm and munge; with
+    --accounting also slurmdbd and mariadb-server.
 
     Example: `tracekit slurm start -o lab --cpus 64`
     """
     from tracekit.slurm.own import Own
 
     own = Own(output)
-    status_ = own.start(cpus, nodes, profile=scheduler, extra=_conf(conf), source=conf or "--conf")
+    extra, source = _conf(conf), conf or "--conf"
+    status_ = own.start(cpus, nodes, profile=scheduler, extra=extra, source=source, with_accounting=accounting)
     _show(status_, json)
     say(f"export SLURM_CONF={own.conf} lets squeue, sbatch and the others talk to it")
 
@@ -107,6 +113,7 @@ def _show(found: Any, json: bool) -> None:
     shown.add_row("running", "yes" if found.running else "no")
     shown.add_row("CPUs", f"{found.cpus:,}")
     shown.add_row("nodes, with a daemon", f"{found.nodes:,}, {found.daemons:,}")
+    shown.add_row("accounting", "yes" if found.accounting else "no")
     for title, counts in (("nodes", found.idle), ("jobs", found.jobs)):
         for state, count in sorted(counts.items()):
             shown.add_row(f"{title}: {state}", f"{count:,}")
@@ -148,6 +155,7 @@ def replay(
     ] = None,
     every: Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two looks of --drive.")] = 1.0,
     window: Window = None,
+    accounting: Accounting = False,
     conf: Conf = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the Slurm running at the end.")] = False,
     sbatch: Annotated[
@@ -180,6 +188,7 @@ def replay(
         every,
         keep,
         tuple(sbatch or ()),
+        accounting,
     )
     made = library(output, wish, say)
     place = str(Path(output) / OUTCOME)
@@ -209,6 +218,13 @@ def compare(
             "--fit", metavar="DIR", help="Fit the reaction on another replay, without backfilling; repeatable."
         ),
     ] = None,
+    interval: Annotated[
+        float, typer.Option("--interval", min=0, help="Passes every S seconds from the first start on; no reaction.")
+    ] = 0.0,
+    nodes: Annotated[
+        bool | None,
+        typer.Option("--nodes/--counts", help="With backfilling: on the Slurm's nodes (default), or a number of CPUs."),
+    ] = None,
     figure: Annotated[str | None, typer.Option("--figure", metavar="FILE.png", help="Draw both schedules.")] = None,
     json: Json = False,
     force: Force = False,
@@ -223,8 +239,8 @@ def compare(
     from tracekit.slurm.session import outcome_in
 
     real, plan, profile = outcome_in(folder)
-    if reaction is not None and fit:
-        raise UsageError("give either --reaction or --fit")
+    if (reaction is not None) + bool(fit) + bool(interval) > 1:
+        raise UsageError("give one of --reaction, --fit and --interval")
     if fit:
         others = [outcome_in(one) for one in fit]
         if any(setting not in ("", "none") for _, _, setting in others):
@@ -232,7 +248,8 @@ def compare(
         reaction = library.fit_reaction(*(other for other, _, _ in others))
     rule = backfill or library.matching(profile or "easy")
     reaction = library.USUAL_REACTION_S if reaction is None else reaction
-    found = library.compare(real, policy=policy or plan.drive or "fcfs", backfill=rule, reaction=reaction)
+    switches: dict[str, Any] = {"reaction": reaction, "interval": interval, "nodes": nodes}
+    found = library.compare(real, policy=policy or plan.drive or "fcfs", backfill=rule, **switches)
     facts = found.to_dict() | {"ended": len(real), "planned": len(plan.jobs)}
     if figure is not None:
         from tracekit.plots.slurm import draw_agreement

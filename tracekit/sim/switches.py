@@ -30,6 +30,8 @@ RLTUNE_GREEDY = ("first-fit", "lexicographic")
 COMPATIBILITIES = ("rlscheduler", "rltune", "slurm")
 #: Seconds from an event to Slurm's pass, on average, where its scheduler is set to react fast (docs/slurm.md).
 SLURM_REACTION = 0.7
+#: Slurm looks at the ends of running jobs in groups: within so many seconds of the first, then twice as many …
+SLURM_GROUP_ENDS = 30.0
 PREDICT_FOR = ("backfill", "order", "both")
 
 #: Options of the policy ``multifactor``: weights of the four factors (each factor is 0 … 1), then seconds. The times
@@ -86,7 +88,10 @@ class Switches:
     procs: int | None = None  # size of the machine; None = as in the trace
     ties: Literal["completions", "arrivals"] = "completions"  # first at one instant; arrivals: and one event at a time
     interval: float = 0.0  # seconds between scheduling passes; 0 = a pass at every event
-    reaction: float = 0.0  # seconds from an event to the pass that it causes, as real schedulers take; 0 = at once
+    reaction: float = 0.0  # seconds from an event to the pass that it causes; with interval: of the first event only
+    group_ends: float = (
+        0.0  # seconds within which expected ends count as one for EASY's reservation; 0 = each by itself
+    )
     utilization_to: Literal["end", "start"] = "end"  # utilisation runs to the last end, or to the last start
     compat: str | None = None  # "rlscheduler", "rltune", "slurm": all semantics of that system
     seed: int = 0  # of random and of noisy estimates
@@ -130,10 +135,16 @@ class Switches:
             )
         if not (self.reaction >= 0 and math.isfinite(self.reaction)):
             raise UsageError(f"the reaction to an event must take 0 or more seconds, not {self.reaction}")
-        if (self.reaction or self.compat == "slurm") and (self.interval or self.ties != "completions"):
-            raise UsageError("--reaction and --compat slurm cannot be combined with --interval or an order of events")
-        if self.reaction and self.compat not in (None, "slurm"):
-            raise UsageError(f"--reaction cannot be combined with --compat {self.compat}")
+        if (self.reaction or self.compat == "slurm") and self.ties != "completions":
+            raise UsageError("--reaction and --compat slurm cannot be combined with an order of events")
+        if self.compat == "slurm" and self.interval:
+            raise UsageError(
+                "--compat slurm cannot be combined with --interval; give --interval and --reaction instead"
+            )
+        if not (self.group_ends >= 0 and math.isfinite(self.group_ends)):
+            raise UsageError(f"--group-ends must be 0 or more seconds, not {self.group_ends}")
+        if (self.reaction or self.group_ends) and self.compat not in (None, "slurm"):
+            raise UsageError(f"--reaction and --group-ends cannot be combined with --compat {self.compat}")
         _one_of("outage mode", self.outage_mode, ("drain", "kill", "requeue"))
         if self.predict is not None and not self.predict.startswith("agent:"):
             _one_of("prediction", self.predict, ("last-two", "agent:DIR"))
@@ -231,7 +242,8 @@ class Switches:
             allocate = "lexicographic" if greedy else self.allocate
             return dataclasses.replace(self, commit=True, ties="arrivals", estimates="actual", allocate=allocate)
         if self.compat == "slurm":
-            return dataclasses.replace(self, kill_at_limit=True, reaction=self.reaction or SLURM_REACTION)
+            reaction, group_ends = self.reaction or SLURM_REACTION, self.group_ends or SLURM_GROUP_ENDS
+            return dataclasses.replace(self, kill_at_limit=True, reaction=reaction, group_ends=group_ends)
         return self
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """A replay beside the simulation of the same jobs: start by start, waits, utilisation, order.
 
 The simulation gets what Slurm got: submit times as they came about, limits in whole minutes, run times as measured
-(with the launch and the end of a job). Its switches follow the scheduler settings of the Slurm (`MATCHING`).
+(with the launch and the end of a job). Its switches follow the scheduler settings of the Slurm (`MATCHING`), and with
+backfilling it runs on the same nodes: Slurm reserves certain nodes for a job, and not just a number of processors.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.errors import UnknownName, UsageError
+from tracekit.machine import HostGroup, Machine
 from tracekit.sim.simulate import SimResult, simulate
-from tracekit.sim.switches import BACKFILLS, SLURM_REACTION
+from tracekit.sim.switches import BACKFILLS, SLURM_GROUP_ENDS, SLURM_REACTION
 from tracekit.slurm.conf import PROFILES
 from tracekit.trace import Trace
 
@@ -26,6 +28,8 @@ MATCHING = {"none": "none", "easy": "easy", "conservative": "conservative", "def
 USUAL_REACTION_S = SLURM_REACTION
 #: Reaction delays that `fit` tries, in seconds.
 REACTIONS = tuple(round(0.05 * step, 2) for step in range(61))
+#: Intervals between passes that `fit_interval` tries, in seconds: a loop that sleeps for a second takes a bit longer.
+INTERVALS = tuple(round(0.99 + 0.0025 * step, 4) for step in range(17))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +63,8 @@ class Agreement:
         """Return the share of the machine's time that jobs used, from the first submit to the last end."""
         run, procs, submit = (self.real.column(name) for name in ("run_time", "req_procs", "submit_time"))
         span = float((start + run).max() - submit.min())
-        return float((run * procs).sum() / (span * self.simulated.total)) if span > 0 else 0.0
+        total = self.real.machine.procs or self.simulated.total
+        return float((run * procs).sum() / (span * total)) if span > 0 else 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return what `tracekit slurm compare --json` prints."""
@@ -79,14 +84,40 @@ class Agreement:
             "policy": self.simulated.policy,
             "backfill": self.simulated.backfill,
             "reaction_s": self.reaction,
+            "interval_s": self.simulated.switches["interval"],
+            "group_ends_s": self.simulated.switches["group_ends"],
+            "on_nodes": self.simulated.switches["cluster"] is not None,
         }
 
 
-def compare(real: Trace, *, policy: str = "fcfs", backfill: str = "easy", reaction: float = 0.0) -> Agreement:
-    """Simulate the jobs of a replay."""
+def compare(
+    real: Trace,
+    *,
+    policy: str = "fcfs",
+    backfill: str = "easy",
+    reaction: float = 0.0,
+    group_ends: float = SLURM_GROUP_ENDS,
+    interval: float = 0.0,
+    nodes: bool | None = None,
+) -> Agreement:
+    """Simulate the jobs of a replay; ``nodes``: on the Slurm's nodes, where they are known (None: if the policy can).
+
+    With an ``interval`` between passes they are counted from the first start of the replay, and there is no reaction.
+    """
     if backfill not in BACKFILLS:
         raise UnknownName("backfilling", backfill, BACKFILLS)
-    made = simulate(real, policy, backfill, reaction=reaction, procs=real.machine.procs)
+    if interval:
+        reaction = float(real.column("wait_time")[0])
+    switches: dict[str, Any] = {"reaction": reaction, "interval": interval, "group_ends": group_ends}
+    agent = policy.startswith("agent:")
+    if (not agent if nodes is None else nodes) and real.machine.nodes and real.machine.procs and backfill != "none":
+        each = real.machine.procs // real.machine.nodes
+        group = HostGroup(count=real.machine.nodes, cores=each, name="n")
+        switches["cluster"] = Machine(name="slurm", groups=(group,))
+        jobs = real.assign({"tasks": real.column("req_procs")})
+        made = simulate(jobs, policy, backfill, **switches)
+    else:
+        made = simulate(real, policy, backfill, procs=real.machine.procs, **switches)
     if len(made) != len(real):
         raise UsageError(f"{len(real) - len(made)} jobs of the replay cannot be simulated: {dict(made.rejected)}")
     order = np.argsort(made.position, kind="stable")  # as in the trace
@@ -100,6 +131,16 @@ def matching(profile: str) -> str:
     if profile not in PROFILES:
         raise UnknownName("scheduler", profile, PROFILES)
     return MATCHING[profile]
+
+
+def fit_interval(*replays: Trace) -> float:
+    """Return the seconds between passes whose simulations, without backfilling, are nearest to replays."""
+
+    def error(interval: float) -> float:
+        found = [compare(real, backfill="none", interval=interval) for real in replays]
+        return float(np.mean([np.abs(one.error).mean() for one in found]))
+
+    return min(INTERVALS, key=error)
 
 
 def fit_reaction(*replays: Trace, policy: str = "fcfs", backfill: str = "none") -> float:

@@ -40,6 +40,17 @@ class Layout:
     port: int  # of the controller; the nodes have the ones that follow
     profile: str = "easy"
     extra: str = ""  # lines of the user
+    accounting: bool = False  # whether slurmdbd and a database run beside it
+
+    @property
+    def ports(self) -> int:
+        """How many ports in a row it uses: of the controller, the nodes and slurmdbd."""
+        return self.nodes + 2
+
+    @property
+    def dbd_port(self) -> int:
+        """The port of slurmdbd."""
+        return self.port + self.nodes + 1
 
     @property
     def per_node(self) -> int:
@@ -81,6 +92,7 @@ def check_extra(text: str, source: str) -> str:
     ours |= {"statesavelocation", "slurmdspooldir", "slurmctldpidfile", "slurmdpidfile", "communicationparameters"}
     ours |= {"slurmctldlogfile", "slurmdlogfile", "jobcomploc", "include", "slurmuser", "clustername"}
     ours |= {"prolog", "epilog", "prologslurmctld", "epilogslurmctld", "jobcomptype"}
+    ours |= {"accountingstoragetype", "accountingstoragehost", "accountingstorageport", "accountingstoragepass"}
     for number, line in enumerate(text.splitlines(), 1):
         name = re.split(r"[=\s]", line.strip(), maxsplit=1)[0].lower()
         if name in ours:
@@ -135,6 +147,12 @@ def slurm_conf(layout: Layout) -> str:
         "MaxArraySize": "10001",
         "ReturnToService": "2",
     }
+    if layout.accounting:
+        settings["AccountingStorageType"] = "accounting_storage/slurmdbd"
+        settings["AccountingStorageHost"] = "127.0.0.1"
+        settings["AccountingStoragePass"] = f"{folder}/munge/socket"  # with munge: where to reach it
+        settings["AccountingStoragePort"] = str(layout.dbd_port)
+        settings["AccountingStoreFlags"] = "job_comment"
     if not parameters:
         del settings["SchedulerParameters"]
     node = (

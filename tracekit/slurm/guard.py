@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tracekit.slurm import processes
 from tracekit.slurm.own import Own
+from tracekit.slurm.tools import locked
 
 PID = "run/guard.pid"
 
@@ -45,11 +46,17 @@ class Guard:
 
 
 def take_over(folder: Path) -> None:
-    """End the guard of an earlier run, which would stop the Slurm of the folder."""
-    pid = processes.read_pid(folder / PID)
-    if pid is not None and "tracekit.slurm.guard" in processes.command_of(pid):
-        processes.end([pid])
-    (folder / PID).unlink(missing_ok=True)
+    """End the guard of an earlier run, which would stop the Slurm of the folder; one that is at it may finish first."""
+    with locked(_lock(folder)):
+        pid = processes.read_pid(folder / PID)
+        if pid is not None and "tracekit.slurm.guard" in processes.command_of(pid):
+            processes.end([pid])
+        (folder / PID).unlink(missing_ok=True)
+
+
+def _lock(folder: Path) -> Path:
+    (folder / "log").mkdir(exist_ok=True)
+    return folder / "log" / "guard.lock"
 
 
 def main(words: list[str]) -> int:
@@ -83,7 +90,8 @@ def _stop_when_idle(own: Own) -> None:
         if not states or still > 60:
             break
         time.sleep(1.0)
-    own.stop()
+    with locked(_lock(own.folder)):
+        own.stop()
 
 
 if __name__ == "__main__":

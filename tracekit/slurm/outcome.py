@@ -1,4 +1,4 @@
-"""What became of a replay, as a Trace: from Slurm's job completion log, or from sacct, and the controller's log.
+"""What became of a replay, as a Trace: from sacct where accounting is on, else from Slurm's job completion log.
 
 jobcomp and sacct have whole seconds. The controller's log of a Slurm of one's own has milliseconds, so submits, starts
 and ends are taken from there where they are the same event (within `_SAME_S`). Submit times count from the first
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pandas as pd
 
 from tracekit.api import read
 from tracekit.errors import TracekitError
+from tracekit.files import read_json
 from tracekit.machine import Machine
 from tracekit.slurm.plan import Plan, Planned
 from tracekit.slurm.tools import Slurm, SlurmError
@@ -32,6 +34,8 @@ _EVENTS = {
     "end": re.compile(_STAMP + r"_job_complete: JobId=(\d+) done"),
 }
 _SACCT = "JobID,JobName,User,State,Submit,Start,End,ElapsedRaw,TimelimitRaw,ReqCPUS,AllocCPUS,NNodes"
+#: Names of one call of sacct, and seconds that its books may lag behind the controller.
+_NAMES, _LAG_S = 500, 30.0
 
 
 def completed(folder: Path, slurm: Slurm | None = None) -> Path | None:
@@ -46,33 +50,64 @@ def completed(folder: Path, slurm: Slurm | None = None) -> Path | None:
     return place if "filetxt" in settings.get("JobCompType", "") and place.is_file() else None
 
 
-def finished_names(path: Path | None, tag: str) -> dict[str, int]:
-    """Return the ids, by name, of jobs of a replay that have ended."""
-    if path is None or not path.is_file():
-        return {}
-    pattern = re.compile(rf"^JobId=(\d+) .* Name=({re.escape(tag)}-\d+) ", re.MULTILINE)
-    return {name: int(number) for number, name in pattern.findall(path.read_text(errors="replace"))}
+def has_accounting(slurm: Slurm) -> bool:
+    """Return whether a Slurm keeps books that sacct reads."""
+    try:
+        return slurm.config().get("AccountingStorageType") == "accounting_storage/slurmdbd"
+    except SlurmError:
+        return False
+
+
+def known_names(folder: Path, plan: Plan, slurm: Slurm) -> dict[str, int]:
+    """Return the ids, by name, of jobs of a replay that Slurm has got, by its completion log and its books."""
+    path, found = completed(folder, slurm), dict[str, int]()
+    if path is not None and path.is_file():
+        pattern = re.compile(rf"^JobId=(\d+) .* Name=({re.escape(plan.tag)}-\d+) ", re.MULTILINE)
+        found = {name: int(number) for number, name in pattern.findall(path.read_text(errors="replace"))}
+    if path is None and has_accounting(slurm):
+        rows = (line.split("|") for line in _sacct(slurm, plan, "JobID,JobName").splitlines()[1:])
+        found |= {name: int(number) for number, name in rows if number.isdecimal()}
+    return found
 
 
 def read_outcome(folder: Path, plan: Plan, slurm: Slurm | None = None) -> Trace:
-    """Return the jobs of a replay with submit, wait and run times as Slurm had them, by submit time."""
+    """Return the jobs of a replay with submit, wait and run times as Slurm had them, by submit time.
+
+    ``slurm``, if it runs, is asked for its books where it keeps some.
+    """
+    moments, own = _moments(folder / "log" / "slurmctld.log"), folder / "own.json"
+    nodes = read_json(own).get("nodes") if own.is_file() else None
+    if slurm is not None and has_accounting(slurm):
+        limit = time.monotonic() + _LAG_S
+        while True:
+            made = outcome_of(_from_sacct(slurm, plan), plan, moments, str(folder), nodes)
+            if len(made) == len(plan.jobs) or time.monotonic() > limit:
+                break
+            time.sleep(1.0)
+        if len(made) == len(plan.jobs):
+            return made
     place = completed(folder, slurm)
-    if place is not None and place.is_file():
-        found = read(place, "jobcomp", on_error="skip")
-    elif slurm is not None and place is None:
-        found = _from_sacct(slurm, plan)
-    else:
+    if place is None:
+        if slurm is None or not has_accounting(slurm):
+            raise SlurmError("neither jobcomp/filetxt nor accounting says how the jobs ended")
+        return made
+    if not place.is_file():
         raise TracekitError(f"{folder}: no job has ended yet (jobcomp.txt is missing)")
-    return outcome_of(found, plan, _moments(folder / "log" / "slurmctld.log"), str(folder))
+    return outcome_of(read(place, "jobcomp", on_error="skip"), plan, moments, str(folder), nodes)
+
+
+def _sacct(slurm: Slurm, plan: Plan, columns: str) -> str:
+    """Return sacct's rows of the jobs of a replay, below a header."""
+    names, lines = [job.name(plan.tag) for job in plan.jobs], list[str]()
+    words = ["--parsable2", "--allocations", "--starttime=now-30days", f"--format={columns}"]
+    for first in range(0, len(names), _NAMES):
+        text = slurm.call("sacct", *words, f"--name={','.join(names[first : first + _NAMES])}")
+        lines += text.splitlines()[1 if lines else 0 :]
+    return "\n".join(lines) + "\n"
 
 
 def _from_sacct(slurm: Slurm, plan: Plan) -> Trace:
-    names = ",".join(job.name(plan.tag) for job in plan.jobs[:1000])
-    words = ["--parsable2", "--allocations", "--starttime=now-30days", f"--name={names}", f"--format={_SACCT}"]
-    try:
-        text = slurm.call("sacct", *words)
-    except SlurmError as error:
-        raise SlurmError(f"neither jobcomp/filetxt nor accounting says how the jobs ended: {error}") from None
+    text = _sacct(slurm, plan, _SACCT)
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write(text)
         file.flush()
@@ -94,8 +129,10 @@ def _moments(path: Path) -> dict[str, dict[int, float]]:
     return found
 
 
-def outcome_of(ended: Trace, plan: Plan, moments: dict[str, dict[int, float]], source: str) -> Trace:
-    """Match jobs that have ended with a plan, by name."""
+def outcome_of(
+    ended: Trace, plan: Plan, moments: dict[str, dict[int, float]], source: str, nodes: int | None = None
+) -> Trace:
+    """Match jobs that have ended with a plan, by name; ``nodes`` are the machine's, where known."""
     by_name: dict[str, Planned] = {job.name(plan.tag): job for job in plan.jobs}
     names = ended.jobs["app"].astype(object).to_list() if "app" in ended.jobs.columns else []
     submit, wait, run = (ended.column(name) for name in ("submit_time", "wait_time", "run_time"))
@@ -136,4 +173,4 @@ def outcome_of(ended: Trace, plan: Plan, moments: dict[str, dict[int, float]], s
         }
     )
     step = f"replayed on Slurm at {plan.speed:g} times its speed: {len(found)} of {len(plan.jobs)} jobs ended"
-    return Trace(frame, Machine(name="slurm", procs=plan.cpus), (step,))
+    return Trace(frame, Machine(name="slurm", procs=plan.cpus, nodes=nodes), (step,))

@@ -1,7 +1,7 @@
 """A Slurm of one's own: started, asked for its state, and stopped. Everything it has is below one folder.
 
 ``slurm.conf`` · ``own.json`` (size and ports) · ``munge/`` (key, socket) · ``run/`` (pid files) · ``log/`` · ``state/``
-(the controller's memory) · ``spool/`` (of the nodes) · ``jobcomp.txt`` (jobs that have ended).
+(the controller's memory) · ``spool/`` (of the nodes) · ``jobcomp.txt`` (jobs that have ended) · ``db/`` (accounting).
 """
 
 from __future__ import annotations
@@ -12,15 +12,24 @@ import secrets
 import socket
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tracekit.errors import TracekitError, UsageError
 from tracekit.files import read_json, write_text
-from tracekit.slurm import processes
+from tracekit.slurm import accounting, processes
 from tracekit.slurm.conf import PROFILES, Layout, check_extra, check_folder, check_size, cluster_name, slurm_conf
-from tracekit.slurm.tools import DAEMONS, Slurm, SlurmError, find, first_line, locked, require
+from tracekit.slurm.tools import (
+    DAEMONS,
+    INSTALL_ACCOUNTING,
+    Slurm,
+    SlurmError,
+    find,
+    first_line,
+    locked,
+    require,
+)
 
 #: Ports below those that the system gives to outgoing connections.
 _PORTS = range(12_000, 32_000)
@@ -38,6 +47,7 @@ class Status:
     daemons: int  # of nodes
     idle: dict[str, int]  # nodes by state
     jobs: dict[str, int]  # by state
+    accounting: bool = False  # whether slurmdbd runs, so that sacct works
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -84,9 +94,15 @@ class Own:
         profile: str = "easy",
         extra: str = "",
         source: str = "--conf",
+        with_accounting: bool = False,
     ) -> Status:
-        """Start, or start again with the same size and jobs; what fails on the way is taken down again."""
+        """Start, or start again with the same size and jobs; what fails on the way is taken down again.
+
+        A Slurm that had accounting keeps it.
+        """
         require(*DAEMONS, "squeue", "scontrol")
+        if with_accounting:
+            require(*accounting.PROGRAMS, what="Slurm's accounting", how=INSTALL_ACCOUNTING)
         check_folder(self.folder)
         if profile not in PROFILES:
             from tracekit.errors import UnknownName
@@ -104,16 +120,22 @@ class Own:
                         f"{self.folder}: the Slurm here has {layout.cpus} CPUs on {layout.nodes} nodes; "
                         "choose another folder for another size"
                     )
+                if with_accounting and not layout.accounting:
+                    raise UsageError(f"{self.folder}: the Slurm here has no accounting; choose another folder")
                 self._stop_processes()  # of a Slurm that has partly died
-                if not _free(layout.port, layout.nodes + 1):
-                    layout = Layout(**{**vars(layout), "port": _ports(layout.nodes + 1)})
+                if not _free(layout.port, layout.ports):
+                    layout = Layout(**{**vars(layout), "port": _ports(layout.ports)})
             else:
                 self._check_empty()
                 size = check_size(64 if cpus is None else cpus, nodes)
-                layout = Layout(str(self.folder), *size, _ports(size[1] + 1), profile, check_extra(extra, source))
+                checked = check_extra(extra, source)
+                layout = Layout(str(self.folder), *size, 0, profile, checked, with_accounting)
+                layout = replace(layout, port=_ports(layout.ports))
             try:
                 self._write(layout)
                 self._munged()
+                if layout.accounting:
+                    accounting.start(self.folder, self.slurm, cluster_name(str(self.folder)), layout.dbd_port)
                 self._daemons(layout)
             except BaseException:
                 self._stop_processes()
@@ -182,13 +204,22 @@ class Own:
         found = {}
         for path in sorted((self.folder / "run").glob("*.pid")):
             program, pid = path.stem.partition("-")[0], processes.read_pid(path)
-            if pid is not None and processes.runs(pid, program, str(self.folder) + "/"):
+            if pid is not None and processes.runs(pid, program, f"{self.folder}/", f"SLURM_CONF={self.conf}"):
                 found[path.stem] = pid
         return found
 
     def running(self) -> bool:
         """Return whether controller and key service run."""
         return {"munged", "slurmctld"} <= set(self.pids())
+
+    def whole(self) -> bool:
+        """Return whether all of it runs and answers; one that is just starting or ending gets some time."""
+
+        def answers() -> bool:
+            daemons = sum(name.startswith("slurmd-") for name in self.pids())
+            return daemons == self.layout().nodes and self.slurm.attempt("squeue", "--noheader").returncode == 0
+
+        return processes.wait_until(lambda: not self.running() or answers(), _STOP_S) and self.running()
 
     def _nodes(self) -> dict[str, int]:
         """Return the number of nodes by state; empty while the controller does not answer."""
@@ -209,7 +240,8 @@ class Own:
                 jobs[state.lower()] = jobs.get(state.lower(), 0) + 1
         daemons = sum(name.startswith("slurmd-") for name in pids)
         nodes = self._nodes() if on else {}
-        return Status(str(self.folder), on, layout.cpus, layout.nodes, daemons, nodes, jobs)
+        books = set(accounting.ENDING) <= set(pids)
+        return Status(str(self.folder), on, layout.cpus, layout.nodes, daemons, nodes, jobs, books)
 
     # ---- stop --------------------------------------------------------------------------------------------------------
 
@@ -228,14 +260,18 @@ class Own:
 
     def _stop_processes(self) -> int:
         pids = self.pids()
-        first = [pid for name, pid in pids.items() if name != "munged"]  # they still ask it to sign messages
-        left = processes.end(first, patience=_STOP_S)
+        last = (
+            *accounting.ENDING,
+            "munged",
+        )  # the others still need both
+        left = processes.end([pid for name, pid in pids.items() if name not in last], patience=_STOP_S)
         steps = self._steps()
         left += processes.end(steps, patience=_STOP_S)
-        left += processes.end([pids["munged"]] if "munged" in pids else [], patience=_STOP_S)
+        for name in last:
+            left += processes.end([pids[name]] if name in pids else [], patience=_STOP_S)
         if left:
             raise SlurmError(f"processes {', '.join(map(str, left))} of {self.folder} could not be ended")
-        for name in ("run/*.pid", "run/by-replay", "munge/socket*"):
+        for name in ("run/*.pid", "run/by-replay", "munge/socket*", "db/socket"):
             for path in self.folder.glob(name):
                 path.unlink(missing_ok=True)
         return len(pids) + len(steps)

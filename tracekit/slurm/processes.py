@@ -28,13 +28,23 @@ def command_of(pid: int) -> list[str]:
         return []
 
 
-def runs(pid: int | None, program: str, mark: str) -> bool:
+def runs(pid: int | None, program: str, mark: str, variable: str = "") -> bool:
     """Return whether a process is the program that was started with ``mark`` among its arguments.
 
-    A pid file may be older than the machine's last start, and its number another process's by now.
+    A pid file may be older than the machine's last start, and its number another process's by now. A program without
+    arguments (slurmdbd) is known by a ``variable`` of its environment.
     """
     words = command_of(pid) if pid else []
-    return bool(words) and Path(words[0]).name == program and any(mark in word for word in words[1:])
+    if not words or Path(words[0]).name != program:
+        return False
+    return any(mark in word for word in words[1:]) or bool(variable and variable.encode() in _environment_of(str(pid)))
+
+
+def _environment_of(pid: str) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def of_jobs(cluster: str, conf: str) -> list[int]:
@@ -46,8 +56,8 @@ def of_jobs(cluster: str, conf: str) -> list[int]:
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
+        variables = _environment_of(entry.name)
         try:
-            variables = (entry / "environ").read_bytes().split(b"\0")
             named = (entry / "comm").read_text().strip()
         except OSError:
             continue

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tracekit.slurm.outcome import completed, finished_names
+from tracekit.slurm.outcome import known_names
 from tracekit.slurm.plan import Plan, Planned
 from tracekit.slurm.tools import Slurm, SlurmError, first_line
 
@@ -98,7 +98,7 @@ class Replay:
                 found[int(entry["position"])] = int(entry["id"])
             except (ValueError, KeyError, TypeError):
                 continue  # the last line may be cut short
-        names = self.in_queue() | finished_names(completed(self.folder, self.slurm), self.plan.tag)
+        names = self.in_queue() | known_names(self.folder, self.plan, self.slurm)
         return found | {int(name.rpartition("-")[2]): number for name, number in names.items()}
 
     def in_queue(self) -> dict[str, int]:

@@ -43,6 +43,7 @@ class Wish:
     every: float = 1.0
     keep: bool = False  # leave the Slurm running
     sbatch: tuple[str, ...] = ()
+    accounting: bool = False  # a Slurm of its own gets a database, and sacct is asked for the outcome
 
 
 def replay(folder: str | Path, wish: Wish, say: Callable[[str], None]) -> Trace:
@@ -67,8 +68,11 @@ def replay(folder: str | Path, wish: Wish, say: Callable[[str], None]) -> Trace:
         if not foreign:
             take_over(own.folder)
             restore_all(own.folder / DRIVE)
+            if own.running() and not own.whole():
+                own.stop()  # left half by a call that was killed while it stopped
             if not own.running():
-                own.start(plan.cpus, wish.nodes, profile=wish.profile, extra=wish.conf)
+                more = {"profile": wish.profile, "extra": wish.conf, "with_accounting": wish.accounting}
+                own.start(plan.cpus, wish.nodes, **more)
                 say(f"a Slurm of {plan.cpus} CPUs runs in {own.folder}")
                 (own.folder / OURS).touch()
             if (own.folder / OURS).exists() and not wish.keep:  # also where an earlier call that was killed started it

@@ -13,6 +13,8 @@ from tracekit.errors import TracekitError
 
 #: The command that installs everything on Debian and Ubuntu.
 INSTALL = "apt-get install --no-install-recommends slurm-wlm munge"
+#: … and what accounting needs besides.
+INSTALL_ACCOUNTING = "apt-get install --no-install-recommends slurmdbd mariadb-server"
 #: Folders of daemons that a bare PATH lacks.
 _SYSTEM = ("/usr/sbin", "/sbin", "/usr/local/sbin")
 #: Seconds for one command.
@@ -29,8 +31,8 @@ class NotInstalled(SlurmError):
 
     exit_code = 3
 
-    def __init__(self, names: Sequence[str]) -> None:
-        super().__init__(f"Slurm is not installed ({', '.join(names)} not found); on Debian or Ubuntu: sudo {INSTALL}")
+    def __init__(self, names: Sequence[str], what: str = "Slurm", how: str = INSTALL) -> None:
+        super().__init__(f"{what} is not installed ({', '.join(names)} not found); on Debian or Ubuntu: sudo {how}")
 
 
 def find(name: str) -> str | None:
@@ -38,11 +40,11 @@ def find(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path=os.pathsep.join(_SYSTEM))
 
 
-def require(*names: str) -> None:
+def require(*names: str, what: str = "Slurm", how: str = INSTALL) -> None:
     """Raise `NotInstalled` if one of the programs is missing."""
     missing = [name for name in names if find(name) is None]
     if missing:
-        raise NotInstalled(missing)
+        raise NotInstalled(missing, what, how)
 
 
 class Slurm:

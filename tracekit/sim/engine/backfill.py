@@ -20,6 +20,7 @@ from tracekit.sim.engine.conservative import plan
 from tracekit.sim.engine.heap import heapify, pop
 from tracekit.sim.engine.predictions import ORDER
 from tracekit.sim.engine.profile import book, earliest, fits_from_now, unroll
+from tracekit.sim.engine.running import as_seen
 from tracekit.sim.engine.start import start, start_claimed
 from tracekit.sim.engine.state import (
     BETWEEN,
@@ -49,7 +50,7 @@ def schedule(sim: Simulation, dynamics: Any) -> int:
         unroll(state.now, sim.capacity, sim.running, sim.profile, dynamics)
         return plan(sim, dynamics)
     if len(dynamics) > 0 and len(dynamics.outages.outage) > 0 and state.phase != FILLING:
-        unroll(state.now, sim.capacity, sim.running, sim.profile, dynamics)
+        unroll(state.now, sim.capacity, as_seen(sim.running, rules.grouped), sim.profile, dynamics)
     if state.phase != FILLING:
         picked = state.blocked if rules.commit else NO_JOB
         while True:
@@ -119,7 +120,7 @@ def make_reservation(sim: Simulation, job: int) -> None:
     state, rule = sim.state[0], sim.rules.backfill
     # RLScheduler's reservation may lie in the past, where a running job has outlived its estimate
     now = -np.inf if rule == RLSCHEDULER else state.now
-    state.shadow = reserve(sim.capacity, sim.at_shadow, now, job, sim.running)
+    state.shadow = reserve(sim.capacity, sim.at_shadow, now, job, as_seen(sim.running, sim.rules.grouped))
     # RLScheduler's and RLTune's backfilled jobs must end before the reservation, not at it
     state.fill_until = np.nextafter(state.shadow, -np.inf) if rule >= RLSCHEDULER else state.shadow
     state.fill_until -= sim.rules.waking  # a backfilled job may have to wait for its hosts

@@ -43,8 +43,8 @@ def step(sim: Simulation, dynamics: Any) -> int:
     time = min(next_event(sim, dynamics), state.due)
     if time == np.inf or (state.arrived == len(sim.jobs.submit) and queue.length[0] == 0 and _for_good(sim, dynamics)):
         return OVER
-    if state.origin == -np.inf:  # passes at intervals are counted from the first event
-        state.origin = time
+    if state.origin == -np.inf:  # passes at intervals are counted from the first event, or from the reaction to it
+        state.origin = time + rules.reaction
     happen(time, sim, dynamics)
     if queue.length[0] == 0:
         return EVENT

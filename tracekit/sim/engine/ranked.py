@@ -46,7 +46,7 @@ def run_ranked(sim: Simulation, ranks: Ranks, plan: Any) -> None:
         time = min(next_arrival_or_end(state, jobs.submit, running), due)
         if time == np.inf or (state.arrived == total and waiting == 0):
             return
-        origin = time if origin == -np.inf else origin
+        origin = time + rules.reaction if origin == -np.inf else origin
         first = state.arrived
         state.now = time
         tick(sim.capacity, time)
@@ -89,7 +89,9 @@ def run_ranked(sim: Simulation, ranks: Ranks, plan: Any) -> None:
             planned_pass(sim, ranks.policy, plan)
         else:
             # With nothing ended and a single arrival, all others were looked at in the last pass and are still blocked.
-            newest = last - 1 if last - seen == 1 and not changed and np.isnan(jobs.start[last - 1]) else NO_JOB
+            # Where ends are looked at in groups, a start may change the groups, and with them the reservation.
+            same = last - seen == 1 and not changed and rules.grouped == 0
+            newest = last - 1 if same and np.isnan(jobs.start[last - 1]) else NO_JOB
             _pass(sim, ranks, newest)
         waiting -= running.tally[0].started - before
         changed = False

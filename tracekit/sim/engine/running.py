@@ -23,11 +23,13 @@ class Running(NamedTuple):
     ends: Heap  # (most,) true ends in seconds; ties by the order in which the jobs started
     limits: NDArray[Any]  # (most,) LIMIT, estimated ends, descending: the next one is last, where changes are cheap
     tally: NDArray[Any]  # (1,) TALLY
+    seen: NDArray[Any]  # (most,) LIMIT, scratch of `as_seen`
 
 
 def no_jobs_running(most: int, *lanes: int) -> Running:
     """Return an empty set with room for ``most`` jobs (in each of ``lanes``, where given)."""
-    return Running(np.zeros((*lanes, most), ENTRY), np.zeros((*lanes, most), LIMIT), np.zeros((*lanes, 1), TALLY))
+    limits, seen = (np.zeros((*lanes, most), LIMIT) for _ in range(2))
+    return Running(np.zeros((*lanes, most), ENTRY), limits, np.zeros((*lanes, 1), TALLY), seen)
 
 
 @jit_internal
@@ -49,6 +51,28 @@ def pop_ended(running: Running, start: Floats, estimate: Floats) -> int:
     job = pop(running.ends, running.tally[0].running)
     _forget_limit(running, job, start[job] + estimate[job])
     return job
+
+
+@jit_internal
+def as_seen(running: Running, window: float) -> Running:
+    """Return the running jobs as a scheduler sees them that looks at their ends in groups, as Slurm does.
+
+    A group begins with the next end, and holds all that are at most ``window`` seconds later; its jobs count as ending
+    with its last one. Each group's window is twice that of the one before. 0: every job by itself.
+    """
+    if window <= 0:
+        return running
+    limits, seen = running.limits, running.seen
+    first = running.tally[0].running - 1  # ends are in descending order
+    while first >= 0:
+        last = first
+        while last > 0 and limits[last - 1].time <= limits[first].time + window:
+            last -= 1
+        for place in range(last, first + 1):
+            seen[place].time, seen[place].job = limits[last].time, limits[place].job
+        first = last - 1
+        window *= 2
+    return Running(running.ends, seen, running.tally, seen)
 
 
 @jit_internal

@@ -70,6 +70,7 @@ def rules_for(switches: Switches, backfill: str, scale: int = 1, total: int = 0)
         switches.ties == "arrivals",
         float(switches.interval),
         float(switches.reaction),
+        float(switches.group_ends),
         float(scale),
         total,
         MODES[switches.outage_mode],

@@ -86,7 +86,8 @@ class Rules(NamedTuple):
     commit: bool  # a picked job blocks until it starts
     arrivals_first: bool  # one event at a time, of equals an arrival; else completions, then arrivals
     interval: float  # seconds between passes; 0 = at every event
-    reaction: float  # seconds from an event to the pass that it causes; others until then are part of it
+    reaction: float  # seconds from an event (at intervals: the first) to its pass; others until then are part of it
+    grouped: float  # seconds within which ends count as one for a reservation, doubled from group to group; 0 = each
     scale: float  # units in one processor
     total: int  # units of the machine
     outage_mode: int  # `tracekit.sim.engine.outages.DRAIN` …

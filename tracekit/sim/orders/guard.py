@@ -84,6 +84,7 @@ class WaitGuard:
             commit=False,
             interval=0.0,
             reaction=0.0,
+            group_ends=0.0,
             compat=None,
             ties="completions",
             estimates="requested",

@@ -121,7 +121,7 @@ def simulation_of(lanes: LaneArrays, rules: PickRules, lane: int) -> Simulation:
         ),
         lane_of(lanes.capacity, lane),
         lane_of(lanes.at_shadow, lane),
-        Running(running.ends[lane], running.limits[lane], running.tally[lane]),
+        Running(running.ends[lane], running.limits[lane], running.tally[lane], running.seen[lane]),
         Queue(queue.job[lane], queue.value[lane], queue.heap[lane], queue.length[lane]),
         profile_of(lanes.predicted),  # no conservative backfilling: never looked at
     )

@@ -1,0 +1,81 @@
+"""A Slurm with slurmdbd and a MariaDB of its own; skipped, with the reason, where one is not installed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from slurm_lab import NEEDS_ACCOUNTING, NEEDS_SLURM, stress, submit
+
+import tracekit
+from tracekit.slurm import accounting, outcome, processes, tools
+from tracekit.slurm.conf import Layout, slurm_conf
+from tracekit.slurm.own import Own
+from tracekit.slurm.plan import Plan
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def test_the_books_are_below_the_folder_and_on_the_loopback_address() -> None:
+    layout = Layout("/lab", 4, 4, 20_000, accounting=True)
+    text = slurm_conf(layout)
+    assert "AccountingStorageHost=127.0.0.1\n" in text
+    assert f"AccountingStoragePort={layout.dbd_port}\n" in text
+    assert layout.port + layout.nodes < layout.dbd_port < layout.port + layout.ports
+    settings = dict(line.split("=", 1) for line in accounting.dbd_conf("/lab", 20_005).splitlines())
+    assert settings["DbdAddr"] == "127.0.0.1"
+    assert settings["CommunicationParameters"] == "NoInAddrAny"
+    assert all(settings[name].startswith("/lab/") for name in ("PidFile", "LogFile"))
+
+
+def test_the_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch, run: Run, tmp_path: Path) -> None:
+    there = tools.find
+    gone = {"mariadbd", "slurmdbd"}
+    monkeypatch.setattr(tools, "find", lambda name: None if name in gone else there(name) or f"/bin/{name}")
+    code, _, error = run("slurm", "start", "-o", tmp_path / "lab", "--accounting")
+    assert code == 3
+    assert "mariadbd, slurmdbd not found" in error
+    assert "slurmdbd mariadb-server" in error
+    assert not (tmp_path / "lab").exists()
+
+
+@NEEDS_SLURM
+@NEEDS_ACCOUNTING
+@pytest.mark.slow
+def test_a_replay_is_read_from_the_books(room: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab, trace = Own(room / "lab"), room / "t.swf"
+    tracekit.write(stress().toy(5, 1), trace)
+    asked = []
+    whole = outcome._from_sacct
+    monkeypatch.setattr(outcome, "_from_sacct", lambda *words: asked.append(words) or whole(*words))
+    try:
+        words = ("slurm", "replay", trace, "-o", lab.folder, "--speed", "60", "--cpus", "4", "--accounting", "--keep")
+        code, out, error = run(*words, "--json")
+        assert code == 0, error
+        assert json.loads(out)["jobs"] == 5
+        assert asked
+        status = lab.status()
+        assert status.accounting
+        ports = {f"{lab.layout().port + k:04X}" for k in range(lab.layout().ports)}
+        listening = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if " 0A " in line]
+        ours = [place.partition(":") for place in listening if place.partition(":")[2] in ports]
+        assert {address for address, _, _ in ours} == {"0100007F"}
+        assert len(ours) == lab.layout().ports
+        books, log = (
+            outcome.read_outcome(lab.folder, Plan.load(lab.folder), slurm).jobs for slurm in (lab.slurm, None)
+        )
+        assert books.drop(columns="x_state").equals(log.drop(columns="x_state"))
+        job = submit(lab, "--time=1", sleep=0)
+        assert processes.wait_until(lambda: f"{job}|COMPLETED" in lab.slurm.call("sacct", "-nPX", "-oJobID,State"), 60)
+        (room / "sacct.json").write_text(lab.slurm.call("sacct", "--json"))
+        assert len(tracekit.read(room / "sacct.json")) == 6
+        lab.stop()
+        assert not lab.pids()
+        lab.start()  # with its books
+        assert f"{job}|" in lab.slurm.call("sacct", "-nPX", "-oJobID,State")
+    finally:
+        if lab.exists:
+            lab.stop()
+    assert not lab.pids()
