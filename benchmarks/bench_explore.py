@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "evaluation"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import tracekit
 from tracekit.explore import Source, write

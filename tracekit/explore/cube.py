@@ -35,17 +35,27 @@ class Level:
     """How coarse a cube is."""
 
     quanta: int  # of time that are one
-    bins: int  # of run time, wait and gap that are one
+    bins: int  # of run time and wait that are one, within a class
+    sizes: int  # the same of sizes
+    gaps: int  # the same of gaps
     users: int  # named ones
+    kinds: int  # of a user's jobs that are told apart; the others are one
 
     def words(self, bins: Bins) -> str:
         """Return what was joined."""
         minutes = self.quanta * bins.axis.width / 60
-        return f"times to {minutes:,.3g} min, {self.users} users by name"
+        return f"jobs in cells: times to {minutes:,.3g} min, {min(self.users, len(bins.user.names))} users by name"
 
 
 #: From fine to coarse; at the first one every job is a row.
-LEVELS = (Level(1, 1, 120), Level(4, 2, 60), Level(16, 3, 30), Level(64, 4, 15), Level(256, 6, 8), Level(1024, 8, 4))
+LEVELS = (
+    Level(1, 1, 1, 1, 120, 10),
+    Level(4, 2, 1, 4, 60, 10),
+    Level(16, 4, 2, 8, 30, 10),
+    Level(64, 6, 4, 99, 15, 4),
+    Level(512, 12, 8, 99, 8, 2),
+    Level(2048, 99, 99, 99, 4, 1),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,12 +121,7 @@ def cube(time: Ints, codes: dict[str, Codes], bins: Bins, level: Level) -> Cube:
     if level is LEVELS[0]:
         return Cube(time, codes, None, level)
     time = time // level.quanta * level.quanta
-    codes = codes | {
-        "run": _joined(bins.run, level.bins)[codes["run"]],
-        "wait": _joined(bins.wait, level.bins)[codes["wait"]],
-        "gap": _joined(bins.gap, level.bins)[codes["gap"]],
-        "user": _fewer(bins.user, level.users)[codes["user"]],
-    }
+    codes = {name: table[codes[name]] for name, table in tables(bins, level).items()}
     order = np.lexsort([codes[name] for name in reversed(COLUMNS)] + [time])
     new = np.zeros(len(time), bool)
     new[:1] = True
@@ -126,6 +131,21 @@ def cube(time: Ints, codes: dict[str, Codes], bins: Bins, level: Level) -> Cube:
     rows = order[first]
     count = np.diff(np.append(first, len(time)))
     return Cube(time[rows], {name: column[rows] for name, column in codes.items()}, count, level)
+
+
+def tables(bins: Bins, level: Level) -> dict[str, Codes]:
+    """Return for each column which code stands for each code at a level."""
+    kind = np.arange(2 * REPEAT)
+    joined = np.where((kind % REPEAT >= level.kinds) & (kind % REPEAT <= KINDS), kind // REPEAT * REPEAT + KINDS, kind)
+    same = np.arange(256, dtype=np.uint8)
+    return dict.fromkeys(COLUMNS, same) | {
+        "size": _joined(bins.size, level.sizes),
+        "run": _joined(bins.run, level.bins),
+        "wait": _joined(bins.wait, level.bins),
+        "gap": _joined(bins.gap, level.gaps),
+        "user": _fewer(bins.user, level.users),
+        "kind": joined.astype(np.uint8),
+    }
 
 
 def _joined(scale: Scale, step: int) -> Codes:

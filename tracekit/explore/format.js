@@ -81,7 +81,7 @@ function timeTicks(axis, from, to, most) {
     for (const tick of niceTicks((begin - zero) / 86400, (end - zero) / 86400, most)) put(zero + tick * 86400, `day ${Number(tick.toPrecision(6))}`);
     return found;
   }
-  const steps = [60, 300, 900, 3600, 10800, 21600, 43200, 86400, 2 * 86400, 7 * 86400];
+  const steps = [60, 300, 900, 3600, 10800, 21600, 43200, 86400, 2 * 86400, 7 * 86400, 14 * 86400];
   const step = steps.find((one) => span / one <= most);
   if (step) {
     const shift = step >= 7 * 86400 ? 4 * 86400 : 0;  // weeks begin on Mondays; 1970-01-01 was a Thursday

@@ -153,7 +153,7 @@ function describeJob(panel, scene, id) {
     const list = put(card, "dl");
     const facts_ = [["submitted", submit], ["started", jobs.wait[k] === jobs.wait[k] ? start : "unknown"], ["ended", end], ["wait", duration(jobs.wait[k])], ["run time", duration(jobs.run[k])], ["limit", duration(jobs.limit[k])], [facts.unit, number(jobs.size[k])], ["status", facts.status[jobs.codes.status[k]]], ["user", jobs.users[k] ?? "unknown"], [facts.queue.column, facts.queue.names[jobs.codes.queue[k]]]];
     for (const [name, value] of facts_) { const row = put(list, "div"); put(row, "dt", name); put(row, "dd", value); }
-    if (jobs.texts[k]) put(card, "p", `“tracekit explain --job ${id}” also tries other estimates.`, "quiet");
+    if (jobs.texts[k] && part.source.kind === "schedule") put(card, "p", `“tracekit explain SCHEDULE TRACE --job ${id}” also tries other estimates.`, "quiet");
   }
   return having;
 }

@@ -143,7 +143,7 @@ function buildClasses() {
   const there = { sizes: "sizes", lengths: "runs", status: "status", queue: "queues", user: "users", met: "waits_half" };
   for (const [dimension, { title, names: list }] of Object.entries(DIMENSIONS)) {
     if (!everything.some((part) => part.source.known[there[dimension]])) continue;
-    const counts = { status: (k) => everything.some((part) => sums({ ...part, found: part.all }).status[k]), queue: (k) => everything.some((part) => part.all.queues[k]), user: (k) => k < 24 || k >= facts.user.names.length - 2 }[dimension] || (() => true);
+    const counts = { status: (k) => everything.some((part) => sums({ ...part, found: part.all }).status[k]), queue: (k) => everything.some((part) => part.all.queues[k]), user: (k) => (k < 24 || k >= facts.user.names.length - 2) && everything.some((part) => userJobs({ found: part.all }, k)), met: (k) => everything.some((part) => part.all.metSize.subarray(k * facts.size.class.length, (k + 1) * facts.size.class.length).some(Boolean)) }[dimension] || (() => true);
     const buttons = list(facts).map((name, k) => [name, k]).filter(([, k]) => counts(k)).map(([name, k]) => make("button", { type: "button", "aria-pressed": "false", "data-dimension": dimension, "data-value": String(k), title: name }, name));
     $("classes").append(make("fieldset", {}, make("legend", {}, dimension === "queue" ? facts.queue.column : title), ...buttons));
   }
@@ -164,7 +164,7 @@ function buildCard(view, parent) {
     button.addEventListener("click", () => save(view, scene, kind));
     get.append(button);
   }
-  const canvas = make("canvas", { tabindex: "0", role: "application", "aria-roledescription": "chart" });
+  const canvas = make("canvas", { tabindex: "0", role: "application", "aria-roledescription": "chart", "aria-label": view.title });
   const note = make("p", { class: "quiet" }), absent = make("p", { class: "absent", hidden: "" });
   const stage = make("div", { class: "stage" }, canvas);
   const figure = make("figure", { id: `view-${view.id}`, class: view.wide ? "broad" : "", "data-kind": view.kind }, make("figcaption", {}, title, get), stage, absent, note);
@@ -467,7 +467,9 @@ async function begin() {
   const single = await unpack("jobs");
   single.facts.sources.forEach((about, k) => {
     everything[k].jobs = new Jobs(about, single.array, facts);
-    if (everything[k].source.rows.exact) everything[k].rows.refine(everything[k].jobs);
+    if (!everything[k].source.rows.exact) return;
+    everything[k].rows.refine(everything[k].jobs);
+    everything[k].all = new Found(everything[k].rows, new Selection(facts), COLUMNS_OF_TIME);
   });
   update();
   performance.mark("tracekit-ready");

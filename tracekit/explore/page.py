@@ -98,15 +98,14 @@ def page(
         jobs.append(packed(source, bins, shift, codes, ours, singles))
     beside = singles.base64({"sources": jobs})
     name = title or " and ".join(source.name for source in sources[:2])
-    level = next(k for k, _ in enumerate(LEVELS) if k or sum(map(len, sources)) <= MOST_ROWS)
-    while True:
+    for level, coarse in enumerate(LEVELS):
         tell(f"packing, level {level + 1} of {len(LEVELS)}")
-        cubes = [cube(time, codes, bins, LEVELS[level]) for time, codes in all_codes]
+        cubes = [cube(time, codes, bins, coarse) for time, codes in all_codes]
+        if sum(map(len, cubes)) > MOST_ROWS and coarse is not LEVELS[-1]:
+            continue
         text = document(name, _cubes(name, sources, bins, all_codes, cubes, rows), beside)
-        small = len(text.encode()) <= MAX_BYTES and sum(map(len, cubes)) <= MOST_ROWS
-        if small or level == len(LEVELS) - 1:
+        if len(text.encode()) <= MAX_BYTES:
             break
-        level += 1
     size = len(text.encode())
     if size > MAX_BYTES:
         raise OutputError(f"the page would have {size / 1e6:.1f} MB: name a smaller window of single jobs, or fewer sources")

@@ -77,7 +77,7 @@ function estimated(scene) {
 }
 
 const hoursView = {
-  id: "hours", title: "Hours and weekdays of submits", kind: "heat", height: 250,
+  id: "hours", title: "Hours and weekdays of submits", kind: "heat", height: 264,
   note: (scene) => `mean jobs in each hour of the week${scene.facts.axis.calendar ? ", local time" : "; no calendar, so second 0 counts as Monday midnight"}; drag to choose hours`,
   draw(pen, width, height, scene) {
     const parts = scene.parts, gap = 14, marks = [];
@@ -86,7 +86,7 @@ const hoursView = {
     const top = Math.max(...parts.map((part) => highest([part.found.hours]) / weeks));
     scene.boxes.set("hours", []);
     parts.forEach((part, s) => {
-      const box = { x: 34 + s * (each + gap), y: parts.length > 1 ? 22 : 8, width: each - 6, height: height - (parts.length > 1 ? 94 : 80) };
+      const box = { x: 34 + s * (each + gap), y: parts.length > 1 ? 22 : 8, width: each - 6, height: height - (parts.length > 1 ? 102 : 88) };
       const cell = (hour, day) => part.found.hours[(6 - day) * 24 + hour] / weeks;
       heat(pen, box, 24, 7, cell, top, false);
       DAYS.forEach((name, day) => {
