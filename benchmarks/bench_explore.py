@@ -2,9 +2,10 @@
 
     python benchmarks/bench_explore.py [--jobs 1000000] [--trace FILE] [--keep page.html]
 
-Without --trace, `sessions` makes the jobs from the embedded sample. Jobs are scheduled first come, first served with EASY
-backfilling, so that there are waits. The browser is Chromium without a window, driven as the tests drive it; times are those that the page
-measures itself (`performance`): from the start of the navigation to the first picture, and from an event to the end of drawing.
+Without --trace, `sessions` makes the jobs from the embedded sample. Jobs are scheduled first come, first served with
+EASY backfilling, so that there are waits. The browser is Chromium without a window, driven as the tests drive it; times
+are those that the page measures itself (`performance`): from the start of the navigation to the first picture, and of
+each update, from counting to the end of drawing.
 """
 
 from __future__ import annotations
@@ -45,13 +46,22 @@ def ready(browser: object) -> None:
 def drag(browser: object, steps: int) -> None:
     """Brush over the overview: press, move in steps, release; one picture for each step."""
     box = browser.run(  # type: ignore[attr-defined]
-        "(() => { const b = document.getElementById('overview').getBoundingClientRect(); return [b.left, b.top, b.width, b.height] })()"
+        "(() => { const b = document.getElementById('overview').getBoundingClientRect();"
+        " return [b.left, b.top, b.width, b.height] })()"
     )
     left, top, width, height = box
+
     def mouse(kind: str, share: float) -> None:
         browser.send(  # type: ignore[attr-defined]
-            "Input.dispatchMouseEvent", type=kind, x=left + width * share, y=top + height / 2, button="left", buttons=1, clickCount=1
+            "Input.dispatchMouseEvent",
+            type=kind,
+            x=left + width * share,
+            y=top + height / 2,
+            button="left",
+            buttons=1,
+            clickCount=1,
         )
+
     mouse("mousePressed", 0.02)
     for share in np.linspace(0.05, 0.98, steps):
         mouse("mouseMoved", share)
@@ -93,7 +103,8 @@ def main() -> None:
         browser.run("performance.clearMeasures('tracekit-update')")
         drag(browser, 30)
         brushes = browser.run(MEASURES)
-        print(f"brush over time, ms: median {np.median(brushes):.0f}, longest {max(brushes):.0f} ({len(brushes)} pictures)")
+        told = f"median {np.median(brushes):.0f}, longest {max(brushes):.0f} ({len(brushes)} pictures)"
+        print(f"brush over time, ms: {told}")
         browser.run("scene.selection.clear(); update(); performance.clearMeasures('tracekit-update')")
         for dimension, value in (("status", 0), ("user", 0), ("sizes", 1), ("lengths", 2)):
             browser.run(f"scene.selection.toggle('{dimension}', {value}); update(); scene.selection.clear(); update()")

@@ -7,6 +7,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ import pytest
 import tracekit
 from tracekit import Machine, Trace
 from tracekit.errors import TracekitError, UsageError
-from tracekit.explore import Source, cube as cubes, jobs as singles, page as pages, write
+from tracekit.explore import Source, write
+from tracekit.explore import cube as cubes
+from tracekit.explore import jobs as singles
+from tracekit.explore import page as pages
 from tracekit.explore.bins import LENGTH_NAMES, Axis, Bins, size_scale, time_scale
 from tracekit.explore.cube import COLUMNS, KINDS, LEVELS, REPEAT, coded, cube, kind_codes, series
 from tracekit.plots.outcomes import by_length, by_size
@@ -59,7 +63,7 @@ def source(sample: Trace) -> Source:
     return Source.of_trace("sample", sample)
 
 
-# ---- bins -------------------------------------------------------------------------------------------------------------
+# ---- bins ------------------------------------------------------------------------------------------------------------
 
 
 def test_classes_of_length_and_size_are_those_of_the_pictures(source: Source) -> None:
@@ -118,7 +122,7 @@ def test_sources_that_overlap_keep_their_time_and_others_are_moved_by_weeks(toy:
     assert not Axis.of([Source.of_trace("a", bare), second]).calendar
 
 
-# ---- cubes ------------------------------------------------------------------------------------------------------------
+# ---- cubes -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("level", LEVELS[1:])
@@ -133,9 +137,7 @@ def test_cells_are_what_pandas_groups(source: Source, level: cubes.Level) -> Non
             klass = getattr(bins, name).klass
             assert (klass[table] == klass).all()  # classes stay exact
     expected = coarse.groupby(["time", *COLUMNS]).size()
-    found = pd.Series(
-        made.count, index=pd.MultiIndex.from_arrays([made.time, *(made.codes[name] for name in COLUMNS)])
-    )
+    found = pd.Series(made.count, index=pd.MultiIndex.from_arrays([made.time, *(made.codes[name] for name in COLUMNS)]))
     assert found.sort_index().to_dict() == expected.sort_index().to_dict()
     assert made.count is not None
     assert made.count.sum() == len(source)
@@ -199,7 +201,7 @@ def test_rows_are_limited_so_that_brushing_stays_quick(source: Source, monkeypat
     assert made.sources[0]["jobs"] == 2000
 
 
-# ---- single jobs ------------------------------------------------------------------------------------------------------
+# ---- single jobs -----------------------------------------------------------------------------------------------------
 
 
 def test_a_window_brings_the_jobs_that_ran_beside_it(source: Source) -> None:
@@ -224,7 +226,7 @@ def test_places_do_not_overlap(sample: Trace) -> None:
     for processor in range(0, 256, 17):
         held = job[(first <= processor) & (processor < first + count)]
         spans = sorted(zip(one.start[held], one.end[held], strict=True))
-        assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
+        assert all(a[1] <= b[0] for a, b in pairwise(spans))
 
 
 def test_a_schedule_takes_users_and_dates_from_its_trace(sample: Trace) -> None:
@@ -241,7 +243,7 @@ def test_a_schedule_takes_users_and_dates_from_its_trace(sample: Trace) -> None:
         Source.of_schedule("sjf", result.schedule(), trace.head(5))
 
 
-# ---- the page and the command line --------------------------------------------------------------------------------------
+# ---- the page and the command line -----------------------------------------------------------------------------------
 
 
 def test_the_page_asks_for_nothing_and_labels_are_not_in_its_markup(toy: Trace, tmp_path: Path) -> None:
@@ -252,7 +254,8 @@ def test_the_page_asks_for_nothing_and_labels_are_not_in_its_markup(toy: Trace, 
     assert hostile not in text
     assert "default-src 'none'" in text
     assert "unsafe-inline" not in text
-    outside = re.findall(r"""(?:src|href|action)=["']?([^"'> ]+)""", re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL))
+    markup = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+    outside = re.findall(r"""(?:src|href|action)=["']?([^"'> ]+)""", markup)
     assert outside == ["data:,", "#views"]
     assert len(re.findall("<script", text)) == 3
     assert "%SCRIPT%</title>" in text

@@ -54,8 +54,8 @@ def explore(
 ) -> None:
     """Make a page to look at a trace, a schedule or a run, or at two of them side by side.
 
-    One HTML file for any browser, without server and network: arrivals, sizes, run times, waits, status, users, queue and
-    use of the machine, all linked; single jobs in a Gantt chart, with why they waited.
+    One HTML file for any browser, without server and network: arrivals, sizes, run times, waits, status, users, queue
+    and use of the machine, all linked; single jobs in a Gantt chart, with why they waited.
 
     Example: `tracekit explore sample.swf -o page.html`
     """

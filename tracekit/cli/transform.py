@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, app, print_json, say
-from tracekit.cli.traces import From, In, MachineFile, Procs, To, second, load, prepare, save
+from tracekit.cli.traces import From, In, MachineFile, Procs, To, load, prepare, save, second
 from tracekit.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:

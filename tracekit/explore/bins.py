@@ -54,7 +54,9 @@ class Axis:
         """
         calendar = all(has_calendar(source.trace) for source in sources)
         bases = [(source.trace.machine.epoch or 0.0) if calendar else 0.0 for source in sources]
-        spans = [(base + source.submit[0], base + source.submit[-1]) for base, source in zip(bases, sources, strict=True)]
+        spans = [
+            (base + source.submit[0], base + source.submit[-1]) for base, source in zip(bases, sources, strict=True)
+        ]
         shifts = []
         for base, (first, last) in zip(bases, spans, strict=True):
             common = min(last, spans[0][1]) - max(first, spans[0][0])

@@ -67,7 +67,8 @@ function legend(pen, box, names) {
 
 /** Cumulative shares over a scale with bins: `curves` are counts by bin. */
 function cumulative(pen, box, { edges, curves, ticks, dashes = [[], [5, 2]] }) {
-  const low = Math.log(edges[0]) - 0.15, high = Math.log(edges[edges.length - 1]) + 1e-9;
+  const low = Math.log(edges[0]) - 0.15,
+    high = Math.log(edges[edges.length - 1]) + 1e-9;
   const across = (value) => box.x + (box.width * (Math.log(Math.max(value, edges[0])) - low)) / (high - low);
   const up = amountAxis(pen, box, 1, (value) => `${Math.round(100 * value)} %`);
   const bottom = box.y + box.height;
@@ -87,14 +88,20 @@ function cumulative(pen, box, { edges, curves, ticks, dashes = [[], [5, 2]] }) {
     const points = [box.x, bottom];
     let sum = 0;
     for (let code = 0; code < edges.length; code++) {
-      if (code) points.push(across(edges[code - 1]), up(sum / total)); 
+      if (code) points.push(across(edges[code - 1]), up(sum / total));
       sum += counts[code];
       points.push(across(edges[code]), up(sum / total));
     }
     pen.line(points, colour, 1.8, dashes[k % dashes.length]);
     for (const share of [0.1, 0.25, 0.5, 0.75, 0.9, 0.99]) {
       const code = quantile(counts, share, edges.length);
-      marks.push({ x: across(edges[code]) - 7, y: up(share) - 7, width: 14, height: 14, label: `${name}: ${percent(share)} are at most ${words(ticks, edges[code])}` });
+      marks.push({
+        x: across(edges[code]) - 7,
+        y: up(share) - 7,
+        width: 14,
+        height: 14,
+        label: `${name}: ${percent(share)} are at most ${words(ticks, edges[code])}`,
+      });
     }
   });
   return marks;
@@ -123,17 +130,34 @@ function quantile(counts, share, bins) {
  * Upright bars by class. `groups`: {name, values: [one for each source], marks: shares of the whole trace, choose, on}.
  */
 function bars(pen, box, groups, { top = 0, text = percent, faint = null } = {}) {
-  const high = Math.max(top, ...groups.flatMap((group) => [...group.values, ...(group.all || [])]).filter(Number.isFinite), 1e-9);
+  const high = Math.max(
+    top,
+    ...groups.flatMap((group) => [...group.values, ...(group.all || [])]).filter(Number.isFinite),
+    1e-9,
+  );
   const up = amountAxis(pen, box, high * 1.05, text === percent ? (value) => `${Math.round(100 * value)} %` : brief);
-  const step = box.width / groups.length, bottom = box.y + box.height;
+  const step = box.width / groups.length,
+    bottom = box.y + box.height;
   pen.line([box.x, bottom, box.x + box.width, bottom], pen.look.quiet);
   return groups.map((group, k) => {
-    const x = box.x + k * step, count = group.values.length, width = Math.min((step * 0.76) / count, 46);
+    const x = box.x + k * step,
+      count = group.values.length,
+      width = Math.min((step * 0.76) / count, 46);
     group.values.forEach((value, s) => {
       const left = x + step / 2 + (s - count / 2) * width;
       const dim = faint && faint(group);
-      if (value > 0) pen.rect(left, up(value), width - 1.5, bottom - up(value), dim ? pen.look.pale : pen.look[s % 2 === 0 || group.colours ? "series" : "soft"][group.colours ? group.colours[s] : 0]);
-      if (group.all && group.all[s] !== undefined) pen.line([left - 1, up(group.all[s]), left + width, up(group.all[s])], pen.look.mark, 1.6);
+      if (value > 0)
+        pen.rect(
+          left,
+          up(value),
+          width - 1.5,
+          bottom - up(value),
+          dim
+            ? pen.look.pale
+            : pen.look[s % 2 === 0 || group.colours ? "series" : "soft"][group.colours ? group.colours[s] : 0],
+        );
+      if (group.all && group.all[s] !== undefined)
+        pen.line([left - 1, up(group.all[s]), left + width, up(group.all[s])], pen.look.mark, 1.6);
     });
     classLabel(pen, x + step / 2, bottom + 14, group.name, step);
     return { x, y: box.y, width: step, height: box.height, label: group.label, choose: group.choose, on: group.on };
@@ -148,8 +172,12 @@ function classLabel(pen, x, y, name, room) {
 
 /** Boxes by class: the middle half, the median and the mean. `groups`: {name, boxes: [{low, middle, high, mean} | null]}. */
 function boxes(pen, box, groups, { edges, ticks }) {
-  const tops = groups.flatMap((group) => group.boxes).filter(Boolean).flatMap((one) => [one.high, one.mean]);
-  const high = Math.log(Math.max(10 * edges[0], ...tops) * 1.3), low = Math.log(edges[0]);
+  const tops = groups
+    .flatMap((group) => group.boxes)
+    .filter(Boolean)
+    .flatMap((one) => [one.high, one.mean]);
+  const high = Math.log(Math.max(10 * edges[0], ...tops) * 1.3),
+    low = Math.log(edges[0]);
   const up = (value) => box.y + box.height * (1 - (Math.log(Math.max(value, edges[0])) - low) / (high - low));
   let lastY = Infinity;
   for (const [value, text] of ticks) {
@@ -159,16 +187,20 @@ function boxes(pen, box, groups, { edges, ticks }) {
     pen.line([box.x, y, box.x + box.width, y], pen.look.line);
     pen.text(box.x - 5, y, text, { align: "right", base: "middle" });
   }
-  const step = box.width / groups.length, bottom = box.y + box.height;
+  const step = box.width / groups.length,
+    bottom = box.y + box.height;
   pen.line([box.x, bottom, box.x + box.width, bottom], pen.look.quiet);
   return groups.map((group, k) => {
-    const x = box.x + k * step, count = group.boxes.length, width = Math.min((step * 0.76) / count, 40);
+    const x = box.x + k * step,
+      count = group.boxes.length,
+      width = Math.min((step * 0.76) / count, 40);
     group.boxes.forEach((one, s) => {
       if (!one) return;
       const left = x + step / 2 + (s - count / 2) * width;
       pen.rect(left, up(one.high), width - 2, Math.max(up(one.low) - up(one.high), 1.5), pen.look.soft[s]);
       pen.line([left, up(one.middle), left + width - 2, up(one.middle)], pen.look.mark, 2);
-      const c = left + width / 2 - 1, y = up(one.mean);
+      const c = left + width / 2 - 1,
+        y = up(one.mean);
       pen.line([c - 4, y - 4, c + 4, y + 4], pen.look.series[s], 2);
       pen.line([c - 4, y + 4, c + 4, y - 4], pen.look.series[s], 2);
     });
@@ -190,13 +222,21 @@ function boxOf(counts, edges, means, offset = 0) {
 
 /** A grid of amounts: `cell(column, row)`; the scale is logarithmic where `log`. */
 function heat(pen, box, columns, rows, cell, top, log) {
-  const width = box.width / columns, height = box.height / rows;
+  const width = box.width / columns,
+    height = box.height / rows;
   const share = (value) => (log ? Math.log1p(value) / Math.log1p(top) : value / top);
   pen.rect(box.x, box.y, box.width, box.height, pen.look.dark ? "#0d1116" : "#f1f3f5");
   for (let c = 0; c < columns; c++) {
     for (let r = 0; r < rows; r++) {
       const value = cell(c, r);
-      if (value > 0) pen.rect(box.x + c * width, box.y + box.height - (r + 1) * height, width + 0.4, height + 0.4, heatColour(0.06 + 0.94 * share(value)));
+      if (value > 0)
+        pen.rect(
+          box.x + c * width,
+          box.y + box.height - (r + 1) * height,
+          width + 0.4,
+          height + 0.4,
+          heatColour(0.06 + 0.94 * share(value)),
+        );
     }
   }
 }
@@ -204,9 +244,12 @@ function heat(pen, box, columns, rows, cell, top, log) {
 /** Shares of several kinds piled up, by class. `groups`: {name, stacks: [[share of each kind] for each source]}. */
 function stacked(pen, box, groups, colours) {
   const up = amountAxis(pen, box, 1, (value) => `${Math.round(100 * value)} %`);
-  const step = box.width / groups.length, bottom = box.y + box.height;
+  const step = box.width / groups.length,
+    bottom = box.y + box.height;
   const marks = groups.map((group, k) => {
-    const x = box.x + k * step, count = group.stacks.length, width = Math.min((step * 0.76) / count, 46);
+    const x = box.x + k * step,
+      count = group.stacks.length,
+      width = Math.min((step * 0.76) / count, 46);
     group.stacks.forEach((shares, s) => {
       const left = x + step / 2 + (s - count / 2) * width;
       let sum = 0;

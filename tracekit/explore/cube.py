@@ -1,7 +1,7 @@
-"""Jobs in bins: the cube that the page filters, as rows of codes (time, size, run time, wait, user, status …) and a count.
+"""Jobs in bins: the cube that the page filters, as rows of codes (time, size, run time, wait, user …) and a count.
 
-A row is one job at the finest level. Where that would be too many rows or bytes, the next level has longer quanta of time,
-fewer bins and fewer named users, and jobs that fall into the same cell are one row. Nothing here goes job by job.
+A row is one job at the finest level. Where that would be too many rows or bytes, the next level has longer quanta of
+time, fewer bins and fewer named users, and jobs that fall into the same cell are one row. Nothing here goes job by job.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _fewer(labels: Labels, named: int) -> Codes:
 
 
 def series(source: Source, bins: Bins, shift: float, most: int = SERIES) -> dict[str, NDArray[np.float64]]:
-    """Return the exact use of the machine and length of the queue, as means over at most ``most`` equal bins of the axis."""
+    """Return the exact use of the machine and length of the queue, as means over up to ``most`` bins of the axis."""
     axis = bins.axis
     count = min(most, axis.count)
     edges = np.linspace(axis.begin, axis.begin + axis.width * axis.count, count + 1) - shift

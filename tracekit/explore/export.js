@@ -5,7 +5,7 @@ const EXPORT_WIDTH = 760;
 function csvCell(value) {
   if (typeof value === "number") return Number.isFinite(value) ? String(Number(value.toPrecision(10))) : "";
   let text = wellFormed(value);
-  if (/^[=+\-@\t\r]/.test(text)) text = `'${text}`;  // a spreadsheet must not take a label for a formula
+  if (/^[=+\-@\t\r]/.test(text)) text = `'${text}`; // a spreadsheet must not take a label for a formula
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
@@ -17,11 +17,23 @@ const makers = {
   },
   png(view, scene) {
     const canvas = document.createElement("canvas");
-    view.draw(new CanvasPen(canvas, EXPORT_WIDTH, view.height, LIGHT, 2.5), EXPORT_WIDTH, view.height, { ...scene, boxes: new Map() });
+    view.draw(new CanvasPen(canvas, EXPORT_WIDTH, view.height, LIGHT, 2.5), EXPORT_WIDTH, view.height, {
+      ...scene,
+      boxes: new Map(),
+    });
     return new Promise((done) => canvas.toBlob(done, "image/png"));
   },
   csv(view, scene) {
-    return new Blob([view.table(scene).map((row) => row.map(csvCell).join(",")).join("\n"), "\n"], { type: "text/csv" });
+    return new Blob(
+      [
+        view
+          .table(scene)
+          .map((row) => row.map(csvCell).join(","))
+          .join("\n"),
+        "\n",
+      ],
+      { type: "text/csv" },
+    );
   },
 };
 

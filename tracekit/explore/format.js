@@ -13,7 +13,11 @@ function number(value) {
 /** Large numbers in few letters, for axes. */
 function brief(value) {
   const size = Math.abs(value);
-  for (const [unit, letter] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+  for (const [unit, letter] of [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ]) {
     if (size >= unit) return `${Number((value / unit).toPrecision(3))}${letter}`;
   }
   return String(Number(value.toPrecision(3)));
@@ -28,10 +32,16 @@ function duration(seconds) {
   if (!Number.isFinite(seconds)) return "–";
   if (seconds < 1) return seconds > 0 ? "< 1 s" : "0 s";
   if (seconds < 60) return `${Number(seconds.toPrecision(3))} s`;
-  const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  const units = [
+    [86400, "d"],
+    [3600, "h"],
+    [60, "min"],
+    [1, "s"],
+  ];
   const total = Math.round(seconds);
   for (let k = 0; k < 3; k++) {
-    const [unit, name] = units[k], [small, smallName] = units[k + 1];
+    const [unit, name] = units[k],
+      [small, smallName] = units[k + 1];
     if (total >= unit) {
       const rest = Math.floor((total % unit) / small);
       return `${whole.format(Math.floor(total / unit))} ${name}${rest ? ` ${rest} ${smallName}` : ""}`;
@@ -70,7 +80,8 @@ function clock(total, seconds) {
 /** Ticks of a range of time: [quantum, text]. */
 function timeTicks(axis, from, to, most) {
   const span = (to - from) * axis.width;
-  const begin = localSeconds(axis, from), end = localSeconds(axis, to);
+  const begin = localSeconds(axis, from),
+    end = localSeconds(axis, to);
   const found = [];
   const put = (seconds, text) => {
     const quantum = from + ((seconds - begin) / (end - begin)) * (to - from);
@@ -78,15 +89,17 @@ function timeTicks(axis, from, to, most) {
   };
   if (!axis.calendar) {
     const zero = axis.begin;
-    for (const tick of niceTicks((begin - zero) / 86400, (end - zero) / 86400, most)) put(zero + tick * 86400, `day ${Number(tick.toPrecision(6))}`);
+    for (const tick of niceTicks((begin - zero) / 86400, (end - zero) / 86400, most))
+      put(zero + tick * 86400, `day ${Number(tick.toPrecision(6))}`);
     return found;
   }
   const steps = [60, 300, 900, 3600, 10800, 21600, 43200, 86400, 2 * 86400, 7 * 86400, 14 * 86400];
   const step = steps.find((one) => span / one <= most);
   if (step) {
-    const shift = step >= 7 * 86400 ? 4 * 86400 : 0;  // weeks begin on Mondays; 1970-01-01 was a Thursday
+    const shift = step >= 7 * 86400 ? 4 * 86400 : 0; // weeks begin on Mondays; 1970-01-01 was a Thursday
     for (let t = Math.ceil((begin - shift) / step) * step + shift; t <= end; t += step) {
-      const date = new Date(t * 1000), midnight = t % 86400 === 0;
+      const date = new Date(t * 1000),
+        midnight = t % 86400 === 0;
       put(t, midnight ? `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}` : clock(t % 86400, false));
     }
     return found;
@@ -111,4 +124,15 @@ function niceTicks(low, high, most) {
 }
 
 /** Ticks of a scale of times: [seconds, text]. */
-const TIME_TICKS = [[1, "1 s"], [10, "10 s"], [60, "1 min"], [600, "10 min"], [3600, "1 h"], [21600, "6 h"], [86400, "1 d"], [604800, "7 d"], [2592000, "30 d"], [31536000, "1 y"]];
+const TIME_TICKS = [
+  [1, "1 s"],
+  [10, "10 s"],
+  [60, "1 min"],
+  [600, "10 min"],
+  [3600, "1 h"],
+  [21600, "6 h"],
+  [86400, "1 d"],
+  [604800, "7 d"],
+  [2592000, "30 d"],
+  [31536000, "1 y"],
+];

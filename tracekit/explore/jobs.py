@@ -30,7 +30,7 @@ MOST = 40_000
 
 
 def chosen(source: Source, window: tuple[int, int] | None) -> Rows:
-    """Return the jobs that are shown one by one, in submit order: all if they are few, or the window and what ran then."""
+    """Return the jobs that are shown one by one: all if they are few, or the window and what ran beside it."""
     count = len(source)
     if window is None:
         if count <= FEW:
@@ -53,9 +53,7 @@ def chosen(source: Source, window: tuple[int, int] | None) -> Rows:
     return np.flatnonzero(inside)
 
 
-def packed(
-    source: Source, bins: Bins, shift: float, codes: dict[str, Codes], rows: Rows, pack: Pack
-) -> dict[str, Any]:
+def packed(source: Source, bins: Bins, shift: float, codes: dict[str, Codes], rows: Rows, pack: Pack) -> dict[str, Any]:
     """Keep the single jobs of a source in a block; return where they are."""
     job, first, count, host, tracks = places(source, rows)
     texts = reasons(source, rows)

@@ -26,7 +26,8 @@ from tracekit.schema import STATUSES
 
 #: The parts of the script, in the order in which they depend on each other.
 SCRIPTS = (
-    "unpack.js", "cube.js", "format.js", "pen.js", "charts.js", "views_time.js", "views_class.js", "gantt.js", "export.js", "main.js",
+    "unpack.js", "cube.js", "format.js", "pen.js", "charts.js",
+    "views_time.js", "views_class.js", "gantt.js", "export.js", "main.js",
 )  # fmt: skip
 MAX_BYTES = 8_000_000
 #: Sources on one page, at most.
@@ -108,7 +109,9 @@ def page(
             break
     size = len(text.encode())
     if size > MAX_BYTES:
-        raise OutputError(f"the page would have {size / 1e6:.1f} MB: name a smaller window of single jobs, or fewer sources")
+        raise OutputError(
+            f"the page would have {size / 1e6:.1f} MB: name a smaller window of single jobs, or fewer sources"
+        )
     facts = tuple(
         {"name": source.name, "kind": source.kind, "jobs": len(source), "rows": len(made), "level": level + 1,
          "single_jobs": len(ours), "notes": list(source.notes)}
@@ -129,7 +132,12 @@ def check_units(sources: Sequence[Source]) -> None:
 
 
 def _cubes(
-    name: str, sources: Sequence[Source], bins: Bins, all_codes: Sequence[Any], cubes: Sequence[Cube], rows: Sequence[Any]
+    name: str,
+    sources: Sequence[Source],
+    bins: Bins,
+    all_codes: Sequence[Any],
+    cubes: Sequence[Cube],
+    rows: Sequence[Any],
 ) -> str:
     """Return the first block of the page: bins, and the rows of all sources."""
     pack = Pack()
@@ -144,7 +152,8 @@ def _cubes(
             "calendar": bins.axis.calendar, "clock": clock, "hours": pack.add(hours, "u1"),
         },
         "size": bins.size.to_dict(), "run": bins.run.to_dict(), "wait": bins.wait.to_dict(), "gap": bins.gap.to_dict(),
-        "user": bins.user.to_dict("users"), "queue": bins.queue.to_dict(f"{bins.queue_column}s") | {"column": bins.queue_column},
+        "user": bins.user.to_dict("users"),
+        "queue": bins.queue.to_dict(f"{bins.queue_column}s") | {"column": bins.queue_column},
         "status": list(STATUSES), "met": list(bins.met), "sources": [],
     }  # fmt: skip
     shifts = bins.axis.shifts

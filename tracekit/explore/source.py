@@ -118,7 +118,7 @@ class Source:
 
     @cached_property
     def start(self) -> Floats:
-        """Starts; NaN for jobs that are not drawn: without a run time or size, or without a wait where others have one."""
+        """Starts; NaN for jobs without a run time or size, or without a wait where others have one."""
         begin = self.submit + (self.wait if self.waits_known else 0.0)
         return np.where(np.isfinite(self.run) & np.isfinite(self.size), begin, np.nan)
 
@@ -177,5 +177,7 @@ def _rows_of(name: str, trace: Trace, job_id: NDArray[np.int64]) -> NDArray[np.i
     rows = order[place] if len(ids) else np.zeros(0, np.intp)
     if not len(rows) or (ids[rows] != job_id).any():
         strange = job_id[ids[rows] != job_id][0] if len(rows) else job_id[0] if len(job_id) else "any"
-        raise TracekitError(f"{name}: job {strange} of the schedule is not in the trace; is it the trace of this schedule?")
+        raise TracekitError(
+            f"{name}: job {strange} of the schedule is not in the trace; is it the trace of this schedule?"
+        )
     return rows

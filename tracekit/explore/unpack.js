@@ -28,7 +28,8 @@ async function unpack(id) {
     if (kinds[where.type]) return new kinds[where.type](buffer.slice(from, from + where.bytes));
     if (where.type === "json") return JSON.parse(decoder.decode(new Uint8Array(buffer, from, where.bytes)));
     const planes = new Uint8Array(buffer, from, where.bytes);
-    const n = where.n, values = new Uint32Array(n);
+    const n = where.n,
+      values = new Uint32Array(n);
     let last = 0;
     for (let i = 0; i < n; i++) {
       const value = planes[i] | (planes[n + i] << 8) | (planes[2 * n + i] << 16) | (planes[3 * n + i] << 24);

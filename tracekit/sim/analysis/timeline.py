@@ -140,9 +140,12 @@ def _events(one: Timeline, names: _Names) -> Iterator[tuple[str, str]]:
         head, told, more = facts[job]
         for pid, tid, held in slices[job]:
             about = f"{held},{told}{more if first else ''}"
-            yield "slices", (
-                f'{{"ph":"X","name":{head},"cat":"job","ts":{begins[job]},"dur":{lengths[job]},"pid":{pid},'
-                f'"tid":{tid},"args":{{{about}}}}}'
+            yield (
+                "slices",
+                (
+                    f'{{"ph":"X","name":{head},"cat":"job","ts":{begins[job]},"dur":{lengths[job]},"pid":{pid},'
+                    f'"tid":{tid},"args":{{{about}}}}}'
+                ),
             )
             first = False
     for line in _counters(one, names.machine):
