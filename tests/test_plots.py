@@ -13,10 +13,11 @@ import pytest
 from tracekit import Machine, Trace, plots
 from tracekit.errors import UnknownName
 from tracekit.plots.outcomes import by_length, by_size
-from tracekit.plots.people import _run_lengths, _top_shares, queue_met
+from tracekit.plots.people import _run_lengths, _top_shares
 from tracekit.plots.recorded import load_experienced
 from tracekit.plots.style import thinned, top_of
 from tracekit.recorded import Recorded
+from tracekit.stats import queue_met
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -86,7 +87,7 @@ def test_the_load_that_a_job_meets_is_averaged_from_its_submit_to_its_end() -> N
 def test_the_queue_that_a_job_meets_does_not_count_itself() -> None:
     # B and C wait 2–10 and 3–10; D comes at 4 and meets both; E comes when all have started.
     seen = recorded([0, 2, 3, 4, 30], [0, 8, 7, 6, 0], [10, 1, 1, 1, 1], [1] * 5, 1)
-    assert queue_met(seen).tolist() == [0, 0, 1, 2, 0]
+    assert queue_met(seen.submit, seen.start).tolist() == [0, 0, 1, 2, 0]
 
 
 def test_repeats_are_counted_by_user() -> None:

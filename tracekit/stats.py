@@ -113,6 +113,20 @@ def steps(begin: Floats, end: Floats, amount: Floats | None = None) -> tuple[Flo
     return times, np.cumsum(change)
 
 
+def binned(times: Floats, level: Floats, edges: Floats) -> Floats:
+    """Return the time-average of a step function over each bin: ``level[i]`` holds from ``times[i]`` on, 0 before."""
+    area = np.concatenate(([0.0], np.cumsum(level[:-1] * np.diff(times))))
+    at_edges = np.interp(edges, times, area)
+    return np.diff(at_edges) / np.diff(edges)
+
+
+def queue_met(submit: Floats, start: Floats) -> Floats:
+    """Return how many jobs were waiting when each job was submitted, itself not counted."""
+    times, level = steps(submit, start)
+    before = np.searchsorted(times, submit, side="left") - 1
+    return np.where(before >= 0, level[np.maximum(before, 0)], 0.0)
+
+
 def describe(values: Floats) -> dict[str, float] | None:
     """Return mean, median, p90, p99 and maximum of the known values, or None if there are none."""
     known = values[np.isfinite(values)]

@@ -35,6 +35,7 @@ COMMAND_MODULES = (
     "tracekit.cli.audit",
     "tracekit.cli.simulate",
     "tracekit.cli.schedules",
+    "tracekit.cli.explore",
     "tracekit.cli.energy",
     "tracekit.cli.pareto",
     "tracekit.cli.hosts",

@@ -14,6 +14,7 @@ from tracekit.cli.app import Force, Json, Resource, Seed, app, console, print_js
 from tracekit.cli.compared import SUMMARY, TABLES, check_summary, print_comparison, write_summary
 from tracekit.cli.rltune import reproduce_rltune
 from tracekit.cli.shaken import print_shaken, shaken_rows
+from tracekit.cli.timelines import TimelineFile, check_timeline, write_timeline
 from tracekit.errors import UnknownName, UsageError
 from tracekit.folders import check_folder, writing_folder
 
@@ -175,6 +176,7 @@ def simulate(
     max_extra_wait: Annotated[
         float, typer.Option("--max-extra-wait", help="Seconds to hold jobs back for less --carbon or --price.")
     ] = 0.0,
+    timeline: TimelineFile = None,
     machine: MachineFile = None,
     from_: From = None,
     force: Force = False,
@@ -184,7 +186,8 @@ def simulate(
 
     Over windows, means have 95 % intervals, and policies are compared with the baseline window by window: difference
     of the bounded slowdown, its interval, and the p value of Wilcoxon's test. --out also writes summary.csv,
-    summary.json and two pictures. With --power, results have the energy of the schedule.
+    summary.json and two pictures. With --power, results have the energy of the schedule. --timeline writes the
+    schedules for Perfetto (ui.perfetto.dev) or chrome://tracing.
 
     Example: `tracekit simulate sample.swf --policy fcfs,sjf,wfp3 --backfill none,easy`
     """
@@ -245,6 +248,7 @@ def simulate(
     place = None if out is None else Path(out)
     if place is not None:
         check_folder(place)
+    check_timeline(timeline, force=force)
 
     trace = load_trace(file, from_, machine, resource)
     grids = [
@@ -283,6 +287,8 @@ def simulate(
         say(f"{len(results)} schedule{'s' * (len(results) > 1)} in {out}")
         if comparison is not None:
             say(f"{' and '.join(TABLES)} in {out}")
+    if timeline is not None:
+        write_timeline(timeline, list(zip(grids, made, strict=True)), trace, cluster, force=force)
     rows = [row for one, each in zip(grids, made, strict=True) for row in one.rows(each)]
     shaken = None
     if shake is not None:

@@ -421,8 +421,8 @@ def slice_(
     whole, _ = load(source, format=from_, procs=procs, machine=machine, resource=resource)
     trace = whole
     if after is not None or before is not None:
-        from_second = _second(trace, after, float("-inf"))
-        trace = trace.between(from_second, _second(trace, before, float("inf")))
+        from_second = second(trace, after, float("-inf"))
+        trace = trace.between(from_second, second(trace, before, float("inf")))
     for column, labels in (("user", user), ("queue", queue)):
         if labels is not None:
             trace = transform.with_labels(trace, column, [label.strip() for label in labels.split(",")])
@@ -439,7 +439,7 @@ def slice_(
     save(trace, target, format=chosen, force=force)
 
 
-def _second(trace: Trace, text: str | None, default: float) -> float:
+def second(trace: Trace, text: str | None, default: float) -> float:
     """Turn a date or a number of seconds into seconds since the trace's epoch."""
     from swf._times import instant
     from tracekit.readings import compact_date
@@ -448,9 +448,9 @@ def _second(trace: Trace, text: str | None, default: float) -> float:
         return default
     day, epoch = compact_date(text), trace.machine.epoch
     if day is not None and epoch is not None:
-        second = instant(day.isoformat(), trace.machine.timezone) - epoch
+        moment = instant(day.isoformat(), trace.machine.timezone) - epoch
         submit = trace.column("submit_time")
-        if len(submit) and submit.min() <= second <= submit.max():
+        if len(submit) and submit.min() <= moment <= submit.max():
             raise UsageError(
                 f"'{text}' can be read as the date {day.date()} or as second {text} of the trace; "
                 f"write {day.date()} or {text}.0"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, app, print_json, say
-from tracekit.cli.traces import From, In, MachineFile, Procs, To, _second, load, prepare, save
+from tracekit.cli.traces import From, In, MachineFile, Procs, To, load, prepare, save, second
 from tracekit.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def split(
     if (by is None) == (at is None):
         raise UsageError("give either --by week|month|user|queue|partition|N or --at DATE")
     trace, found = load(file, format=from_, procs=procs, machine=machine, resource=resource)
-    parts = cut(trace, by) if by is not None else split_at(trace, [_second(trace, text, 0.0) for text in at or []])
+    parts = cut(trace, by) if by is not None else split_at(trace, [second(trace, text, 0.0) for text in at or []])
     names = file_names([name for name, _ in parts])
     written = _write_all(
         Path(out),

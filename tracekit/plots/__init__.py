@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from tracekit.lanes import lanes
 from tracekit.plots.arriving import arrivals, hour_of_week_map
 from tracekit.plots.catalogue import PICTURES, Drawn, draw
 from tracekit.plots.comparison import differences, slowdowns
@@ -12,8 +13,9 @@ from tracekit.plots.jobs import cdfs, run_against_size
 from tracekit.plots.outcomes import failures, waits
 from tracekit.plots.people import behaviour, repeats, users
 from tracekit.plots.recorded import load_and_slowdown, recorded_gantt, usage
-from tracekit.plots.schedule import binned, gantt, lanes, utilization
+from tracekit.plots.schedule import gantt, utilization
 from tracekit.plots.style import NothingToDraw, save
+from tracekit.stats import binned
 
 __all__ = [
     "PICTURES",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.plots.schedule import lanes
+from tracekit.lanes import lanes
 from tracekit.plots.style import (
     BLUE,
     GREEN,

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracekit.intervals import interval
+from tracekit.lanes import lanes
 from tracekit.plots.hosts import MOST_HOSTS, held_by, host_boxes
-from tracekit.plots.schedule import lanes
 from tracekit.plots.style import BLUE, GREY, HEAT, ORANGE, PALE, Floats, headline, light_grid, new_figure, time_unit
 from tracekit.sim.analysis.order_study import HEURISTIC, NETWORK, Study
 from tracekit.sim.hosts.placements import Placements

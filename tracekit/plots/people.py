@@ -20,8 +20,7 @@ from tracekit.plots.style import (
     new_figure,
     seconds_axis,
 )
-from tracekit.recorded import Recorded
-from tracekit.stats import kinds, steps, work
+from tracekit.stats import kinds, queue_met, work
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -142,19 +141,12 @@ def _run_lengths(who: NDArray[np.int64], kind: NDArray[np.int64]) -> NDArray[np.
     return np.diff(np.append(np.flatnonzero(new), len(who)))
 
 
-def queue_met(seen: Recorded) -> Floats:
-    """Return how many jobs were waiting when each job was submitted, itself not counted."""
-    times, level = steps(seen.submit, seen.start)
-    before = np.searchsorted(times, seen.submit, side="left") - 1
-    return np.where(before >= 0, level[np.maximum(before, 0)], 0.0)
-
-
 def behaviour(trace: Trace) -> Figure:
     """Draw what people submit when the queue is short, middling and long: sizes and run times as box plots."""
     seen = recorded(trace)
     if not seen.waits_known:
         raise NothingToDraw("waits, and so the length of the queue, are unknown")
-    queue = queue_met(seen)
+    queue = queue_met(seen.submit, seen.start)
     low, high = (float(np.floor(value)) for value in np.quantile(queue, [1 / 3, 2 / 3]))
     if high <= low:
         low, high = 0.0, max(float(np.floor(np.quantile(queue[queue > 0], 0.5))) if (queue > 0).any() else 0.0, 1.0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.plots.schedule import binned, gantt
+from tracekit.plots.schedule import gantt
 from tracekit.plots.style import (
     BLUE,
     GREY,
@@ -24,7 +24,7 @@ from tracekit.plots.style import (
 )
 from tracekit.recorded import NothingRan, Recorded
 from tracekit.sim.metrics import bounded_slowdown
-from tracekit.stats import steps
+from tracekit.stats import binned, steps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

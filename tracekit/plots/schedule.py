@@ -5,29 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tracekit.plots.style import BLUE, GREY, HEAT, ORANGE, PALE, Floats, new_figure, time_unit, top_of
-from tracekit.stats import steps
+from tracekit.lanes import lanes
+from tracekit.plots.style import BLUE, GREY, HEAT, ORANGE, PALE, new_figure, time_unit, top_of
+from tracekit.stats import binned, steps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from tracekit.recorded import Recorded
     from tracekit.sim.simulate import SimResult
-
-
-def lanes(start: Floats, end: Floats, procs: NDArray[np.int64], total: int) -> list[list[tuple[int, int]]]:
-    """Give every job processors of its own, lowest first, as runs (first, count) of neighbours; for drawing only."""
-    order = np.lexsort((np.arange(len(start)), start))
-    free_at = np.full(total, -np.inf)
-    found: list[list[tuple[int, int]]] = [[] for _ in range(len(start))]
-    for job in order:
-        rows = np.flatnonzero(free_at <= start[job])[: procs[job]]
-        free_at[rows] = max(end[job], start[job])
-        breaks = np.flatnonzero(np.diff(rows) > 1) + 1
-        found[job] = [(int(part[0]), len(part)) for part in np.split(rows, breaks) if len(part)]
-    return found
 
 
 def _how(result: SimResult | Recorded) -> str:
@@ -81,13 +68,6 @@ def gantt(result: SimResult | Recorded, *, first: int = 0, jobs: int = 1000) -> 
     part = "" if last - first == len(result) else f", jobs {first:,} to {last - 1:,} of {len(result):,} (others grey)"
     axis.set_title(f"{_how(result)}{part}", loc="left")
     return figure
-
-
-def binned(times: Floats, level: Floats, edges: Floats) -> Floats:
-    """Return the time-average of a step function over each bin: ``level[i]`` holds from ``times[i]`` on, 0 before."""
-    area = np.concatenate(([0.0], np.cumsum(level[:-1] * np.diff(times))))
-    at_edges = np.interp(edges, times, area)
-    return np.diff(at_edges) / np.diff(edges)
 
 
 def utilization(result: SimResult | Recorded, *, bins: int = 500) -> Figure:

@@ -75,7 +75,7 @@ class Explanation:
     jobs_overtaking: int  # started while it waited, submitted after it
     held_by: list[dict[str, float]]  # jobs that held most of the machine during the wait: job, procs, seconds
     others: list[OtherEstimate] = field(default_factory=list)
-    method: str = "replayed"  # or "resimulated": how `others` was found
+    method: str = "replayed"  # or "resimulated": how `others` was found; "recorded": no other estimate was tried
     after: int | None = None  # the job that had to end before this one was submitted …
     think: float = 0.0  # … and how many seconds after it this one came
     epoch: float | None = None  # Unix seconds at time 0, where the trace has a calendar …

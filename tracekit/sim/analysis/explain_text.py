@@ -125,6 +125,8 @@ def _jobs(count: int) -> str:
 
 
 def _estimate(found: Explanation) -> str:
+    if found.method == "recorded":  # no other estimate was tried
+        return ""
     if FRAGMENTATION in found.parts and found.method != "resimulated":
         return "Other estimates are only tried for schedules on hosts that can be simulated again."
     if not found.others:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -74,14 +75,18 @@ def provenance_of(schedule: str | Path) -> Provenance | None:
     if not path.is_file():
         return None
     try:
-        facts = json.loads(path.read_text())
-        window = facts["window"]
-        switches = facts["switches"] | {"outages": tuple(tuple(outage) for outage in facts["switches"]["outages"])}
-        return Provenance(
-            facts["policy"], facts["backfill"], Switches.from_dict(switches), None if window is None else tuple(window)
-        )
+        return provenance_from(json.loads(path.read_text()))
     except (ValueError, KeyError, TypeError) as error:
         raise FormatError(path, f"does not state the policy and switches of the schedule: {error}") from None
+
+
+def provenance_from(facts: Mapping[str, Any]) -> Provenance:
+    """Return what `SimResult.made_by` wrote."""
+    window = facts["window"]
+    switches = facts["switches"] | {"outages": tuple(tuple(outage) for outage in facts["switches"]["outages"])}
+    return Provenance(
+        facts["policy"], facts["backfill"], Switches.from_dict(switches), None if window is None else tuple(window)
+    )
 
 
 class Resimulation:
