@@ -242,7 +242,9 @@ class Switches:
             allocate = "lexicographic" if greedy else self.allocate
             return dataclasses.replace(self, commit=True, ties="arrivals", estimates="actual", allocate=allocate)
         if self.compat == "slurm":
-            reaction, group_ends = self.reaction or SLURM_REACTION, self.group_ends or SLURM_GROUP_ENDS
+            # with a mere number of processors, groups of ends leave too much room beside the reservation (docs/slurm.md)
+            group_ends = self.group_ends or (0.0 if self.cluster is None else SLURM_GROUP_ENDS)
+            reaction = self.reaction or SLURM_REACTION
             return dataclasses.replace(self, kill_at_limit=True, reaction=reaction, group_ends=group_ends)
         return self
 
