@@ -3,6 +3,7 @@
     python benchmarks/bench_slurm.py windows DIR TRACE…    writes DIR/<name>A.swf and DIR/<name>B.swf, and their speeds
     python benchmarks/bench_slurm.py replays DIR [N]       replays them, N at a time (default 4); goes on if interrupted
     python benchmarks/bench_slurm.py tables DIR            the tables, from all replays that have ended
+    python benchmarks/bench_slurm.py recorded FILE         a recorded jobcomp log of 64 nodes, under several switches
 
 A window is 130 consecutive jobs, at a multiple of 130, on 64 processors at load 1.1, the first two in which no job
 takes more than half of the span; its speed makes the submits span 300 s. A replay takes seven to ten minutes and little
@@ -158,11 +159,32 @@ def tables(folder: Path) -> None:
         row([policy, each(real), each(single), each(several), apart, over])
 
 
+def recorded(path: Path) -> None:
+    """Print the mean wait of a recording with one reservation, and of its simulations."""
+    real = tracekit.read(path, "jobcomp", procs=PROCS)
+    real = real.take(np.argsort(real.column("submit_time"), kind="stable"))
+    begun = real.column("submit_time") - real.column("submit_time").min()
+    jobs = real.assign({"submit_time": begun, "req_procs": real.column("alloc_procs")}).jobs
+    real = Trace(jobs, real.machine.replace(procs=PROCS, nodes=PROCS))
+    print(f"Slurm: {real.column('wait_time').mean():.1f} s")
+    kinds: dict[str, dict[str, Any]] = {
+        "on nodes": {},
+        "groups, no nodes": {"nodes": False, "group_ends": 30.0},
+        "plain": {"nodes": False},
+    }
+    for name, kind in kinds.items():
+        print(
+            f"{name}: {each([mean_wait([compare(real, reaction=r, **kind)]) for r in (0.3, 0.5, 0.7)])} s", flush=True
+        )
+
+
 if __name__ == "__main__":
     what, place, *rest = sys.argv[1:]
     if what == "windows":
         windows(Path(place), rest)
     elif what == "replays":
         replays(Path(place), int(rest[0]) if rest else 4)
+    elif what == "recorded":
+        recorded(Path(place))
     else:
         tables(Path(place))
