@@ -3,6 +3,7 @@
     python benchmarks/bench_slurm.py windows DIR TRACE…    writes DIR/<name>A.swf and DIR/<name>B.swf, and their speeds
     python benchmarks/bench_slurm.py replays DIR [N]       replays them, N at a time (default 4); goes on if interrupted
     python benchmarks/bench_slurm.py tables DIR            the tables, from all replays that have ended
+    python benchmarks/bench_slurm.py recorded FILE         a recorded jobcomp log of 64 nodes, under several switches
 
 A window is 130 consecutive jobs, at a multiple of 130, on 64 processors at load 1.1, the first two in which no job
 takes more than half of the span; its speed makes the submits span 300 s. A replay takes seven to ten minutes and little
@@ -32,7 +33,7 @@ from tracekit.transform.scaling import scale_load, scale_procs
 JOBS, PROCS, LOAD, SPAN_S = 130, 64, 1.1, 300
 REPEATS = 3
 #: The window on which Slurm is steered, by what, and how often.
-STEERED, STEERING, STEERED_REPEATS = "ctcA", ("sjf", "saf", "agent:default"), 2
+STEERED, STEERING, STEERED_REPEATS = "ctcA", ("saf", "agent:default", "fcfs", "sjf"), 4
 #: Reactions over which simulations with backfilling are averaged: single ones are chaotic.
 AROUND = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
@@ -128,12 +129,12 @@ def tables(folder: Path) -> None:
             cells += [[one["start_error_s"][key] for one in facts] for key in ("mean", "max")]
             row([name, *map(each, cells), each([launch(real, plan) for real, plan, _ in found])])
     print(f"\nwith backfilling; simulations are means over reactions {AROUND}\n")
-    row(["window", "Slurm", "mean wait, Slurm", "simulated", "means differ by", "tau", "on counts", "ends one by one"])
+    row(["window", "Slurm", "mean wait, Slurm", "simulated", "means differ by", "tau", "groups on counts", "plain"])
     for setting in ("easy", "conservative"):
         for name in names:
             found = ended(folder, f"{name}-{setting}-*")
             real = [float(one.column("wait_time").mean()) for one, _, _ in found]
-            kinds: list[dict[str, Any]] = [{}, {"nodes": False}, {"nodes": False, "group_ends": 0.0}]
+            kinds: list[dict[str, Any]] = [{}, {"nodes": False, "group_ends": 30.0}, {"nodes": False}]
             waits, taus = [list[float](), list[float](), list[float]()], list[float]()
             for kind, simulated in zip(kinds, waits, strict=True):
                 for one, _, profile in found:
@@ -145,17 +146,36 @@ def tables(folder: Path) -> None:
             row([name, setting, each(real), each(waits[0]), apart[0], each(taus, 2), apart[1], apart[2]])
     print(f"\n{STEERED}, steered; simulated with a reaction of {reaction:g} s on counts, and over reactions\n")
     row(["order", "measured", "forecast", "over reactions", "means differ by", "launch and end"])
-    for policy in (*STEERING, ""):
-        found = ended(folder, f"{STEERED}-drive_{policy}-*" if policy else f"{STEERED}-easy-*")
+    for policy in STEERING:
+        found = ended(folder, f"{STEERED}-drive_{policy}-*")
         real = [float(one.column("wait_time").mean()) for one, _, _ in found]
         several, single = list[float](), list[float]()
         for one, _, _ in found:
-            made = [compare(one, policy=policy or "fcfs", reaction=r, nodes=False) for r in (reaction, *AROUND[::2])]
+            made = [compare(one, policy=policy, reaction=r, nodes=False) for r in (reaction, *AROUND[::2])]
             single.append(mean_wait(made[:1]))
             several.append(mean_wait(made[1:]))
         apart = f"{100 * (np.mean(single) / np.mean(real) - 1):+.0f} %"
         over = each([launch(one, plan) for one, plan, _ in found])
-        row([policy or "fcfs (Slurm's own)", each(real), each(single), each(several), apart, over])
+        row([policy, each(real), each(single), each(several), apart, over])
+
+
+def recorded(path: Path) -> None:
+    """Print the mean wait of a recording with one reservation, and of its simulations."""
+    real = tracekit.read(path, "jobcomp", procs=PROCS)
+    real = real.take(np.argsort(real.column("submit_time"), kind="stable"))
+    begun = real.column("submit_time") - real.column("submit_time").min()
+    jobs = real.assign({"submit_time": begun, "req_procs": real.column("alloc_procs")}).jobs
+    real = Trace(jobs, real.machine.replace(procs=PROCS, nodes=PROCS))
+    print(f"Slurm: {real.column('wait_time').mean():.1f} s")
+    kinds: dict[str, dict[str, Any]] = {
+        "on nodes": {},
+        "groups, no nodes": {"nodes": False, "group_ends": 30.0},
+        "plain": {"nodes": False},
+    }
+    for name, kind in kinds.items():
+        print(
+            f"{name}: {each([mean_wait([compare(real, reaction=r, **kind)]) for r in (0.3, 0.5, 0.7)])} s", flush=True
+        )
 
 
 if __name__ == "__main__":
@@ -164,5 +184,7 @@ if __name__ == "__main__":
         windows(Path(place), rest)
     elif what == "replays":
         replays(Path(place), int(rest[0]) if rest else 4)
+    elif what == "recorded":
+        recorded(Path(place))
     else:
         tables(Path(place))

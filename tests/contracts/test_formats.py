@@ -29,6 +29,8 @@ EXPECTED_FILES = {
     "xdmod_phillips.sacct.log": "sacct",
     "rltune_slurm_jobcomp.log": "jobcomp",
     "jobcomp-22.05-130jobs.txt": "jobcomp",
+    "sacct-22.05.json": "slurm-json",
+    "squeue-22.05.json": "slurm-json",
 }
 
 

@@ -19,8 +19,9 @@ from shared_data import shared
 import tracekit
 from tracekit import Machine, Trace
 from tracekit.errors import FormatError, TracekitError, UnknownName, UsageError
+from tracekit.machine import HostGroup
 from tracekit.slurm import journal, tools
-from tracekit.slurm.compare import compare, fit_reaction
+from tracekit.slurm.compare import compare, fit_interval, fit_reaction
 from tracekit.slurm.conf import Layout, check_extra, check_folder, check_size, slurm_conf
 from tracekit.slurm.drive import Change, targets
 from tracekit.slurm.export import export
@@ -193,6 +194,23 @@ def test_a_reaction_delay_is_found_again() -> None:
     assert found.order_agreement == 1.0
     with pytest.raises(UnknownName):
         compare(real, backfill="easier")
+
+
+def test_an_interval_is_found_again_and_backfilling_is_compared_on_nodes() -> None:
+    trace = jobs_of(40, seed=3).assign({"submit_time": np.arange(40) * 20.0})
+    made = tracekit.simulate(trace, "fcfs", "none", interval=1.01, reaction=0.4)
+    real = trace.assign({"wait_time": made.wait})
+    real = Trace(real.jobs, Machine(procs=16, nodes=16))
+    assert fit_interval(real) == 1.01
+    assert compare(real, backfill="none", interval=1.01).error == pytest.approx(np.zeros(40), abs=1e-6)
+    for nodes, expected in ((None, (True, 30.0)), (False, (False, 0.0))):
+        found = compare(real, backfill="easy", nodes=nodes).to_dict()
+        assert (found["on_nodes"], found["group_ends_s"]) == expected
+    hosts = Machine(groups=(HostGroup(count=16, cores=1),))
+    assert tracekit.simulate(real, compat="slurm", cluster=hosts).switches["group_ends"] == 30.0
+    assert tracekit.simulate(real, compat="slurm").switches["group_ends"] == 0.0
+    with pytest.raises(UsageError):
+        tracekit.simulate(real, group_ends=-1.0)
 
 
 def test_compat_slurm_rounds_limits_and_kills_at_them() -> None:

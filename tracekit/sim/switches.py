@@ -89,9 +89,7 @@ class Switches:
     ties: Literal["completions", "arrivals"] = "completions"  # first at one instant; arrivals: and one event at a time
     interval: float = 0.0  # seconds between scheduling passes; 0 = a pass at every event
     reaction: float = 0.0  # seconds from an event to the pass that it causes; with interval: of the first event only
-    group_ends: float = (
-        0.0  # seconds within which expected ends count as one for EASY's reservation; 0 = each by itself
-    )
+    group_ends: float = 0.0  # seconds within which ends count as one for EASY's reservation; 0 = each by itself
     utilization_to: Literal["end", "start"] = "end"  # utilisation runs to the last end, or to the last start
     compat: str | None = None  # "rlscheduler", "rltune", "slurm": all semantics of that system
     seed: int = 0  # of random and of noisy estimates
@@ -242,7 +240,9 @@ class Switches:
             allocate = "lexicographic" if greedy else self.allocate
             return dataclasses.replace(self, commit=True, ties="arrivals", estimates="actual", allocate=allocate)
         if self.compat == "slurm":
-            reaction, group_ends = self.reaction or SLURM_REACTION, self.group_ends or SLURM_GROUP_ENDS
+            # with a mere number of processors groups of ends leave too much room beside a reservation (docs/slurm.md)
+            group_ends = self.group_ends or (0.0 if self.cluster is None else SLURM_GROUP_ENDS)
+            reaction = self.reaction or SLURM_REACTION
             return dataclasses.replace(self, kill_at_limit=True, reaction=reaction, group_ends=group_ends)
         return self
 

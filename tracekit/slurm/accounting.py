@@ -58,7 +58,10 @@ def start(folder: Path, slurm: Slurm, cluster: str, port: int) -> None:
     conf.chmod(0o600)  # slurmdbd refuses to read it otherwise
     variables = {**slurm.environment, "MYSQL_UNIX_PORT": str(place / "socket")}
     _run([find("slurmdbd") or "slurmdbd"], variables, folder)
-    known = lambda: slurm.attempt("sacctmgr", "-nP", "list", "cluster", "format=Cluster")  # noqa: E731
+
+    def known() -> subprocess.CompletedProcess[str]:
+        return slurm.attempt("sacctmgr", "-nP", "list", "cluster", "format=Cluster")
+
     if not processes.wait_until(lambda: known().returncode == 0, _START_S):
         raise SlurmError(f"slurmdbd does not answer; see {folder / 'log' / 'slurmdbd.log'}")
     if cluster not in known().stdout.split():

@@ -96,21 +96,24 @@ def compare(
     policy: str = "fcfs",
     backfill: str = "easy",
     reaction: float = 0.0,
-    group_ends: float = SLURM_GROUP_ENDS,
+    group_ends: float | None = None,
     interval: float = 0.0,
     nodes: bool | None = None,
 ) -> Agreement:
     """Simulate the jobs of a replay; ``nodes``: on the Slurm's nodes, where they are known (None: if the policy can).
 
+    There ends are looked at in groups as Slurm does (``group_ends`` None); on counts each by itself.
     With an ``interval`` between passes they are counted from the first start of the replay, and there is no reaction.
     """
     if backfill not in BACKFILLS:
         raise UnknownName("backfilling", backfill, BACKFILLS)
     if interval:
         reaction = float(real.column("wait_time")[0])
-    switches: dict[str, Any] = {"reaction": reaction, "interval": interval, "group_ends": group_ends}
-    agent = policy.startswith("agent:")
-    if (not agent if nodes is None else nodes) and real.machine.nodes and real.machine.procs and backfill != "none":
+    wanted = not policy.startswith("agent:") if nodes is None else nodes
+    placed = bool(wanted and real.machine.nodes and real.machine.procs and backfill != "none")
+    groups = (SLURM_GROUP_ENDS if placed else 0.0) if group_ends is None else group_ends
+    switches: dict[str, Any] = {"reaction": reaction, "interval": interval, "group_ends": groups}
+    if placed and real.machine.nodes and real.machine.procs:
         each = real.machine.procs // real.machine.nodes
         group = HostGroup(count=real.machine.nodes, cores=each, name="n")
         switches["cluster"] = Machine(name="slurm", groups=(group,))

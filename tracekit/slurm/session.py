@@ -71,8 +71,8 @@ def replay(folder: str | Path, wish: Wish, say: Callable[[str], None]) -> Trace:
             if own.running() and not own.whole():
                 own.stop()  # left half by a call that was killed while it stopped
             if not own.running():
-                more = {"profile": wish.profile, "extra": wish.conf, "with_accounting": wish.accounting}
-                own.start(plan.cpus, wish.nodes, **more)
+                size, books = (plan.cpus, wish.nodes), wish.accounting
+                own.start(*size, profile=wish.profile, extra=wish.conf, with_accounting=books)
                 say(f"a Slurm of {plan.cpus} CPUs runs in {own.folder}")
                 (own.folder / OURS).touch()
             if (own.folder / OURS).exists() and not wish.keep:  # also where an earlier call that was killed started it
