@@ -13,15 +13,15 @@ from pathlib import Path
 
 from PIL import Image
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from headless import Chromium
 
 import tracekit
 from tracekit.explore import Source, write
 
+ROOT = Path(__file__).resolve().parent.parent
 READY = (
     "new Promise((done) => { const look = () => performance.getEntriesByName('tracekit-ready').length ? done() : "
     "setTimeout(look, 20); look(); })"
