@@ -22,6 +22,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from headless import Chromium, executable
+
 import tracekit
 from tracekit.explore import Source, write
 
@@ -36,23 +38,23 @@ def scheduled(jobs: int, path: str | None) -> Source:
     return Source.of_trace("many", made)
 
 
-def ready(browser: object) -> None:
-    browser.run(  # type: ignore[attr-defined]
+def ready(browser: Chromium) -> None:
+    browser.run(
         "new Promise((done) => { const look = () => performance.getEntriesByName('tracekit-ready').length ? done() : "
         "setTimeout(look, 20); look(); })"
     )
 
 
-def drag(browser: object, steps: int) -> None:
+def drag(browser: Chromium, steps: int) -> None:
     """Brush over the overview: press, move in steps, release; one picture for each step."""
-    box = browser.run(  # type: ignore[attr-defined]
+    box = browser.run(
         "(() => { const b = document.getElementById('overview').getBoundingClientRect();"
         " return [b.left, b.top, b.width, b.height] })()"
     )
     left, top, width, height = box
 
     def mouse(kind: str, share: float) -> None:
-        browser.send(  # type: ignore[attr-defined]
+        browser.send(
             "Input.dispatchMouseEvent",
             type=kind,
             x=left + width * share,
@@ -65,8 +67,25 @@ def drag(browser: object, steps: int) -> None:
     mouse("mousePressed", 0.02)
     for share in np.linspace(0.05, 0.98, steps):
         mouse("mouseMoved", share)
-        browser.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")  # type: ignore[attr-defined]
+        browser.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     mouse("mouseReleased", 0.98)
+
+
+def busy(browser: Chromium) -> float:
+    """Return the CPU milliseconds that the page's thread has used; other work on the machine hardly changes them."""
+    metrics = {one["name"]: one["value"] for one in browser.send("Performance.getMetrics")["metrics"]}
+    return 1000 * float(metrics["TaskDuration"])
+
+
+def listed(values: list[float]) -> str:
+    return ", ".join(f"{value:.0f}" for value in values)
+
+
+def tell(what: str, browser: Chromium, before: float) -> None:
+    """Print how long the updates took that were measured since ``before``."""
+    took = browser.run(MEASURES)
+    cpu = (busy(browser) - before) / len(took)
+    print(f"{what}, ms: median {np.median(took):.0f}, longest {max(took):.0f} of {len(took)}; CPU ms each: {cpu:.0f}")
 
 
 def main() -> None:
@@ -76,8 +95,6 @@ def main() -> None:
     parser.add_argument("--keep")
     parser.add_argument("--page", help="measure a page that exists")
     asked = parser.parse_args()
-    from headless import Chromium, executable
-
     folder = Path(tempfile.mkdtemp(prefix="tracekit-bench-"))
     page = Path(asked.page or asked.keep or folder / "page.html").resolve()
     if not asked.page:
@@ -94,22 +111,24 @@ def main() -> None:
     browser = Chromium(folder)
     try:
         browser.size(1280, 800)
-        firsts = []
+        browser.send("Performance.enable", timeDomain="threadTicks")
+        firsts, used = [], 0.0
         for _ in range(3):
+            before = busy(browser)
             browser.open(page)
             ready(browser)
+            used = used or busy(browser) - before  # later ones are counted in other processes
             firsts.append(browser.run("performance.getEntriesByName('tracekit-first-picture')[0].startTime"))
-        print(f"first picture, ms: {', '.join(f'{ms:.0f}' for ms in firsts)}")
+        print(f"first picture, ms: {listed(firsts)}; until single jobs are there, CPU ms: {used:.0f}")
         browser.run("performance.clearMeasures('tracekit-update')")
+        before = busy(browser)
         drag(browser, 30)
-        brushes = browser.run(MEASURES)
-        told = f"median {np.median(brushes):.0f}, longest {max(brushes):.0f} ({len(brushes)} pictures)"
-        print(f"brush over time, ms: {told}")
+        tell("brush over time", browser, before)
         browser.run("scene.selection.clear(); update(); performance.clearMeasures('tracekit-update')")
-        for dimension, value in (("status", 0), ("user", 0), ("sizes", 1), ("lengths", 2)):
-            browser.run(f"scene.selection.toggle('{dimension}', {value}); update(); scene.selection.clear(); update()")
-        classes = browser.run(MEASURES)
-        print(f"class on or off over the whole span, ms: median {np.median(classes):.0f}, longest {max(classes):.0f}")
+        before = busy(browser)
+        for dimension, value in (("status", 0), ("user", 0), ("sizes", 1), ("lengths", 2)) * 3:
+            browser.run(f"scene.selection.toggle('{dimension}', {value}); update(); scene.selection.clear()")
+        tell("a class over the whole span", browser, before)
         browser.send("HeapProfiler.collectGarbage")
         used = browser.send("Runtime.getHeapUsage")
         print(f"memory of the script: {(used['usedSize'] + used.get('backingStorageSize', 0)) / 1e6:.0f} MB")

@@ -44,6 +44,7 @@ JSON = {
     "evaluate": "evaluate default {trace} --windows 2 --jobs 40 --policy fcfs,sjf",
     "verdict": "verdict {trace} {other} --learner pick-heuristic",
     "check-schedule": "check-schedule {schedule} {trace}",
+    "explore": "explore {trace} {schedule} -o {folder}/page.html --force",
     "energy": "energy {trace} --schedule {schedule} --power cpu-node",
     "pareto": "pareto {trace} --power cpu-node --window 0:60 -o {folder}/front",
     "order": "order {trace} --window 0:8 --evaluations 20",

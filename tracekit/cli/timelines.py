@@ -46,7 +46,7 @@ def write_timeline(
     hosts = None if cluster is None else cluster_of(cluster)
     timelines = []
     for grid, results in runs:
-        windows = list(grid.windows) or [None]
+        windows: list[tuple[int, int] | None] = [*grid.windows] or [None]
         for number, (name, result) in enumerate(zip(grid.folders(), results, strict=True)):
             timelines.append(Timeline(name, result, trace, hosts, windows[number % len(windows)]))
     with writing(path, force=force) as out:

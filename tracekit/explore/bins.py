@@ -120,7 +120,7 @@ class Scale:
         known = codes < self.unknown
         count = np.bincount(codes[known], minlength=self.unknown)
         total = np.bincount(codes[known], weights=values[known], minlength=self.unknown)
-        return np.where(count > 0, total / np.maximum(count, 1), self.edges).tolist()
+        return [float(mean) for mean in np.where(count > 0, total / np.maximum(count, 1), self.edges)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for the page."""

@@ -125,7 +125,8 @@ def cube(time: Ints, codes: dict[str, Codes], bins: Bins, level: Level) -> Cube:
     order = np.lexsort([codes[name] for name in reversed(COLUMNS)] + [time])
     new = np.zeros(len(time), bool)
     new[:1] = True
-    for column in (time, *codes.values()):
+    columns: list[NDArray[Any]] = [time, *codes.values()]
+    for column in columns:
         new[1:] |= column[order][1:] != column[order][:-1]
     first = np.flatnonzero(new)
     rows = order[first]

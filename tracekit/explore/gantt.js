@@ -71,7 +71,7 @@ const ganttView = {
       parts[0].jobs.tracks.kind === "hosts"
         ? `by host; height is the share of its ${parts[0].jobs.tracks.by}`
         : `${scene.facts.unit} are numbered for the drawing only`;
-    return `${told(scene, (part) => (part.jobs ? `${number(part.jobs.n)} of ${number(part.source.jobs)} jobs are here one by one` : "–"))}; ${hosts}${outside ? ". They lie outside of this range of time: “Single jobs” goes there" : ""}`;
+    return `${told(scene, (part) => (part.jobs ? `${number(part.jobs.n)} of ${number(part.source.jobs)} jobs are here one by one` : "–"))}; ${hosts}${this.colour === "wait" && parts.some((part) => part.source.known.waits) ? "; colour: the wait, from none (dark) to the longest (yellow)" : ""}${outside ? ". They lie outside of this range of time: “Single jobs” goes there" : ""}`;
   },
   draw(pen, width, height, scene) {
     const { selection, facts, parts } = scene,
@@ -128,9 +128,18 @@ const ganttView = {
         pen.line([x, y, x + width, y, x + width, y + height, x, y + height, x, y], pen.look.mark, 2.5);
       }
       if (width > 46 && height > 11)
-        pen.text(x + 3, y + height / 2, String(jobs.id[k]), { base: "middle", size: 10, fill: "#ffffff", bold: true });
+        pen.text(x + 3, y + height / 2, String(jobs.id[k]), {
+          base: "middle",
+          size: 10,
+          fill: this.textOn(jobs, k, logWait),
+          bold: true,
+        });
       if (marks.length < 60000) marks.push({ x, y, width, height, job: k, part, label: jobLine(part, k, facts) });
     }
+  },
+  /** Dark letters on bright boxes. */
+  textOn(jobs, k, logWait) {
+    return this.colour === "wait" && Math.log1p(jobs.wait[k]) > 0.55 * logWait ? "#111111" : "#ffffff";
   },
   fill(look, jobs, k, logWait) {
     if (this.colour === "status") return look.status[jobs.codes.status[k]];

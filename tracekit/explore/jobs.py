@@ -98,11 +98,11 @@ def reasons(source: Source, rows: Rows) -> list[str]:
     place[jobs] = np.arange(len(jobs))
     drawn = np.flatnonzero(place[rows] >= 0)
     machine = source.trace.machine
-    dates = {"epoch": machine.epoch, "timezone": machine.timezone} if has_calendar(source.trace) else {}
+    epoch = machine.epoch if has_calendar(source.trace) else None
     texts = [""] * len(rows)
     for at, why in zip(drawn.tolist(), explained(schedule, place[rows][drawn]), strict=True):
         if why is not None:
-            texts[at] = replace(why, **dates).text()
+            texts[at] = replace(why, epoch=epoch, timezone=machine.timezone).text()
     return texts
 
 

@@ -50,7 +50,7 @@ class Source:
         cls, name: str, schedule: pd.DataFrame, trace: Trace | None = None, made: Provenance | None = None
     ) -> Source:
         """Take the jobs of a schedule; users, limits, status and calendar come from ``trace``, where it is known."""
-        notes = ()
+        notes: tuple[str, ...] = ()
         columns = {
             "job_id": schedule["job_id"].to_numpy().astype(np.int64),
             "run_time": (schedule["end_time"] - schedule["start_time"]).to_numpy(np.float64),

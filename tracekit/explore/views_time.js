@@ -87,14 +87,14 @@ const useView = timeView({
   text: (value) => `${Math.round(value)} %`,
   cap: (scene, top) => (scene.selection.narrowed ? top * 1.05 : Math.max(top, 100) * 1.02),
   needs: (source) => (source.known.runs && source.known.sizes ? "" : "run times or sizes are unknown"),
-  note: (scene) =>
-    scene.parts
-      .map((part) => {
-        const assumed = part.source.known.waits_half ? "" : ", as if every job had started at once";
-        const size = part.source.known.machine ? "" : ", the largest use: its size is unknown";
-        return `${number(part.source.total)} ${scene.facts.unit}${size}${assumed}`;
-      })
-      .join("; ") + estimated(scene),
+  note: (scene) => {
+    const machines = scene.parts.map((part) => {
+      const assumed = part.source.known.waits_half ? "" : ", as if every job had started at once";
+      const size = part.source.known.machine ? "" : ", the largest use: its size is unknown";
+      return `${number(part.source.total)} ${scene.facts.unit}${size}${assumed}`;
+    });
+    return [...new Set(machines)].join("; ") + estimated(scene);
+  },
 });
 
 const queueView = timeView({

@@ -132,7 +132,7 @@ class _Names:
 def _events(one: Timeline, names: _Names) -> Iterator[tuple[str, str]]:
     begin, length = micros(one.result.start, one.result.end)
     facts = _facts(one, names)
-    slices = _on_processors(one, names) if one.cluster is None else _on_hosts(one, names)
+    slices = _on_processors(one, names) if one.cluster is None else _on_hosts(one, one.cluster, names)
     by_start = np.argsort(one.result.start, kind="stable")
     begins, lengths = begin.tolist(), length.tolist()
     for job in by_start.tolist():
@@ -162,7 +162,7 @@ def _facts(one: Timeline, names: _Names) -> list[tuple[str, str, str]]:
     """Return for each job its name, what all of its slices say, and what only the first of them says."""
     result, trace = one.result, one.trace
     user = trace.jobs["user"].astype(str).to_numpy()[result.position] if trace.has("user") else None
-    dates = {"epoch": trace.machine.epoch, "timezone": trace.machine.timezone} if has_calendar(trace) else {}
+    epoch = trace.machine.epoch if has_calendar(trace) else None
     found = []
     for job, why in enumerate(explained(one.recorded, np.arange(len(result)))):
         told = f'"job":{result.job_id[job]}'
@@ -175,7 +175,7 @@ def _facts(one: Timeline, names: _Names) -> list[tuple[str, str, str]]:
         if why is not None:
             names.explained += 1
             told += f',"reason":{_json(short(why))}'
-            more += f',"explain":{_json(replace(why, **dates).text())}'
+            more += f',"explain":{_json(replace(why, epoch=epoch, timezone=trace.machine.timezone).text())}'
         found.append((f'"job {result.job_id[job]}"', told, more))
     return found
 
@@ -199,11 +199,11 @@ def _on_processors(one: Timeline, names: _Names) -> list[list[tuple[int, int, st
     return slices
 
 
-def _on_hosts(one: Timeline, names: _Names) -> list[list[tuple[int, int, str]]]:
+def _on_hosts(one: Timeline, cluster: Machine, names: _Names) -> list[list[tuple[int, int, str]]]:
     """Return the slices of each job: one on each of its hosts, on the lowest lane that is free there."""
     from tracekit.clusters import host_names
 
-    hosts = host_names(one.cluster)
+    hosts = host_names(cluster)
     parts = parse_hosts(one.result.hosts or (), hosts)
     slices: list[list[tuple[int, int, str]]] = [[] for _ in range(len(one.result))]
     start, end = one.result.start[parts.row], one.result.end[parts.row]
