@@ -38,7 +38,7 @@ EncodingName = Literal["default", "raw"]
 PARTS: dict[str, Any] = {part.key: part for part in (Sizes, Limit, RunTime, Amount, Label, Lookup, Arrivals, Requests)}
 #: Amounts that are known when a job has run, in the order in which they are learnt.
 OUTCOMES = ("used_mem", "cpu_time", "mean_watts", "cpu_bound")
-#: With fewer jobs than this there is nothing to learn.
+#: With fewer jobs than this a model of tables has nothing to learn.
 LEAST_JOBS = 20
 
 
@@ -65,8 +65,10 @@ class Encoding(Protocol):
         ...
 
 
-def learnable(trace: Trace) -> tuple[Trace, list[str]]:
+def learnable(trace: Trace, least: int = LEAST_JOBS) -> tuple[Trace, list[str]]:
     """Return the jobs that can be learnt from, in submit order, and what was left out and why.
+
+    Fewer than ``least`` are an error.
 
     A job needs a known submit time, a run time from 0 and a size (in the scheduled unit) that fits the machine. On a
     machine of hosts it needs a request that these can hold; a job without GPUs is then one that asks for cores only.
@@ -94,11 +96,11 @@ def learnable(trace: Trace) -> tuple[Trace, list[str]]:
         bad |= rows
     order = trace.order()
     order = order[~bad[order]]
-    if len(order) < LEAST_JOBS:
+    if len(order) < least:
         why = f" ({'; '.join(notes)})" if notes else ""
         raise TracekitError(
             f"too few jobs to learn from: {len(order)} of {len(trace)} are usable{why}; "
-            f"at least {LEAST_JOBS} are needed, some thousands are better{_other_unit(trace)}"
+            f"at least {least} {'is' if least == 1 else 'are'} needed, some thousands are better{_other_unit(trace)}"
         )
     return trace.take(order), notes
 

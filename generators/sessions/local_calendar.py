@@ -63,7 +63,7 @@ class LocalCalendar:
         submit = trace.column("submit_time")
         span = float(submit[-1] - submit[0])
         unit = next((name for name, length in UNITS.items() if span >= 2 * length), "hours")
-        period = span * len(submit) / (len(submit) - 1) or 1.0  # all at one instant: any length will do
+        period = span * len(submit) / (len(submit) - 1) or 1.0 if len(submit) > 1 else DAY  # at one instant: any length
         grain = grain_of(submit)
         if not stats.has_calendar(trace):
             return cls(float(submit[0]), 0.0, None, False, unit, period, grain)

@@ -34,6 +34,10 @@ SKELETONS = ("resampled", "modelled")
 LONG_TERM = 0.5
 #: No run time is scaled by more than this to reach a load; what is left is a matter of how many users there are.
 MAX_SCALING = 0.08
+#: With fewer jobs than this the result is little more than a copy, and a note says so.
+FEW_JOBS = 20
+#: Run times are not scaled where they are so few different ones (as a share of the jobs): a scaled constant is another.
+FEW_VALUES = 0.01
 #: So near a load is near enough.
 LOAD_NEAR = 0.01
 #: Of so many random choices of some users that is taken whose jobs and work fit best.
@@ -81,7 +85,9 @@ class Sessions:
 
     def fit(self, trace: Trace, /, *, seed: int = 0) -> Self:
         """Learn from the usable jobs of a trace; nothing random happens, so ``seed`` has no effect."""
-        usable, self.notes = learnable(trace)
+        usable, self.notes = learnable(trace, least=1)
+        if len(usable) < FEW_JOBS:
+            self.notes.append(f"only {len(usable)} jobs to learn from: the result differs little from the real jobs")
         self._calendar = LocalCalendar.fit(usable)
         self._histories, order = Histories.of(usable, self._calendar)
         self._facts: dict[str, Any] = {
@@ -169,7 +175,7 @@ class Sessions:
         if what_if.demand is not None:
             return what_if.demand
         real = self._facts["demand"]
-        if real is None:
+        if not real:  # unknown, or nothing runs
             return float("nan")
         work = np.nan_to_num(self._size * self._jobs.column("run_time"))
         rate = what_if.rates(rows.table, rows.kind, self._users())
@@ -305,7 +311,7 @@ class Sessions:
         run, model = jobs["run_time"].to_numpy(), jobs["_model"].to_numpy()
         size = np.nan_to_num(self._size[model])
         missing = demand / self._demand_of(jobs)
-        if not np.isfinite(missing):
+        if not np.isfinite(missing) or len(np.unique(run)) <= max(1, FEW_VALUES * len(run)):
             return jobs
         outcomes = rows.outcomes
         limit, free = outcomes.limit[model], ~outcomes.cut[model]

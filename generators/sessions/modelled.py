@@ -29,7 +29,7 @@ from scipy.special import ndtr, ndtri
 from generators.sessions.dealing import Dealer
 from generators.sessions.histories import BATCH, NIGHT, RETURN, Floats, Histories, Ints, Plan
 from generators.sessions.local_calendar import DAY, WEEK, LocalCalendar, Window
-from generators.sessions.placing import shift_days, shift_users
+from generators.sessions.placing import Busy, shift_days, shift_users
 from tracekit.compiled import compiled
 
 #: Chance that a synthetic user turns to another stretch of the repertoire after a day.
@@ -251,8 +251,8 @@ class Habits:
         start = (self.start_weekday[owner] - self.first_date) % 7
         job, day = _ranges(self.first[days], self.size[days]), np.repeat(np.arange(len(days)), self.size[days])
         dates = len(self.busy)
-        by_date = np.zeros((len(owner), dates))
-        np.add.at(by_date, (user[day], shift_days((start[user] + since)[day] + self.later[job], 0, dates, every)), 1.0)
+        date = shift_days((start[user] + since)[day] + self.later[job], 0, dates, every)
+        by_date = Busy.count(user[day], date, len(owner), dates)
         choices = -(-dates // every)
 
         def choose() -> Ints:

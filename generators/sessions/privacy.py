@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
 
 import numpy as np
@@ -35,6 +36,8 @@ SIZE_WEIGHT = 3.0
 #: Without more privacy asked for, only templates that differ from a shared one by less than this are replaced (in ln
 #: of the limit).
 CLOSE = 0.4
+#: Alike users are sought among so many; more are divided first, because the search takes time with the square.
+MOST_TOGETHER = 4_000
 #: Outcomes of a job are drawn after the template.
 OUTCOMES = ("run_time", "status", "cpu_time", "used_mem", "mean_watts", "cpu_bound")
 
@@ -187,7 +190,13 @@ def pools(owner: Ints, known: NDArray[np.bool_], about: Floats, k: int) -> Ints:
     points = np.column_stack([mean / size[:, None], np.log(size)])
     points = (points - points.mean(axis=0)) / np.maximum(points.std(axis=0), 1e-9)
     pool = np.arange(count)
-    free = users
+    for block in _blocks(points, users, max(MOST_TOGETHER, 4 * k)):
+        _together(points, block, k, pool)
+    return np.unique(pool, return_inverse=True)[1].astype(np.int64)
+
+
+def _together(points: Floats, free: Ints, k: int, pool: Ints) -> None:
+    """Write into ``pool`` which of the free ones belong together, at least k of them."""
     while len(free) >= 2 * k:
         centre = points[free].mean(axis=0)
         farthest = free[np.argmax(((points[free] - centre) ** 2).sum(axis=1))]
@@ -195,4 +204,14 @@ def pools(owner: Ints, known: NDArray[np.bool_], about: Floats, k: int) -> Ints:
         pool[free[nearest]] = farthest
         free = np.delete(free, nearest)
     pool[free] = free[0]
-    return np.unique(pool, return_inverse=True)[1].astype(np.int64)
+
+
+def _blocks(points: Floats, users: Ints, most: int) -> Iterator[Ints]:
+    """Halve the users, along the feature in which they differ most, until no part has more than ``most``."""
+    if len(users) <= most:
+        yield users
+        return
+    widest = np.argmax(np.ptp(points[users], axis=0))
+    by = users[np.argsort(points[users, widest], kind="stable")]
+    for half in (by[: len(by) // 2], by[len(by) // 2 :]):
+        yield from _blocks(points, np.sort(half), most)

@@ -10,7 +10,7 @@ import numpy as np
 
 from generators.sessions.histories import SESSION_GAP, Floats, Histories, Ints, Plan, gaps_within
 from generators.sessions.local_calendar import WEEK, LocalCalendar, Window
-from generators.sessions.placing import shift_days, shift_users
+from generators.sessions.placing import Busy, shift_days, shift_users
 
 #: Histories move by at most so many seconds either way, so that a machine that fills up over the months still does.
 FARTHEST = WEEK
@@ -61,10 +61,8 @@ def _as_busy(
     length = calendar.unit_length / every
     days = max(1, round(calendar.period / length))
     day = np.floor((histories.at - histories.at.min()) / length).astype(np.int64)
-    by_day = np.zeros((len(histories), days))
-    np.add.at(by_day, (histories.owner, shift_days(day, 0, days, every)), 1.0)
-    by_day = by_day[drawn]
-    return shift_users(by_day, every, every, lambda: choices, by_day.sum(axis=0), rng)
+    busy = Busy.count(histories.owner, shift_days(day, 0, days, every), len(histories), days).take(drawn)
+    return shift_users(busy, every, every, lambda: choices, busy.total(), rng)
 
 
 def _session_moves(which: Ints, at: Floats, rng: np.random.Generator) -> Floats:

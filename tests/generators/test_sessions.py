@@ -20,7 +20,7 @@ from generators.sessions import Sessions
 from generators.sessions.histories import BATCH, NIGHT, RETURN, SESSION, turns_of
 from generators.sessions.local_calendar import LocalCalendar, Window
 from generators.sessions.outcomes import Order, _turned, ended_by_limit, scaled_runs
-from generators.sessions.placing import settled, shift_days
+from generators.sessions.placing import Busy, settled, shift_days
 from generators.sessions.privacy import pools, users_of
 from generators.sessions.whatif import thinned
 from tracekit import Machine, Trace, stats
@@ -96,7 +96,8 @@ def test_campaigns_turn_round_until_the_work_is_that_of_their_models() -> None:
 def test_users_settle_where_the_machine_is_to_be_busy() -> None:
     jobs = np.array([[5.0, 0, 0, 0], [0, 5.0, 0, 0]])
     to = np.array([shift_days(np.arange(4), step, 4, 1) for step in range(4)])
-    pick = settled(jobs, to, np.array([0.0, 0, 10.0, 0]), np.random.default_rng(1))
+    busy = Busy.count(*np.repeat(np.nonzero(jobs), jobs[np.nonzero(jobs)].astype(int), axis=1), *jobs.shape)
+    pick = settled(busy, to, np.array([0.0, 0, 10.0, 0]), np.random.default_rng(1))
     assert (np.roll(jobs[0], pick[0]) + np.roll(jobs[1], pick[1])).tolist() == [0, 0, 10, 0]
 
 
