@@ -15,7 +15,7 @@ from generators.base import ModelInfo
 from generators.common import check_count, load_trace, made_machine, not_fitted, read_config, save_trace, write_config
 from generators.encode import learnable
 from generators.parts import categorical
-from generators.sessions import resampled
+from generators.sessions import resampled, unusable
 from generators.sessions.dealing import Dealer, blurred
 from generators.sessions.histories import Floats, Histories, Ints, Plan
 from generators.sessions.local_calendar import LocalCalendar, Window
@@ -56,6 +56,7 @@ class Sessions:
 
     ``skeleton``: ``resampled`` moves real users' activity, ``modelled`` makes it up from fitted distributions.
     ``privacy``: k, the number of users that must share whatever is learnt about requests and habits.
+    ``keep_unusable``: rows without a run time or a size have their share in the result.
     """
 
     name: ClassVar[str] = "sessions"
@@ -66,7 +67,9 @@ class Sessions:
         paper="after Zakay & Feitelson 2014 (users), Lall & Sharma 1996 (nearest-neighbour bootstrap)",
     )
 
-    def __init__(self, *, skeleton: str = "resampled", privacy: int = 1, sharing: bool = False) -> None:
+    def __init__(
+        self, *, skeleton: str = "resampled", privacy: int = 1, sharing: bool = False, keep_unusable: bool = False
+    ) -> None:
         if skeleton not in SKELETONS:
             raise UnknownName("skeleton", skeleton, SKELETONS)
         if isinstance(privacy, bool) or privacy < 1:
@@ -77,7 +80,7 @@ class Sessions:
             raise UsageError("a trace for sharing reuses no user's calendar: it needs --skeleton modelled")
         if sharing and privacy < LEAST_SHARED:
             raise UsageError(f"a trace for sharing needs --privacy {LEAST_SHARED} or more, not {privacy}")
-        self.skeleton, self.privacy, self.sharing = skeleton, privacy, sharing
+        self.skeleton, self.privacy, self.sharing, self.keep_unusable = skeleton, privacy, sharing, keep_unusable
         self.notes: list[str] = []
         self._rows: Rows | None = None
 
@@ -85,7 +88,10 @@ class Sessions:
 
     def fit(self, trace: Trace, /, *, seed: int = 0) -> Self:
         """Learn from the usable jobs of a trace; nothing random happens, so ``seed`` has no effect."""
-        usable, self.notes = learnable(trace, least=1)
+        usable, self.notes = learnable(trace, least=1, keep_unusable=self.keep_unusable)
+        if self.keep_unusable:
+            usable = unusable.marked(usable)
+            self.notes += unusable.note(usable)
         if len(usable) < FEW_JOBS:
             self.notes.append(f"only {len(usable)} jobs to learn from: the result differs little from the real jobs")
         self._calendar = LocalCalendar.fit(usable)
@@ -339,7 +345,7 @@ class Sessions:
         names = names or _Names()
         if reveal:
             jobs = jobs.assign(x_donor=jobs["user"].to_numpy() % len(self._histories))
-        jobs = jobs.drop(columns="_model").reset_index(drop=True)
+        jobs = unusable.unmarked(jobs.drop(columns="_model").reset_index(drop=True))
         user = jobs["user"].to_numpy()
         for name in self._personal:
             jobs[name] = names.give(user, jobs[name].to_numpy(), name[0])

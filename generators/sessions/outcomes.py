@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from generators.quantile import grain_of
+from generators.sessions import unusable
 from tracekit.compiled import compiled
 from tracekit.trace import Trace
 
@@ -125,7 +126,7 @@ class Outcomes:
         grains = {name: grain_of(trace.column(name)) for name in ("run_time", "cpu_time", "used_mem", *POWER)}
         beyond = run > limit
         cut = ended_by_limit(run, limit)
-        end = (status + 1) * 2 + cut
+        end = ((status + 1) * 2 + cut) * 2 + unusable.marks(trace)  # which lend no values to others
         ends = int(end.max()) + 1
         value = np.where(cut, run - np.where(cut, limit, 0.0), np.log1p(run))
         like = kind * ends + end

@@ -19,6 +19,7 @@ from scipy.spatial import cKDTree
 
 from generators.common import NOT_WORKLOAD
 from generators.quantile import grain_of
+from generators.sessions import unusable
 from generators.sessions.generalising import generalised
 from generators.sessions.outcomes import ended_by_limit, rounded
 from tracekit.errors import UsageError
@@ -49,7 +50,7 @@ def nameless(trace: Trace, k: int, *, rounding: bool = False) -> tuple[Trace, tu
     """
     personal = tuple(name for name in PERSONAL if trace.has(name) and not _shared(trace, name, max(k, SHARED_BY)))
     skip = {*NOT_WORKLOAD, "job_id"}
-    names = [n for n in trace.jobs.columns if n not in skip and not n.startswith("x_")]
+    names = [n for n in trace.jobs.columns if n not in skip and (not n.startswith("x_") or n == unusable.COLUMN)]
     jobs = trace.jobs[[n for n in names if trace.has(n) or n == "run_time"]].copy()
     jobs.insert(0, "job_id", np.arange(1, len(jobs) + 1))
     for name in ("user", *personal):

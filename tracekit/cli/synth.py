@@ -59,6 +59,10 @@ def synth(
             "--for-sharing", help="sessions: repeat no user's calendar, requests or names; for traces to publish."
         ),
     ] = False,
+    keep_unusable: Annotated[
+        bool,
+        typer.Option("--keep-unusable", help="sessions: keep the share of rows without a run time or a size."),
+    ] = False,
     epsilon: Annotated[
         float | None, typer.Option("--epsilon", help="private: privacy budget; smaller is safer (default: 3).")
     ] = None,
@@ -144,6 +148,10 @@ def synth(
     seconds, conditions = _parse_span(span), _parse_only(only)
     shares, times = _parse_share(share), _parse_more(more)
     options = _options(model, skeleton, privacy)
+    if keep_unusable:
+        if real is None:
+            raise UsageError("--keep-unusable is for fitting; a saved model keeps such rows if it was fitted so")
+        options["keep_unusable"] = True
     if for_sharing:
         if from_model is not None or real is None:
             raise UsageError("--for-sharing fits the model itself: give the real trace, without --from-model")
