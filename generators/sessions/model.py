@@ -253,28 +253,36 @@ class Sessions:
     ) -> Plan:
         """Plan which user submits when, by the skeleton; jobs without users follow the calendar of all jobs."""
         late = round((window.begin - self._facts["phase"]) / calendar.unit_length) * calendar.unit_length - skipped
+        home = calendar.home(self._facts["phase"])
         modelled = (self.skeleton == "modelled") & ~self._histories.nameless[drawn]
         plans = []
         if not modelled.all():
             moved = ~modelled
-            plans.append(
-                resampled.plan_period(self._histories, calendar, drawn[moved], new_users[moved], late, window, rng)
-            )
+            who = drawn[moved], new_users[moved]
+            plans.append(resampled.plan_period(self._histories, calendar, *who, late, home, window, rng))
         if modelled.any():
             of = drawn[modelled], new_users[modelled], copy[modelled]
-            plans.append(self._modelled(*of, late, window, rng))
-        return plans[0] if len(plans) == 1 else Plan.joined(*plans)
+            plans.append(self._modelled(*of, late, home, window, rng))
+        plan = plans[0] if len(plans) == 1 else Plan.joined(*plans)
+        return plan.to_the_ends(window.begin, window.length) if calendar.drifts and not skipped else plan
 
     def _modelled(
-        self, drawn: Ints, new_users: Ints, copy: Ints, late: float, window: Window, rng: np.random.Generator
+        self,
+        drawn: Ints,
+        new_users: Ints,
+        copy: Ints,
+        late: float,
+        home: Window,
+        window: Window,
+        rng: np.random.Generator,
     ) -> Plan:
         """Plan by the skeleton ``modelled``; for sharing, jobs that followed each other are dealt out."""
         rows, histories, habits = self._fitted(), self._histories, self._habits
         if not self.sharing:
-            return habits.plan_period(drawn, new_users, copy, late, window, rng)
+            return habits.plan_period(drawn, new_users, copy, late, home, window, rng)
         log_run = rows.outcomes.log_run
         dealer = Dealer.fit(histories.owner, histories.turn, habits.pool, rows.kind, log_run, self.privacy)
-        plan = habits.plan_period(drawn, new_users, copy, late, window, rng, dealer)
+        plan = habits.plan_period(drawn, new_users, copy, late, home, window, rng, dealer)
         return replace(plan, model=dealer.models(plan, habits.pool, rng))
 
     def _cast(self, number: int, density: float, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:

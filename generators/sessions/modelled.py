@@ -151,7 +151,7 @@ class Habits:
             np.searchsorted(weekday[by_day], np.arange(8)).astype(np.int64),
             first_date % 7,
             np.asarray(date.min()),
-            _busy(owner, shift_days(dates - date.min(), 0, length, every), length, by_users),
+            _busy(owner, shift_days(dates - date.min(), 0, length, every, calendar.drifts), length, by_users),
             dates - np.repeat(date, size),
             turn,
             pace,
@@ -188,11 +188,12 @@ class Habits:
         new_users: Ints,
         copy: Ints,
         late: float,
+        home: Window,
         window: Window,
         rng: np.random.Generator,
         dealer: Dealer | None = None,
     ) -> Plan:
-        """Place working days of the drawn histories' users in a window ``late`` seconds after the real one.
+        """Place working days of the drawn histories' users in ``home``, then ``late`` seconds later in a window.
 
         ``new_users``: the synthetic user of each; ``copy`` numbers the copies of one history. ``dealer``: who chooses
         days and sessions where none may be repeated as they followed each other.
@@ -201,7 +202,7 @@ class Habits:
             days, who = self._repertoire(drawn, copy, rng)
         else:
             days, who = dealer.working_days(self.pool, drawn, self.owner, rng)
-        date = self._dates(drawn, days, who, 7 if window.unit == WEEK else 1, rng)
+        date = self._dates(drawn, days, who, home, rng)
         begin = self._begins(days, who, drawn, date, rng)
         if dealer is None:
             job = _ranges(self.first[days], self.size[days])
@@ -216,7 +217,7 @@ class Habits:
             pause *= dealer.unsteady(len(pause), rng)
         passed = np.cumsum(pause)
         at = date[day] * DAY + begin[day] + passed - passed[starts][day]
-        return Plan.sorted(new_users[who][day], drawn[who][day], window.holding(at + late), job)
+        return Plan.sorted(new_users[who][day], drawn[who][day], window.holding(home.turning(at) + late), job)
 
     def _repertoire(self, drawn: Ints, copy: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """Choose the working days of each synthetic user; return them and whose they are (positions in ``drawn``)."""
@@ -242,8 +243,9 @@ class Habits:
         places = _ranges(begin_of_group[np.searchsorted(groups, group[users])] + before, wanted[users])
         return day[places], np.repeat(users, wanted[users])
 
-    def _dates(self, drawn: Ints, days: Ints, who: Ints, every: int, rng: np.random.Generator) -> Ints:
-        """Choose the dates of the working days, in days since the origin; users move by multiples of ``every`` days."""
+    def _dates(self, drawn: Ints, days: Ints, who: Ints, home: Window, rng: np.random.Generator) -> Ints:
+        """Choose the dates of the working days, in days since the origin; users move by whole weeks where there are."""
+        every = 7 if home.unit == WEEK else 1
         begins = np.diff(who, prepend=-1) != 0
         owner, user = drawn[who[begins]], np.cumsum(begins) - 1
         since = self._since(np.flatnonzero(begins), owner, days, rng)
@@ -251,14 +253,15 @@ class Habits:
         start = (self.start_weekday[owner] - self.first_date) % 7
         job, day = _ranges(self.first[days], self.size[days]), np.repeat(np.arange(len(days)), self.size[days])
         dates = len(self.busy)
-        date = shift_days((start[user] + since)[day] + self.later[job], 0, dates, every)
+        date = shift_days((start[user] + since)[day] + self.later[job], 0, dates, every, home.drifts)
         by_date = Busy.count(user[day], date, len(owner), dates)
         choices = -(-dates // every)
 
         def choose() -> Ints:
             return rng.choice(choices, min(CHOICES, choices), replace=False)
 
-        moves = shift_users(by_date, every, 1, choose, self.busy * (len(job) / self.busy.sum()), rng)
+        wanted = self.busy * (len(job) / self.busy.sum())
+        moves = shift_users(by_date, every, 1, choose, wanted, home.drifts, rng)
         return np.asarray((self.first_date + start + moves * every)[user] + since)
 
     def _since(self, first: Ints, owner: Ints, days: Ints, rng: np.random.Generator) -> Ints:

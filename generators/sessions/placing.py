@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from generators.sessions.local_calendar import turned_back
 from tracekit.compiled import compiled
 
 Ints = NDArray[np.int64]
@@ -59,26 +60,34 @@ class Busy:
         return np.bincount(self.day, weights=self.jobs, minlength=self.days)
 
 
-def shift_days(day: Ints, step: int, days: int, every: int) -> Ints:
-    """Move days by ``step`` units of ``every`` days among ``days`` ones, round the end to the same day of the unit."""
+def shift_days(day: Ints, step: int, days: int, every: int, drifts: bool) -> Ints:
+    """Move days by ``step`` units of ``every`` days among ``days`` ones: round the end, or turned back if they drift."""
     inside = day % every
-    places = -(-(days - inside) // every)
-    return np.asarray(inside + (day // every + step) % np.maximum(places, 1) * every)
+    places = np.maximum(-(-(days - inside) // every), 1)
+    place = day // every + step
+    return np.asarray(inside + (turned_back(place, places) if drifts else place % places) * every)
 
 
 def shift_users(
-    busy: Busy, every: int, block: int, choose: Callable[[], Ints], wanted: Floats, rng: np.random.Generator
+    busy: Busy,
+    every: int,
+    block: int,
+    choose: Callable[[], Ints],
+    wanted: Floats,
+    drifts: bool,
+    rng: np.random.Generator,
 ) -> Ints:
     """Choose moves, in units of ``every`` days, that keep blocks of days as busy and the days as uneven as wanted.
 
-    ``wanted``: jobs on each day; ``choose`` gives the moves that are open to everybody in one try.
+    ``wanted``: jobs on each day; ``choose`` gives the moves that are open to everybody in one try;
+    ``drifts``: what is moved beyond an end is turned back there.
     """
     days, owner = np.arange(len(wanted)), busy.owner
     ask = np.bincount(days // block, weights=wanted)
     best, least = np.zeros(len(busy), dtype=np.int64), np.inf
     for gain in GAINS:
         choices = choose()
-        to = np.array([shift_days(days, step, len(days), every) for step in choices])
+        to = np.array([shift_days(days, step, len(days), every, drifts) for step in choices])
         pick = settled(busy, to // block, ask.mean() + gain * (ask - ask.mean()), rng)
         made = np.bincount(to[pick[owner], busy.day], weights=busy.jobs, minlength=len(days))
         error = abs(float(np.log((made.var() + 1e-9) / (wanted.var() + 1e-9))))

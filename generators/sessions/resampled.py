@@ -26,15 +26,19 @@ def plan_period(
     drawn: Ints,
     new_users: Ints,
     late: float,
+    home: Window,
     window: Window,
     rng: np.random.Generator,
 ) -> Plan:
-    """Place the drawn histories in a window ``late`` seconds after the real one; ``new_users``: whose they become."""
+    """Move the drawn histories within ``home``, the time of the real ones, and then ``late`` seconds into a window.
+
+    ``new_users``: whose they become.
+    """
     first, size = histories.first[drawn], histories.size[drawn]
     which = np.repeat(np.arange(len(drawn)), size)
     rows = np.arange(len(which)) - np.repeat(np.cumsum(size) - size, size) + first[which]
     at = histories.at[rows] + _session_moves(which, histories.at[rows], rng)
-    at = window.holding(at + late + _moves(histories, calendar, drawn, rng)[which])
+    at = window.holding(home.turning(at + _moves(histories, calendar, drawn, rng)[which]) + late)
     return Plan.sorted(new_users[which], drawn[which], at, rows)
 
 
@@ -61,8 +65,8 @@ def _as_busy(
     length = calendar.unit_length / every
     days = max(1, round(calendar.period / length))
     day = np.floor((histories.at - histories.at.min()) / length).astype(np.int64)
-    busy = Busy.count(histories.owner, shift_days(day, 0, days, every), len(histories), days).take(drawn)
-    return shift_users(busy, every, every, lambda: choices, busy.total(), rng)
+    busy = Busy.count(histories.owner, shift_days(day, 0, days, every, calendar.drifts), len(histories), days).take(drawn)
+    return shift_users(busy, every, every, lambda: choices, busy.total(), calendar.drifts, rng)
 
 
 def _session_moves(which: Ints, at: Floats, rng: np.random.Generator) -> Floats:

@@ -95,7 +95,7 @@ def test_campaigns_turn_round_until_the_work_is_that_of_their_models() -> None:
 
 def test_users_settle_where_the_machine_is_to_be_busy() -> None:
     jobs = np.array([[5.0, 0, 0, 0], [0, 5.0, 0, 0]])
-    to = np.array([shift_days(np.arange(4), step, 4, 1) for step in range(4)])
+    to = np.array([shift_days(np.arange(4), step, 4, 1, False) for step in range(4)])
     busy = Busy.count(*np.repeat(np.nonzero(jobs), jobs[np.nonzero(jobs)].astype(int), axis=1), *jobs.shape)
     pick = settled(busy, to, np.array([0.0, 0, 10.0, 0]), np.random.default_rng(1))
     assert (np.roll(jobs[0], pick[0]) + np.roll(jobs[1], pick[1])).tolist() == [0, 0, 10, 0]
@@ -104,7 +104,7 @@ def test_users_settle_where_the_machine_is_to_be_busy() -> None:
 def test_days_move_by_weeks_and_come_round_on_the_same_weekday() -> None:
     day = np.arange(17)  # two weeks and three days
     for step in (-3, -1, 1, 2):
-        to = shift_days(day, step, 17, 7)
+        to = shift_days(day, step, 17, 7, False)
         assert (to % 7 == day % 7).all()
         assert sorted(to) == day.tolist(), "every place is taken once"
 
