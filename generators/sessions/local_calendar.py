@@ -21,7 +21,7 @@ from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
 
-WEEK, DAY, HOUR = 604_800.0, 86_400.0, 3600.0
+WEEK, DAY, HOUR, YEAR = 604_800.0, 86_400.0, 3600.0, 365.2425 * 86_400.0
 #: What histories are moved by: whole weeks; in a trace of less than two weeks whole days, and so on.
 UNITS = {"weeks": WEEK, "days": DAY, "hours": HOUR}
 #: A trace drifts if one of its first and last quarters has so many times as many jobs as the other.
@@ -156,6 +156,16 @@ class LocalCalendar:
             return replace(moved, origin=first, timezone=None), 0.0
         origin = _begin(first, self.unit_length)
         return replace(moved, origin=origin), first - origin
+
+    def season(self, phase: float, other: LocalCalendar, other_phase: float) -> float:
+        """Return how much later in the year a trace on another calendar begins, in seconds, whole units.
+
+        0 where this trace lasts less than a year, so that nothing is known of other seasons.
+        """
+        if not self.calendar or self.period < YEAR:
+            return 0.0
+        later = (other.origin + other_phase - self.origin - phase) % YEAR
+        return float(round(later / self.unit_length) * self.unit_length)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""

@@ -193,11 +193,14 @@ class Sessions:
         """Make period after period of the real trace's length, without end.
 
         The tables are not quite those of a trace: persons are numbers, and ``_model`` is the real job after which a job
-        is modelled. ``tune``: how many times as many users; ``some``: begin in any week, as only a few will be used.
+        is modelled. ``tune``: how many times as many users; ``some``: begin in any week, as only a few will be used;
+        a trace of a year or more that is to start at a date begins at that time of the year.
         """
         rows, calendar, phase = self._fitted(), self._calendar, float(self._facts["phase"])
+        season = 0.0
         if what_if.start is not None:
             calendar, phase = calendar.moved_to(what_if.start, self._jobs.machine.timezone)
+            season = self._calendar.season(float(self._facts["phase"]), calendar, phase)
         rate = what_if.rates(rows.table, rows.kind, self._users())
         natural = self.demand(replace(what_if, demand=None))
         if what_if.demand is not None and np.isfinite(natural):
@@ -210,9 +213,8 @@ class Sessions:
                 f"the same time (at most {MAX_PLANNED:,} are planned at once); request fewer, or fit to fewer jobs"
             )
         rate = rate * tune
-        skipped = (
-            np.random.default_rng([seed, 0x5EE5]).integers(calendar.units + 1) * calendar.unit_length if some else 0.0
-        )
+        any_unit = np.random.default_rng([seed, 0x5EE5]).integers(calendar.units + 1) * calendar.unit_length
+        skipped = season or (float(any_unit) if some else 0.0)
         for number in count():
             yield self._period(number, rate, calendar, phase, skipped, np.random.default_rng([seed, number]))
 

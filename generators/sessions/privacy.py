@@ -118,8 +118,15 @@ def _with_shared_templates(trace: Trace, personal: tuple[str, ...], k: int) -> T
     users = users_of(kind, user)
     rare, shared = users < max(k, 2), np.unique(kind[users >= max(k, 2)])
     if k >= 2 and not len(shared):
-        what = f"no template is shared by more than {users.max()}" if (user >= 0).any() else "the trace names none"
-        raise UsageError(f"--privacy {k} needs values shared by {k} users, but {what}; use a smaller number")
+        if not (user >= 0).any():
+            raise UsageError(
+                f"--privacy {k} needs values shared by {k} users, but the trace names none; "
+                "--model private --unit job protects single jobs"
+            )
+        raise UsageError(
+            f"--privacy {k} needs values shared by {k} users, but no template is shared by more than {users.max()}; "
+            "use a smaller number or more jobs"
+        )
     if not rare.any() or not len(shared):
         return trace
     space = _places(trace.jobs[names].iloc[first])
