@@ -20,7 +20,7 @@ from generators.sessions.dealing import Dealer, blurred
 from generators.sessions.histories import Floats, Histories, Ints, Plan
 from generators.sessions.local_calendar import LocalCalendar, Window
 from generators.sessions.modelled import Habits
-from generators.sessions.outcomes import scaled_runs
+from generators.sessions.outcomes import scaled_runs, sorts
 from generators.sessions.privacy import nameless, pools
 from generators.sessions.rows import Rows
 from generators.sessions.whatif import WhatIf, thinned
@@ -108,13 +108,14 @@ class Sessions:
         self._learn(jobs, personal)
         about = np.column_stack([np.log1p(np.nan_to_num(jobs.sizes())), np.log1p(jobs.column("run_time"))])
         pool = pools(self._histories.owner, ~self._histories.nameless, about, self.privacy)
-        self._habits = Habits.fit(self._histories, pool, self._calendar, by_users=self.sharing)
+        self._habits = Habits.fit(self._histories, pool, self._calendar, self._sort, by_users=self.sharing)
         return self
 
     def _learn(self, jobs: Trace, personal: tuple[str, ...]) -> None:
         """Learn from jobs without names, in the order of histories."""
         self._jobs, self._personal = jobs, personal
         self._size = jobs.sizes()
+        self._sort = sorts(np.nan_to_num(self._size), jobs.column("run_time"))
         self._rows = Rows.fit(jobs, self._histories.turn, personal)
 
     # ---- making --------------------------------------------------------------------------------------------------
@@ -260,8 +261,8 @@ class Sessions:
         plans = []
         if not modelled.all():
             moved = ~modelled
-            who = drawn[moved], new_users[moved]
-            plans.append(resampled.plan_period(self._histories, calendar, *who, late, home, window, rng))
+            who = drawn[moved], new_users[moved], late, home, window, self._sort
+            plans.append(resampled.plan_period(self._histories, calendar, *who, rng))
         if modelled.any():
             of = drawn[modelled], new_users[modelled], copy[modelled]
             plans.append(self._modelled(*of, late, home, window, rng))
@@ -281,10 +282,10 @@ class Sessions:
         """Plan by the skeleton ``modelled``; for sharing, jobs that followed each other are dealt out."""
         rows, histories, habits = self._fitted(), self._histories, self._habits
         if not self.sharing:
-            return habits.plan_period(drawn, new_users, copy, late, home, window, rng)
+            return habits.plan_period(drawn, new_users, copy, late, home, window, self._sort, rng)
         log_run = rows.outcomes.log_run
         dealer = Dealer.fit(histories.owner, histories.turn, habits.pool, rows.kind, log_run, self.privacy)
-        plan = habits.plan_period(drawn, new_users, copy, late, home, window, rng, dealer)
+        plan = habits.plan_period(drawn, new_users, copy, late, home, window, self._sort, rng, dealer)
         return replace(plan, model=dealer.models(plan, habits.pool, rng))
 
     def _cast(self, number: int, density: float, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:

@@ -3,9 +3,11 @@
 The story, from top to bottom:
 
 * a user has a repertoire of *working days*: so many sessions, each of so many jobs, in batches or one by one. A made
-  user goes through the repertoire in stretches of days that really followed each other, in a new order;
-* a working day is followed by the next one after as many days as is usual for this user on that day of the week; the
-  first one is placed so that the machine's busy and quiet days stay busy and quiet;
+  user goes through it in about the real order, in stretches of days: who comes late in the real trace comes late;
+* a stretch begins in a week near that of its model, on any day on which this user works; which week is chosen so that
+  the machine's busy and quiet days, and what kinds of jobs they bring, stay what they are;
+* within a stretch a working day is followed by the next one after as many days as is usual for this user on that day of
+  the week;
 * a working day begins at an hour at which days like it began, and lasts about as long as its model;
 * the pauses between sessions, between jobs and within batches are drawn from those of this user, where a batch that
   starts fast continues fast, as far as real ones do.
@@ -29,11 +31,11 @@ from scipy.special import ndtr, ndtri
 from generators.sessions.dealing import Dealer
 from generators.sessions.histories import BATCH, NIGHT, RETURN, Floats, Histories, Ints, Plan
 from generators.sessions.local_calendar import DAY, WEEK, LocalCalendar, Window
-from generators.sessions.placing import Busy, shift_days, shift_users
+from generators.sessions.placing import Entries, shift_days, shift_items
 from tracekit.compiled import compiled
 
-#: Chance that a synthetic user turns to another stretch of the repertoire after a day.
-TURN_AROUND = 0.1
+#: Chance that a new stretch begins after a working day; after so many dates without one it always does.
+TURN_AROUND, ABSENT = 0.1, 14
 #: Sessions and days are alike when they have as many jobs to the nearest of these classes: fewer than …
 FEW, MANY = 5, 20
 #: Seconds by which a day begins earlier or later than its model.
@@ -44,8 +46,8 @@ LONGER = 0.2
 STRAY = 0.25
 #: With fewer pauses or days than this to draw from, those of all users are taken.
 LEAST = 8
-#: Weeks among which a user chooses where to begin.
-CHOICES = 9
+#: Weeks, or in short traces days, by which a stretch moves at most.
+MOVES = 2
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,10 @@ class Habits:
     step_first: Ints  # (pools · 7 + 1,)
     all_steps: Ints
     all_step_first: Ints  # (7 + 1,)
-    start_weekday: Ints  # (histories,)
+    when: Ints  # (days,) week, in short traces date, counted from the beginning of the real trace
+    weekdays: Ints  # (pools, 7) working days by day of the week
     first_date: Ints  # () of the real trace
-    busy: Floats  # (dates,) jobs on each date of the real trace
+    busy: Floats  # (dates, kinds) jobs on each date of the real trace
     later: Ints  # (jobs,) dates since the first of the working day
     turn: Ints  # (jobs,)
     pace: Ints  # (jobs,) class of the session by its number of jobs
@@ -110,8 +113,10 @@ class Habits:
     all_begins: Piles
 
     @classmethod
-    def fit(cls, histories: Histories, pool: Ints, calendar: LocalCalendar, *, by_users: bool = False) -> Self:
-        """Learn from real histories; ``pool``: whose habits are taken together.
+    def fit(
+        cls, histories: Histories, pool: Ints, calendar: LocalCalendar, sort: Ints, *, by_users: bool = False
+    ) -> Self:
+        """Learn from real histories; ``pool``: whose habits are taken together, ``sort``: what kind of job each is.
 
         ``by_users``: how busy a date is follows from how many users were active; no user makes a date stand out.
         """
@@ -121,8 +126,8 @@ class Habits:
         date = np.floor(at[first] / DAY).astype(np.int64)
         until = np.floor(at[first + size - 1] / DAY).astype(np.int64)
         day_owner = owner[first]
-        here = np.flatnonzero(day_owner[1:] == day_owner[:-1])  # days that the same user's next one follows
-        step, weekday = date[here + 1] - until[here], until[here] % 7
+        here = np.flatnonzero((day_owner[1:] == day_owner[:-1]) & (date[1:] - until[:-1] <= ABSENT))
+        step, weekday = date[here + 1] - until[here], until[here] % 7  # to the same user's next working day
         key = pool[day_owner[here]] * 7 + weekday
         order, by_day = np.lexsort((step, key)), np.lexsort((step, weekday))
         pools = int(pool.max()) + 1
@@ -132,7 +137,6 @@ class Habits:
         inside = np.flatnonzero(turn != NIGHT)
         weekend = (date % 7 >= 5).astype(np.int64)
         kind = weekend * 3 + _class_of(size)
-        first_date = date[np.searchsorted(day_owner, np.arange(len(histories)))]
         turns = turn * 3 + pace
         dates, length = np.floor(at / DAY).astype(np.int64), max(1, round(calendar.period / DAY))
         every = 7 if calendar.unit == "weeks" else 1
@@ -149,9 +153,10 @@ class Habits:
             np.searchsorted(key[order], np.arange(pools * 7 + 1)).astype(np.int64),
             step[by_day],
             np.searchsorted(weekday[by_day], np.arange(8)).astype(np.int64),
-            first_date % 7,
+            (date - date.min()) // every,
+            np.bincount(pool[day_owner] * 7 + date % 7, minlength=pools * 7).reshape(pools, 7),
             np.asarray(date.min()),
-            _busy(owner, shift_days(dates - date.min(), 0, length, every, calendar.drifts), length, by_users),
+            _busy(owner, shift_days(dates - date.min(), 0, length, every, calendar.drifts), length, sort, by_users),
             dates - np.repeat(date, size),
             turn,
             pace,
@@ -190,19 +195,23 @@ class Habits:
         late: float,
         home: Window,
         window: Window,
+        sort: Ints,
         rng: np.random.Generator,
         dealer: Dealer | None = None,
     ) -> Plan:
         """Place working days of the drawn histories' users in ``home``, then ``late`` seconds later in a window.
 
-        ``new_users``: the synthetic user of each; ``copy`` numbers the copies of one history. ``dealer``: who chooses
-        days and sessions where none may be repeated as they followed each other.
+        ``new_users``: the synthetic user of each; ``copy`` numbers the copies of one history; ``sort``: what kind of
+        job each real one is. ``dealer``: who chooses days and sessions where none may be repeated as they followed each
+        other.
         """
         if dealer is None:
             days, who = self._repertoire(drawn, copy, rng)
         else:
             days, who = dealer.working_days(self.pool, drawn, self.owner, rng)
-        date = self._dates(drawn, days, who, home, rng)
+        order = np.lexsort((days, self.when[days], who))
+        days, who = days[order], who[order]
+        date = self._dates(self.pool[drawn[who]], days, who, home, sort, rng)
         begin = self._begins(days, who, drawn, date, rng)
         if dealer is None:
             job = _ranges(self.first[days], self.size[days])
@@ -243,35 +252,40 @@ class Habits:
         places = _ranges(begin_of_group[np.searchsorted(groups, group[users])] + before, wanted[users])
         return day[places], np.repeat(users, wanted[users])
 
-    def _dates(self, drawn: Ints, days: Ints, who: Ints, home: Window, rng: np.random.Generator) -> Ints:
-        """Choose the dates of the working days, in days since the origin; users move by whole weeks where there are."""
+    def _dates(self, pool: Ints, days: Ints, who: Ints, home: Window, sort: Ints, rng: np.random.Generator) -> Ints:
+        """Choose the dates of the working days, in days since the origin; stretches move by weeks where there are.
+
+        ``pool`` and ``who``: whose habits each day follows, and whose day it is; days are in the order of users.
+        """
         every = 7 if home.unit == WEEK else 1
-        begins = np.diff(who, prepend=-1) != 0
-        owner, user = drawn[who[begins]], np.cumsum(begins) - 1
-        since = self._since(np.flatnonzero(begins), owner, days, rng)
-        # Dates are counted from the first one of the trace, which need not be a Monday.
-        start = (self.start_weekday[owner] - self.first_date) % 7
-        job, day = _ranges(self.first[days], self.size[days]), np.repeat(np.arange(len(days)), self.size[days])
-        dates = len(self.busy)
-        date = shift_days((start[user] + since)[day] + self.later[job], 0, dates, every, home.drifts)
-        by_date = Busy.count(user[day], date, len(owner), dates)
-        choices = -(-dates // every)
-
-        def choose() -> Ints:
-            return rng.choice(choices, min(CHOICES, choices), replace=False)
-
-        wanted = self.busy * (len(job) / self.busy.sum())
-        moves = shift_users(by_date, every, 1, choose, wanted, home.drifts, rng)
-        return np.asarray((self.first_date + start + moves * every)[user] + since)
-
-    def _since(self, first: Ints, owner: Ints, days: Ints, rng: np.random.Generator) -> Ints:
-        """Return how many dates after its user's first working day each one begins."""
+        last = self.later[self.first[days] + self.size[days] - 1]
+        absent = np.diff(self.when[days], prepend=0) * every > ABSENT
+        begins = (np.diff(who, prepend=-1) != 0) | absent | (rng.random(len(days)) < TURN_AROUND)
+        stretch, first = np.cumsum(begins) - 1, np.flatnonzero(begins)
+        start = self.when[days[first]] * every
+        if every == 7:
+            start += (self._weekdays(pool[first], self.weekend[days[first]], rng) - self.first_date) % 7
+        weekday = (self.first_date + start) % 7
         pile = np.repeat(np.arange(len(self.step_first) - 1), np.diff(self.step_first))
         steps = self.steps[np.lexsort((rng.random(len(pile)), pile))]  # each pile in a new order
-        lasts = self.later[self.first[days] + self.size[days] - 1]
         own, everybody = Steps(self.step_first, steps), Steps(self.all_step_first, self.all_steps)
-        since = _stepped(first, lasts, self.pool[owner], self.start_weekday[owner], own, everybody, rng)
-        return np.asarray(since)
+        since = start[stretch] + _stepped(first, last, pool[first], weekday, own, everybody, rng)
+        # Dates are counted from the first one of the trace, which need not be a Monday.
+        job, day = _ranges(self.first[days], self.size[days]), np.repeat(np.arange(len(days)), self.size[days])
+        dates, kinds = self.busy.shape
+        at = shift_days(since[day] + self.later[job], 0, dates, every, home.drifts)
+        kind = np.minimum(sort[job], kinds - 1)
+        entries = Entries.of(stretch[day], len(first), at, dates, kind, kinds)
+        moves = np.arange(-MOVES, MOVES + 1) if dates >= 3 * MOVES * every else np.arange(min(2, -(-dates // every)))
+        wanted = self.busy * (len(job) / self.busy.sum())
+        moved = shift_items(entries, every, 1, lambda: moves, wanted, home.drifts, rng)
+        return np.asarray(self.first_date + since + moved[stretch] * every)
+
+    def _weekdays(self, pool: Ints, weekend: Ints, rng: np.random.Generator) -> Ints:
+        """Choose days of the week, as common as they are in the pools; weekends stay weekends."""
+        mine = self.weekdays[pool] * ((np.arange(7) >= 5) == weekend[:, None])
+        total = np.cumsum(mine, axis=1)
+        return (total <= (rng.random(len(pool)) * total[:, -1])[:, None]).sum(axis=1).astype(np.int64)
 
     def _begins(self, days: Ints, who: Ints, drawn: Ints, date: Ints, rng: np.random.Generator) -> Floats:
         """Choose the hours at which the working days begin, in seconds since midnight."""
@@ -307,12 +321,13 @@ class Habits:
         return np.where(enough, own, others)
 
 
-def _busy(owner: Ints, date: Ints, dates: int, by_users: bool) -> Floats:
-    """Return the number of jobs on each date, or of active users scaled to as many jobs."""
+def _busy(owner: Ints, date: Ints, dates: int, sort: Ints, by_users: bool) -> Floats:
+    """Return the number of jobs on each date, by kind; or of active users scaled to as many jobs, all of one kind."""
     if not by_users:
-        return np.bincount(date, minlength=dates).astype(np.float64)
+        kinds = int(sort.max()) + 1
+        return np.bincount(date * kinds + sort, minlength=dates * kinds).reshape(dates, kinds).astype(np.float64)
     active = np.bincount(np.unique(owner * dates + date) % dates, minlength=dates).astype(np.float64)
-    return np.asarray(active * len(date) / active.sum())
+    return np.asarray(active * len(date) / active.sum())[:, None]
 
 
 def _ranks(group: Ints, value: Floats) -> Floats:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from generators.quantile import grain_of
 from generators.sessions import unusable
+from generators.sessions.matching import Strata, exchanged
 from tracekit.compiled import compiled
 from tracekit.trace import Trace
 
@@ -26,6 +27,9 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Marks = NDArray[np.bool_]
 
+#: Run times of campaigns lie up to this apart, in ln(seconds), from what matching gives them, and those of single jobs
+#: up to …
+BLUR, OWN_BLUR = 0.1, 0.03
 #: A job that ends so near below its limit ended because of it: seconds, and share of the limit.
 AT_LIMIT, AT_LIMIT_SHARE = 60.0, 0.02
 #: How many ranks among similar jobs' run times a synthetic one may lie from its model: all of a campaign alike …
@@ -49,6 +53,12 @@ def ended_by_limit(run: Floats, limit: Floats) -> Marks:
     """Return which jobs ended because of their limit; unknown and infinite limits end nothing."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.isfinite(limit) & (run >= limit - np.minimum(AT_LIMIT, AT_LIMIT_SHARE * limit)))
+
+
+def sorts(size: Floats, run: Floats) -> Ints:
+    """Return what kind of job each is, 0 … 5: of the smaller or larger half, and of which third of run times."""
+    large = size > np.median(size)
+    return (np.searchsorted(np.quantile(run, (1 / 3, 2 / 3)), run) * 2 + large).astype(np.int64)
 
 
 def rounded(values: Floats, grain: float) -> Floats:
@@ -111,6 +121,7 @@ class Outcomes:
     orders: tuple[Order, ...]  # by ln(1 + run time), or seconds beyond the limit; from the most alike to the least
     level: Ints  # which of the orders has enough jobs like this one
     room: Floats  # how far campaigns lie apart around each job
+    strata: Strata  # by run time, or seconds beyond the limit
     share: Floats | None  # cpu_time / run_time
     most_cpu: float  # the largest real cpu_time
     memory: Order | None  # used_mem of similar jobs
@@ -132,6 +143,9 @@ class Outcomes:
         like = kind * ends + end
         same_limit = np.unique(limit, return_inverse=True)[1] * ends + end
         orders = tuple(Order.by(group, value) for group in (like, same_limit, end))
+        size = np.nan_to_num(trace.sizes())
+        same_size = np.unique(size, return_inverse=True)[1] * ends + end
+        about_size = np.round(np.log2(np.maximum(size, 1e-9))).astype(np.int64) * ends + end
         head = np.zeros(len(kind), dtype=bool)
         head[np.unique(campaign * ends + end, return_index=True)[1]] = True
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -139,12 +153,13 @@ class Outcomes:
         return cls(
             limit,
             np.log1p(run),
-            np.nan_to_num(trace.sizes()),
+            size,
             cut,
             status,
             orders,
             np.select([order.last - order.first + 1 >= ENOUGH for order in orders[:2]], [0, 1], 2),
             orders[0].spacing(head),
+            Strata.fit((same_size, about_size, end), np.where(cut, value, run)),
             share if trace.has("cpu_time") else None,
             float(np.nanmax(trace.column("cpu_time"))) if trace.has("cpu_time") else np.inf,
             Order.by(_known_apart(like, trace.column("used_mem")), trace.column("used_mem"))
@@ -169,17 +184,14 @@ class Outcomes:
         """Return the outcomes of jobs modelled after the given real ones: columns, with status as codes."""
         moves = rng.uniform(-1, 1, (2, int(campaign.max(initial=0)) + 1))[:, campaign]
         own = OWN * rng.uniform(-1, 1, len(model))
-        one, other = (self._runs(model, REACH * way * moves[0] + own, way * moves[1]) for way in (1, -1))
-        size = self.size[model]
-        turned = _turned(campaign, size * one, size * other, float(size @ np.expm1(self.log_run[model])), rng)
-        run = np.where(turned, other, one)
+        run = self._runs(model, REACH * moves[0] + own, moves[1], rng)
         drawn: dict[str, Any] = {"run_time": run, "status": self.status[model]}
         if self.share is not None:
             beside = self._beside(model, SHARE_REACH * rng.uniform(-1, 1, len(model)))
             cpu = np.minimum(self.share[beside] * run, self.most_cpu)  # some records hold absurd shares
             drawn["cpu_time"] = rounded(cpu, self.grains["cpu_time"])
         if self.memory is not None:
-            memory, _ = self.memory.moved(model, REACH * np.where(turned, -moves[0], moves[0]) + own)
+            memory, _ = self.memory.moved(model, REACH * moves[0] + own)
             drawn["used_mem"] = rounded(memory, self.grains["used_mem"])
         for name, order in self.power.items():  # campaigns draw alike, whether they run long or not
             places = REACH * rng.uniform(-1, 1, int(campaign.max(initial=0)) + 1)[campaign]
@@ -189,19 +201,26 @@ class Outcomes:
             drawn[name] = rounded(near, self.grains[name])
         return drawn
 
-    def _runs(self, model: Ints, places: Floats, farther: Floats) -> Floats:
+    def _runs(self, model: Ints, places: Floats, farther: Floats, rng: np.random.Generator) -> Floats:
         """Return run times some places away from the models' and moved by a share, -1 … 1, of the room there."""
         value = np.empty(len(model))
         for k, order in enumerate(self.orders):
             mine = self.level[model] == k
             value[mine] = order.moved(model[mine], places[mine])[0]
-        limit, cut = self.limit[model], self.cut[model]
-        own = self.log_run[model]
-        near = np.clip(value, own - FARTHEST, own + FARTHEST)
-        moved = near + farther * np.minimum(self.room[model], FARTHEST)
-        free = np.expm1(np.where(cut, 0.0, moved))
-        run = np.where(cut, np.where(cut, limit, 0.0) + value, np.minimum(free, limit))
-        return self.bounded(rounded(np.maximum(run, 0.0), self.grains["run_time"]), model)
+        limit, cut, own = self.limit[model], self.cut[model], self.log_run[model]
+        moved = np.clip(value, own - FARTHEST, own + FARTHEST) + farther * np.minimum(self.room[model], FARTHEST)
+        beyond = np.where(cut, limit, 0.0)  # the values of jobs cut by their limits count from these
+        over = np.expm1(own) - beyond
+        near = np.maximum(AT_LIMIT, FARTHEST * np.abs(over))
+        wanted = np.where(cut, np.clip(value, over - near, over + near), np.minimum(moved, np.log1p(limit)))
+        most = np.where(cut, np.minimum(self.grace, beyond * (self.factor - 1)), limit)
+        value, size = self.strata.matched(model, wanted, most, rng), self.size[model]
+        away = np.exp(BLUR * farther + OWN_BLUR * rng.uniform(-1, 1, len(model)))
+        alone = ~cut & ~self.strata.common(model, value)
+        value = np.where(alone, np.minimum(value * away, most), value)
+        value = exchanged(self.strata.of[model], value, size, most, float(size @ over), rng)
+        run = rounded(np.maximum(value + beyond, 0.0), self.grains["run_time"])
+        return np.where(cut, np.minimum(run, most + beyond), run)
 
     def _beside(self, model: Ints, places: Floats) -> Ints:
         """Return real jobs some places away along the run times; the model itself where that is far away."""
@@ -211,38 +230,10 @@ class Outcomes:
             beside[mine] = order.moved(model[mine], places[mine])[1]
         return np.where(np.abs(self.log_run[beside] - self.log_run[model]) > FARTHEST, model, beside)
 
-    def bounded(self, run: Floats, model: Ints) -> Floats:
-        """Return run times that no limit forbids: those of jobs cut by it exceed it no more than real ones do."""
-        limit = self.limit[model]
-        return np.where(self.cut[model], np.minimum(run, np.minimum(limit + self.grace, limit * self.factor)), run)
-
 
 def _known_apart(group: Ints, value: Floats) -> Ints:
     """Return groups in which known and unknown values are not together."""
     return group * 2 + np.isnan(value)
-
-
-def _turned(campaign: Ints, one: Floats, other: Floats, work: float, rng: np.random.Generator) -> Marks:
-    """Choose the campaigns that move the other way, so that the work of all jobs is about ``work``.
-
-    ``one`` and ``other``: the work of each job either way, shape (jobs,). Campaigns are asked in random order.
-    """
-    gain = np.bincount(campaign, weights=other - one)
-    return np.asarray(_turning(gain, rng.permutation(len(gain)), float(one.sum()) - work)[campaign])
-
-
-_jit: Any = partial(compiled, sources=Path(__file__).resolve().parent)
-
-
-@_jit
-def _turning(gain, order, excess):  # type: ignore[no-untyped-def]
-    """Mark those whose ``gain`` brings what is in excess nearer to 0."""
-    turned = np.zeros(len(gain), np.bool_)
-    for k in order:
-        if abs(excess + gain[k]) < abs(excess):
-            turned[k] = True
-            excess += gain[k]
-    return turned
 
 
 def scaled_runs(
@@ -252,13 +243,10 @@ def scaled_runs(
 
     No job changes by more than the share ``most`` of its run time, so the work may come out between.
     """
-    lower, upper = run * (1 - most), np.minimum(run * (1 + most), limit)
-    made = run
-    for _ in range(20):
-        missing = work - float((size * made).sum())
-        movable = free & (made < upper if missing > 0 else made > lower)
-        moving = float((size * made)[movable].sum())
-        if abs(missing) <= 1e-4 * work or moving <= 0:
-            break
-        made = np.where(movable, rounded(np.clip(made * (1 + missing / moving), lower, upper), grain), made)
-    return made
+    missing = work - float((size * run).sum())
+    most_of = np.where(free, size * (np.minimum(run * (1 + most), limit) - run if missing > 0 else run * most), 0.0)
+    order = np.argsort(-size * run * free, kind="stable")
+    needed = np.clip(abs(missing) - (np.cumsum(most_of[order]) - most_of[order]), 0.0, most_of[order])
+    made = run.copy()
+    made[order] += np.sign(missing) * needed / np.maximum(size[order], 1e-300)
+    return np.where(made == run, run, rounded(np.clip(made, 0.0, np.where(free, limit, np.inf)), grain))

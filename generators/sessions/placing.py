@@ -1,4 +1,8 @@
-"""Balancing the load over time: users are shifted until every week, or day, has the planned load."""
+"""Balancing the load over time: users, or parts of their activity, move until every week, or day, has the planned load.
+
+What is to be moved is a list of *entries*: so many jobs of one kind, of one item, on one day. Kinds are classes of jobs
+by size and run time, so that not only as many but also such jobs are submitted at a time as in the real trace.
+"""
 
 from __future__ import annotations
 
@@ -17,50 +21,14 @@ from tracekit.compiled import compiled
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-#: How often every user reconsiders.
+#: How often every item reconsiders.
 SWEEPS = 3
 #: Least squares even out busy and quiet days; so they are asked for with contrasts exaggerated by these factors, and
 #: the placement is taken whose days are as uneven as the real ones.
 GAINS = (1.0, 1.5, 2.0, 3.0, 5.0)
 
 
-@dataclass(frozen=True)
-class Busy:
-    """Jobs of each user on each day. Only days with jobs are kept: a million users over ten years fit into memory."""
-
-    first: Ints  # (users + 1,) where each user's days begin
-    day: Ints  # (busy days,) by user, then by day
-    jobs: Floats  # (busy days,)
-    days: int
-
-    @classmethod
-    def count(cls, user: Ints, day: Ints, users: int, days: int) -> Self:
-        """Count jobs, given the user and the day of each."""
-        key, jobs = np.unique(user * days + day, return_counts=True)
-        first = np.searchsorted(key, np.arange(users + 1) * days).astype(np.int64)
-        return cls(first, key % days, jobs.astype(np.float64), days)
-
-    def __len__(self) -> int:
-        return len(self.first) - 1
-
-    def take(self, users: Ints) -> Busy:
-        """Return some users, in the given order, each as often as named."""
-        size = np.diff(self.first)[users]
-        first = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
-        rows = np.arange(first[-1]) - np.repeat(first[:-1] - self.first[users], size)
-        return Busy(first, self.day[rows], self.jobs[rows], self.days)
-
-    @property
-    def owner(self) -> Ints:
-        """Return the user of each busy day."""
-        return np.repeat(np.arange(len(self)), np.diff(self.first))
-
-    def total(self) -> Floats:
-        """Return the jobs of all users on each day."""
-        return np.bincount(self.day, weights=self.jobs, minlength=self.days)
-
-
-def shift_days(day: Ints, step: int, days: int, every: int, drifts: bool) -> Ints:
+def shift_days(day: Ints, step: Ints | int, days: int, every: int, drifts: bool) -> Ints:
     """Move days by ``step`` units of ``every`` days among ``days`` ones: round the end, or turned back if they drift."""
     inside = day % every
     places = np.maximum(-(-(days - inside) // every), 1)
@@ -68,8 +36,32 @@ def shift_days(day: Ints, step: int, days: int, every: int, drifts: bool) -> Int
     return np.asarray(inside + (turned_back(place, places) if drifts else place % places) * every)
 
 
-def shift_users(
-    busy: Busy,
+@dataclass(frozen=True)
+class Entries:
+    """Jobs by item, day and kind: those of item i are at ``first[i]`` … ``first[i + 1] − 1``."""
+
+    first: Ints  # (items + 1,)
+    day: Ints
+    kind: Ints
+    jobs: Floats
+    kinds: int
+
+    @classmethod
+    def of(cls, item: Ints, items: int, day: Ints, days: int, kind: Ints, kinds: int) -> Self:
+        """Count jobs."""
+        found, jobs = np.unique((item * days + day) * kinds + kind, return_counts=True)
+        owner = found // (days * kinds)
+        first = np.searchsorted(owner, np.arange(items + 1)).astype(np.int64)
+        return cls(first, found // kinds % days, found % kinds, jobs.astype(np.float64), kinds)
+
+    def by_day(self, days: int, to: Ints | None = None) -> Floats:
+        """Return the jobs of each day and kind, shape (days, kinds); ``to``: other days of the entries."""
+        place = (self.day if to is None else to) * self.kinds + self.kind
+        return np.bincount(place, weights=self.jobs, minlength=days * self.kinds).reshape(days, self.kinds)
+
+
+def shift_items(
+    entries: Entries,
     every: int,
     block: int,
     choose: Callable[[], Ints],
@@ -79,32 +71,38 @@ def shift_users(
 ) -> Ints:
     """Choose moves, in units of ``every`` days, that keep blocks of days as busy and the days as uneven as wanted.
 
-    ``wanted``: jobs on each day; ``choose`` gives the moves that are open to everybody in one try;
-    ``drifts``: what is moved beyond an end is turned back there.
+    ``wanted``: jobs on each day, of each kind, shape (days, kinds); ``choose`` gives the moves that are open to
+    everybody in one try; ``drifts``: what is moved beyond an end is turned back there.
     """
-    days, owner = np.arange(len(wanted)), busy.owner
-    ask = np.bincount(days // block, weights=wanted)
-    best, least = np.zeros(len(busy), dtype=np.int64), np.inf
+    days = len(wanted)
+    blocks = (days - 1) // block + 1
+    ask = np.zeros((blocks, wanted.shape[1]))
+    np.add.at(ask, np.arange(days) // block, wanted)
+    items = len(entries.first) - 1
+    item = np.repeat(np.arange(items), np.diff(entries.first))
+    best, least = np.zeros(items, dtype=np.int64), np.inf
     for gain in GAINS:
         choices = choose()
-        to = np.array([shift_days(days, step, len(days), every, drifts) for step in choices])
-        pick = settled(busy, to // block, ask.mean() + gain * (ask - ask.mean()), rng)
-        made = np.bincount(to[pick[owner], busy.day], weights=busy.jobs, minlength=len(days))
-        error = abs(float(np.log((made.var() + 1e-9) / (wanted.var() + 1e-9))))
+        to = np.array([shift_days(np.arange(days), step, days, every, drifts) for step in choices])
+        pick = settled(entries, to // block, ask.mean(axis=0) + gain * (ask - ask.mean(axis=0)), rng)
+        made = entries.by_day(days, to[pick[item], entries.day]).sum(axis=1)
+        error = abs(float(np.log((made.var() + 1e-9) / (wanted.sum(axis=1).var() + 1e-9))))
         if error < least:
             best, least = choices[pick], error
     return best
 
 
-def settled(busy: Busy, to: Ints, wanted: Floats, rng: np.random.Generator) -> Ints:
-    """Choose moves at random, then let users in turn take the one that brings the sum nearest to what is wanted.
+def settled(entries: Entries, to: Ints, wanted: Floats, rng: np.random.Generator) -> Ints:
+    """Choose moves at random, then let items in turn take the one that brings the sum nearest to what is wanted.
 
-    ``to``: the bin into which a choice brings a day, shape (choices, days); ``wanted``: jobs in each bin, shape
-    (bins,), in the sense of least squares.
+    ``to``: the bin into which a choice brings a day, shape (choices, days); ``wanted``: jobs in each bin, of each kind,
+    shape (bins, kinds), in the sense of least squares.
     """
-    pick = rng.integers(len(to), size=len(busy))
-    turns = np.concatenate([rng.permutation(len(busy)) for _ in range(SWEEPS)])
-    _settle(busy.first, busy.day, busy.jobs, to, wanted.astype(np.float64), pick, turns)
+    items = len(entries.first) - 1
+    pick = rng.integers(len(to), size=items)
+    turns = np.concatenate([rng.permutation(items) for _ in range(SWEEPS)])
+    excess = -np.ascontiguousarray(wanted, dtype=np.float64)
+    _settle(entries.first, entries.day, entries.kind, entries.jobs, to, excess, pick, turns)
     return pick
 
 
@@ -112,25 +110,23 @@ _jit: Any = partial(compiled, sources=Path(__file__).resolve().parent)
 
 
 @_jit
-def _settle(first, day, jobs, to, wanted, pick, turns):  # type: ignore[no-untyped-def]
-    """Change ``pick`` in place; ``turns`` lists users in the order in which they reconsider."""
-    excess = -wanted
-    for user in range(len(first) - 1):
-        for k in range(first[user], first[user + 1]):
-            excess[to[pick[user], day[k]]] += jobs[k]
-    for user in turns:
-        begin, end = first[user], first[user + 1]
-        for k in range(begin, end):
-            excess[to[pick[user], day[k]]] -= jobs[k]
+def _settle(first, day, kind, jobs, to, excess, pick, turns):  # type: ignore[no-untyped-def]
+    """Change ``pick`` in place; ``turns`` lists items in the order in which they reconsider."""
+    for u in range(len(pick)):
+        for k in range(first[u], first[u + 1]):
+            excess[to[pick[u], day[k]], kind[k]] += jobs[k]
+    for u in turns:
+        for k in range(first[u], first[u + 1]):
+            excess[to[pick[u], day[k]], kind[k]] -= jobs[k]
         least = np.inf
         for choice in range(len(to)):
             cost = 0.0  # what |excess + jobs moved|² has beyond |excess|²
-            for k in range(begin, end):
-                cost += jobs[k] * (jobs[k] + 2 * excess[to[choice, day[k]]])
-                excess[to[choice, day[k]]] += jobs[k]
-            for k in range(begin, end):
-                excess[to[choice, day[k]]] -= jobs[k]
+            for k in range(first[u], first[u + 1]):
+                cost += jobs[k] * (jobs[k] + 2 * excess[to[choice, day[k]], kind[k]])
+                excess[to[choice, day[k]], kind[k]] += jobs[k]
+            for k in range(first[u], first[u + 1]):
+                excess[to[choice, day[k]], kind[k]] -= jobs[k]
             if cost < least:
-                least, pick[user] = cost, choice
-        for k in range(begin, end):
-            excess[to[pick[user], day[k]]] += jobs[k]
+                least, pick[u] = cost, choice
+        for k in range(first[u], first[u + 1]):
+            excess[to[pick[u], day[k]], kind[k]] += jobs[k]

@@ -10,7 +10,7 @@ import numpy as np
 
 from generators.sessions.histories import SESSION_GAP, Floats, Histories, Ints, Plan, gaps_within
 from generators.sessions.local_calendar import WEEK, LocalCalendar, Window
-from generators.sessions.placing import Busy, shift_days, shift_users
+from generators.sessions.placing import Entries, shift_days, shift_items
 
 #: Histories move by at most so many seconds either way, so that a machine that fills up over the months still does.
 FARTHEST = WEEK
@@ -28,28 +28,31 @@ def plan_period(
     late: float,
     home: Window,
     window: Window,
+    sort: Ints,
     rng: np.random.Generator,
 ) -> Plan:
     """Move the drawn histories within ``home``, the time of the real ones, and then ``late`` seconds into a window.
 
-    ``new_users``: whose they become.
+    ``new_users``: whose they become; ``sort``: what kind of job each real one is.
     """
     first, size = histories.first[drawn], histories.size[drawn]
     which = np.repeat(np.arange(len(drawn)), size)
     rows = np.arange(len(which)) - np.repeat(np.cumsum(size) - size, size) + first[which]
     at = histories.at[rows] + _session_moves(which, histories.at[rows], rng)
-    at = window.holding(home.turning(at + _moves(histories, calendar, drawn, rng)[which]) + late)
+    at = window.holding(home.turning(at + _moves(histories, calendar, drawn, sort, rng)[which]) + late)
     return Plan.sorted(new_users[which], drawn[which], at, rows)
 
 
-def _moves(histories: Histories, calendar: LocalCalendar, drawn: Ints, rng: np.random.Generator) -> Floats:
+def _moves(
+    histories: Histories, calendar: LocalCalendar, drawn: Ints, sort: Ints, rng: np.random.Generator
+) -> Floats:
     """Return by how many seconds each history moves: whole units, not zero where there is a choice."""
     moves = np.zeros(len(drawn))
     nameless = histories.nameless[drawn]
     farthest = min(round(FARTHEST / calendar.unit_length), max(1, calendar.units // 3))
     if calendar.units > 1:
         choices = np.array([step for step in range(-farthest, farthest + 1) if step])
-        moves[~nameless] = _as_busy(histories, calendar, drawn[~nameless], choices, rng)
+        moves[~nameless] = _as_busy(histories, calendar, drawn[~nameless], sort, choices, rng)
     # Weeks of jobs without users change places, so that no week stays empty; one that had only begun stays the last.
     week = np.floor((histories.at[histories.first[drawn]] - histories.at.min(initial=np.inf)) / calendar.unit_length)
     whole = nameless & (week < calendar.units)
@@ -58,15 +61,20 @@ def _moves(histories: Histories, calendar: LocalCalendar, drawn: Ints, rng: np.r
 
 
 def _as_busy(
-    histories: Histories, calendar: LocalCalendar, drawn: Ints, choices: Ints, rng: np.random.Generator
+    histories: Histories, calendar: LocalCalendar, drawn: Ints, sort: Ints, choices: Ints, rng: np.random.Generator
 ) -> Ints:
-    """Choose moves that keep every week about as busy, and the days as uneven, as they were."""
+    """Choose moves that keep every week about as busy, with such jobs, and the days as uneven, as they were."""
     every = DAYS[calendar.unit]
     length = calendar.unit_length / every
     days = max(1, round(calendar.period / length))
-    day = np.floor((histories.at - histories.at.min()) / length).astype(np.int64)
-    busy = Busy.count(histories.owner, shift_days(day, 0, days, every, calendar.drifts), len(histories), days).take(drawn)
-    return shift_users(busy, every, every, lambda: choices, busy.total(), calendar.drifts, rng)
+    size = histories.size[drawn]
+    item = np.repeat(np.arange(len(drawn)), size)
+    rows = np.arange(len(item)) - np.repeat(np.cumsum(size) - size, size) + histories.first[drawn][item]
+    day = np.floor((histories.at[rows] - histories.at.min()) / length).astype(np.int64)
+    kinds = int(sort.max()) + 1
+    day = shift_days(day, 0, days, every, calendar.drifts)
+    entries = Entries.of(item, len(drawn), day, days, sort[rows], kinds)
+    return shift_items(entries, every, every, lambda: choices, entries.by_day(days), calendar.drifts, rng)
 
 
 def _session_moves(which: Ints, at: Floats, rng: np.random.Generator) -> Floats:

@@ -19,8 +19,8 @@ from generators import synth as library
 from generators.sessions import Sessions
 from generators.sessions.histories import BATCH, NIGHT, RETURN, SESSION, turns_of
 from generators.sessions.local_calendar import LocalCalendar, Window
-from generators.sessions.outcomes import Order, _turned, ended_by_limit, scaled_runs
-from generators.sessions.placing import Busy, settled, shift_days
+from generators.sessions.outcomes import Order, ended_by_limit, scaled_runs
+from generators.sessions.placing import Entries, settled, shift_days
 from generators.sessions.privacy import pools, users_of
 from generators.sessions.whatif import thinned
 from tracekit import Machine, Trace, stats
@@ -83,21 +83,12 @@ def test_no_run_time_is_crushed_where_limits_end_nearly_all_work() -> None:
     assert made.tolist() == [46.0, 184.0, 300_000.0]
 
 
-def test_campaigns_turn_round_until_the_work_is_that_of_their_models() -> None:
-    rng = np.random.default_rng(5)
-    campaign, one = np.arange(200) // 2, rng.lognormal(3, 2, 200)
-    other = one * rng.uniform(0.5, 2.0, 200)
-    work = float((one + other).sum() / 2)
-    turned = _turned(campaign, one, other, work, rng)
-    assert np.where(turned, other, one).sum() == pytest.approx(work, rel=0.01)
-    assert (turned[::2] == turned[1::2]).all(), "all jobs of a campaign"
-
-
 def test_users_settle_where_the_machine_is_to_be_busy() -> None:
     jobs = np.array([[5.0, 0, 0, 0], [0, 5.0, 0, 0]])
     to = np.array([shift_days(np.arange(4), step, 4, 1, False) for step in range(4)])
-    busy = Busy.count(*np.repeat(np.nonzero(jobs), jobs[np.nonzero(jobs)].astype(int), axis=1), *jobs.shape)
-    pick = settled(busy, to, np.array([0.0, 0, 10.0, 0]), np.random.default_rng(1))
+    user, day = np.repeat(np.nonzero(jobs), 5, axis=1)
+    entries = Entries.of(user, 2, day, 4, np.zeros(10, dtype=np.int64), 1)
+    pick = settled(entries, to, np.array([[0.0], [0], [10.0], [0]]), np.random.default_rng(1))
     assert (np.roll(jobs[0], pick[0]) + np.roll(jobs[1], pick[1])).tolist() == [0, 0, 10, 0]
 
 
@@ -107,6 +98,9 @@ def test_days_move_by_weeks_and_come_round_on_the_same_weekday() -> None:
         to = shift_days(day, step, 17, 7, False)
         assert (to % 7 == day % 7).all()
         assert sorted(to) == day.tolist(), "every place is taken once"
+        back = [shift_days(day, way * step, 17, 7, True) for way in (1, -1)]
+        assert sorted(np.concatenate(back)) == sorted([*day, *day]), "of a trace that drifts: once each way, on average"
+        assert all(np.abs(b // 7 - day // 7).max() <= abs(step) for b in back), "an end does not become the other"
 
 
 @settings(max_examples=40, deadline=None)
