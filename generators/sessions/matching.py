@@ -152,7 +152,7 @@ def _dealt(stratum, order, value, wanted, most):  # type: ignore[no-untyped-def]
         waiting = [(0.0, 0) for _ in range(0)]
         come = begin
         for k in range(begin, end):
-            while come < end and (most[order[come]] >= value[k] or not waiting and come == k):
+            while come < end and (most[order[come]] >= value[k] or (not waiting and come == k)):
                 heapq.heappush(waiting, (-wanted[order[come]], order[come]))
                 come += 1
             job = heapq.heappop(waiting)[1]

@@ -1,17 +1,18 @@
 """How jobs end: run times taken from similar jobs, status, processor time, memory and power.
 
-A synthetic job is modelled on one real job. Its run time is read off the sorted run times of similar jobs (same
-template, same end), some places away from its model's and between two neighbours, and then moved by about as much as
-campaigns of this kind lie apart; jobs of one campaign move together, so that repeats stay repeats. A campaign might as
-well have moved the other way: some do, so that all jobs together bring as much work as their models did. Jobs that ran
-into their limit do so again; no other exceeds it.
+A synthetic job is modelled on one real job. Its run time is first read off the sorted run times of similar jobs (same
+template, same end), some places away from its model's and between two neighbours, and moved by about as much as
+campaigns of this kind lie apart; jobs of one campaign move together, so that repeats stay repeats. That decides which
+jobs are the longer ones. The run times themselves are then those of real jobs of the same size and end (`matching`), so
+that the distribution stays what it was, and a few per cent longer or shorter unless many jobs have the same; which of
+the two is chosen by campaign so that all jobs together bring as much work as their models did. Jobs that ran into their
+limit do so again; no other exceeds it. Processor time (as a share of the run time) and memory are those of one other
+job of the same template and end, so that they go together.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +20,6 @@ from numpy.typing import NDArray
 
 from generators.quantile import grain_of
 from generators.sessions.matching import COMMON, Strata, exchanged, turned
-from tracekit.compiled import compiled
 from tracekit.trace import Trace
 
 Ints = NDArray[np.int64]
@@ -235,7 +235,7 @@ class Outcomes:
         return np.where(cut, np.minimum(run, most + beyond), run)
 
     def _beside(self, model: Ints, places: Floats) -> Ints:
-        """Return jobs of the same template and end some places away along the run times; the model where that is far."""
+        """Return jobs of the same template and end some places away along the run times; the model if that is far."""
         beside = self.orders[0].moved(model, places)[1]
         return np.where(np.abs(self.log_run[beside] - self.log_run[model]) > FARTHEST, model, beside)
 

@@ -421,7 +421,7 @@ def test_columns_follow_the_job(skeleton: str) -> None:
 
 
 def test_who_comes_late_comes_late_in_the_modelled_skeleton() -> None:
-    """The population drifts: in the first third of the trace there are other users, with other jobs, than in the last."""
+    """The population drifts: the first third of the trace has other users, with other jobs, than the last."""
     rng = np.random.default_rng(8)
     day = np.repeat(np.arange(120), 12)
     user = day // 40 * 10 + rng.integers(0, 10, len(day))
