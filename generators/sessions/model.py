@@ -48,6 +48,8 @@ MAX_PLANNED = 5_000_000
 LEAST_SHARED = 5
 #: … and where no number is given.
 SHARED_BY = 10
+#: Of what `save` writes: changes when other things are learnt.
+LAYOUT = 2
 NOTHING = WhatIf()
 
 
@@ -396,7 +398,8 @@ class Sessions:
         """
         self._fitted()
         histories = self._histories
-        config: dict[str, Any] = {"skeleton": self.skeleton, "privacy": self.privacy, "facts": self._facts}
+        config: dict[str, Any] = {"layout": LAYOUT, "skeleton": self.skeleton, "privacy": self.privacy}
+        config |= {"facts": self._facts}
         config |= {"sharing": self.sharing}
         config |= {"wall": self._calendar.to_dict(), "personal": list(self._personal)}
         config |= {"source": self._jobs.machine.source, "nameless": histories.nameless.tolist()}
@@ -414,6 +417,10 @@ class Sessions:
     def load(cls, folder: Path) -> Self:
         """Read back what `save` wrote."""
         config = read_config(folder, cls.name)
+        if config.get("layout") != LAYOUT:
+            raise FormatError(
+                folder, "was saved by an earlier version of the model sessions, which learnt other things: fit it again"
+            )
         try:
             sharing = bool(config.get("sharing", False))
             model = cls(skeleton=config["skeleton"], privacy=config["privacy"], sharing=sharing)

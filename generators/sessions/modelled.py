@@ -9,8 +9,8 @@ The story, from top to bottom:
 * within a stretch a working day is followed by the next one after as many days as is usual for this user on that day of
   the week;
 * a working day begins at an hour at which days like it began, and lasts about as long as its model;
-* the pauses between sessions, between jobs and within batches are drawn from those of this user, where a batch that
-  starts fast continues fast, as far as real ones do.
+* the pauses between sessions and between jobs are drawn from those of this user; within a batch they are longer or
+  shorter about where those of the model are.
 
 With privacy k, "this user" means at least k alike users whose habits are pooled.
 """
@@ -24,9 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 from generators.sessions.dealing import Dealer
 from generators.sessions.histories import BATCH, NIGHT, RETURN, Floats, Histories, Ints, Plan
@@ -44,6 +42,9 @@ EARLIER = 900.0
 LONGER = 0.2
 #: How far the hour at which a day begins may stray from the rank of its model's.
 STRAY = 0.25
+#: How far the pause before a job of a batch may stray from its model's rank: if that is up to NOTED seconds, and all of
+#: a batch alike; longer ones stray as far as hours do.
+STEADY, NOTED = 0.05, 5.0
 #: With fewer pauses or days than this to draw from, those of all users are taken.
 LEAST = 8
 #: Weeks, or in short traces days, by which a stretch moves at most.
@@ -106,7 +107,8 @@ class Habits:
     later: Ints  # (jobs,) dates since the first of the working day
     turn: Ints  # (jobs,)
     pace: Ints  # (jobs,) class of the session by its number of jobs
-    alike: Floats  # () correlation of the pauses of one batch, as normal scores among those of the same pile
+    pause_rank: Floats  # (jobs,) rank 0 … 1 of the pause before a job among those of the same pile
+    long: NDArray[np.bool_]  # (jobs,) the pause is longer than NOTED
     pauses: Piles  # seconds before a job, by pool, turn and pace
     all_pauses: Piles
     begins: Piles  # seconds since midnight, by pool, weekend and class of the day
@@ -160,7 +162,8 @@ class Habits:
             dates - np.repeat(date, size),
             turn,
             pace,
-            _alike(turn, pool[owner] * 12 + turns, pause),
+            _ranks(pool[owner] * 12 + turns, pause),
+            pause > NOTED,
             Piles.of(pool[owner[inside]] * 12 + turns[inside], pools * 12, pause[inside]),
             Piles.of(turns[inside], 12, pause[inside]),
             Piles.of(pool[day_owner] * 6 + kind, pools * 6, at[first] % DAY),
@@ -276,7 +279,8 @@ class Habits:
         at = shift_days(since[day] + self.later[job], 0, dates, every, home.drifts)
         kind = np.minimum(sort[job], kinds - 1)
         entries = Entries.of(stretch[day], len(first), at, dates, kind, kinds)
-        moves = np.arange(-MOVES, MOVES + 1) if dates >= 3 * MOVES * every else np.arange(min(2, -(-dates // every)))
+        farthest = min(MOVES, dates // every // 3)
+        moves = np.arange(-farthest, farthest + 1)
         wanted = self.busy * (len(job) / self.busy.sum())
         moved = shift_items(entries, every, 1, lambda: moves, wanted, home.drifts, rng)
         return np.asarray(self.first_date + since + moved[stretch] * every)
@@ -313,9 +317,10 @@ class Habits:
         """Choose the pause before each job, in seconds."""
         kind = self.turn[job] * 3 + self.pace[job]
         batch = np.cumsum(self.turn[job] > BATCH)
-        common = rng.standard_normal(int(batch[-1]) + 1)[batch]
-        score = np.sqrt(self.alike) * common + np.sqrt(1 - self.alike) * rng.standard_normal(len(job))
-        rank = np.where(self.turn[job] > BATCH, rng.random(len(job)), ndtr(score))
+        together = rng.uniform(-1, 1, int(batch[-1]) + 1)[batch]
+        away = np.where(self.long[job], STRAY, STEADY) * rng.uniform(-1, 1, len(job)) + STEADY * together
+        near = 1 - np.abs(1 - np.abs(self.pause_rank[job] + away))
+        rank = np.where(self.turn[job] > BATCH, rng.random(len(job)), near)
         own, enough = self.pauses.at(pool * 12 + kind, rank)
         others, _ = self.all_pauses.at(kind, rank)
         return np.where(enough, own, others)
@@ -338,17 +343,6 @@ def _ranks(group: Ints, value: Floats) -> Floats:
     rank = np.empty(len(group))
     rank[order] = (np.arange(len(group)) - first + 0.5) / size
     return rank
-
-
-def _alike(turn: Ints, pile: Ints, pause: Floats) -> Floats:
-    """Return how alike neighbouring pauses of one batch are: correlation, from 0, of normal scores in their piles."""
-    by_pile = pd.Series(pause).groupby(pile)
-    score = np.asarray(ndtri(((by_pile.rank() - 0.5) / by_pile.transform("size")).to_numpy()))
-    pairs = np.flatnonzero((turn[1:] == BATCH) & (turn[:-1] == BATCH))
-    before, after = score[pairs], score[pairs + 1]
-    if len(pairs) < LEAST or not (before.std() > 0 and after.std() > 0):
-        return np.zeros(())
-    return np.asarray(np.clip(np.corrcoef(before, after)[0, 1], 0.0, 1.0))
 
 
 def _laid_out(group: Ints, rng: np.random.Generator) -> Floats:
