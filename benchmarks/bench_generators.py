@@ -66,7 +66,7 @@ def theta(data: Path) -> Trace:
 
 
 INTRODUCTION = """\
-# Every model on two traces
+# Two encodings on two traces
 
 Made by `python benchmarks/bench_generators.py --data DIR`; do not edit. 5,000 jobs fitted, 5,000 made, scored with
 `tracekit score --quick` against the fitted jobs. *default* rows come with `--load real`, *raw* rows are the plain

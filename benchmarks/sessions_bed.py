@@ -33,8 +33,8 @@ TUNING = {
     "Curie": ("CEA-Curie-2011-2.1-cln.swf.gz", None),
     "wagap": ("21-fields-wagap-2013.swf", None),
     "HPC2N": ("hpc2n-excerpt.swf", None),
-    "Philly": ("philly_2k_c48.csv", None),
-    "PAI": ("pai_sub25_reduced.csv", None),
+    "Philly": ("philly_2k_c48.csv", "philly"),
+    "PAI": ("pai_sub25_reduced.csv", "reduced"),
     "Lublin": ("lublin_256.swf", None),
 }
 CONFIRMATION = {
@@ -45,7 +45,12 @@ CONFIRMATION = {
     "Theta": ("theta_data_training.csv", "gpw"),
     "Helios": ("helios_data_training.csv", "gpw"),
     "Theta 2022": ("ALCF-Theta-2022.swf", None),
-    "Helios Venus": ("helios_venus_gpujobs_reduced.csv", None),
+    "Helios Venus": ("helios_venus_gpujobs_reduced.csv", "reduced"),
+}
+#: Tables of a few columns; GPUs are the size of their jobs.
+MAPS = {
+    "philly": {"arrival_time_s": "submit_time", "duration_s": "run_time", "gpu_count": "req_procs"},
+    "reduced": {"arrival_s": "submit_time", "service_sec": "run_time", "gpu_count": "req_procs"},
 }
 FEW, MANY = 5_000, 30_000
 #: What is measured, and the largest value that is good enough with the skeleton resampled, and with modelled.
@@ -80,7 +85,12 @@ class Case:
 def read(data: Path, name: str) -> Trace:
     """Return the jobs of a trace that a scheduler could run, in submit order."""
     file, kind = {**TUNING, **CONFIRMATION}[name]
-    return learnable(tracekit.read(next(data.rglob(file)), kind))[0]
+    path = next(data.rglob(file))
+    if kind in MAPS:
+        table = pd.read_csv(path).rename(columns=MAPS[kind])[list(MAPS[kind].values())]
+        jobs = table.sort_values("submit_time", kind="stable", ignore_index=True)
+        return learnable(Trace(jobs.assign(job_id=np.arange(len(jobs))), tracekit.Machine()))[0]
+    return learnable(tracekit.read(path, kind))[0]
 
 
 def cases(name: str, trace: Trace) -> Iterator[Case]:

@@ -17,6 +17,7 @@ MODELS: Registry[type[Generator]] = Registry(
         "tvae": "generators.sdv:TVAE",
         "copulagan": "generators.sdv:CopulaGAN",
         "gaussian-copula": "generators.sdv:GaussianCopula",
+        "par": "generators.par:PAR",
         "realtabformer": "generators.realtabformer:RealTabFormer",
         "diffusion": "generators.diffusion:Diffusion",
         "lublin": "generators.lublin:Lublin",

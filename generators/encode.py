@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from generators.amounts import Amount
 from generators.arrivals import Arrivals
@@ -38,7 +39,7 @@ EncodingName = Literal["default", "raw"]
 PARTS: dict[str, Any] = {part.key: part for part in (Sizes, Limit, RunTime, Amount, Label, Lookup, Arrivals, Requests)}
 #: Amounts that are known when a job has run, in the order in which they are learnt.
 OUTCOMES = ("used_mem", "cpu_time", "mean_watts", "cpu_bound")
-#: With fewer jobs than this there is nothing to learn.
+#: With fewer jobs than this a model of tables has nothing to learn.
 LEAST_JOBS = 20
 
 
@@ -65,27 +66,30 @@ class Encoding(Protocol):
         ...
 
 
-def learnable(trace: Trace) -> tuple[Trace, list[str]]:
+def learnable(
+    trace: Trace, least: int = LEAST_JOBS, *, keep_unusable: bool = False
+) -> tuple[Trace, list[str]]:
     """Return the jobs that can be learnt from, in submit order, and what was left out and why.
 
     A job needs a known submit time, a run time from 0 and a size (in the scheduled unit) that fits the machine. On a
     machine of hosts it needs a request that these can hold; a job without GPUs is then one that asks for cores only.
-    Submit times before the epoch are fine: only the gaps between them are learnt.
+    Submit times before the epoch are fine: only the gaps between them are learnt. ``keep_unusable``: jobs without a
+    run time or a size stay. Fewer than ``least`` jobs are an error.
     """
-    submit, run, size = trace.column("submit_time"), trace.column("run_time"), trace.sizes()
-    capacity = trace.machine.size()
+    size, capacity = trace.sizes(), trace.machine.size()
+    no_run, no_size = without_run_time(trace), without_size(trace)
     hosts = never_placed(trace)
+    if keep_unusable:
+        hosts = {reason: rows & ~no_size for reason, rows in hosts.items()}
     with np.errstate(invalid="ignore"):
-        sized = np.isfinite(size) & (size > 0)
-        if trace.machine.groups and trace.machine.unit == "gpus":  # hosts also have cores to give
-            sized |= ~(size < 0)
-        reasons = {
-            "no submit time": ~np.isfinite(submit),
-            "no run time, or one below 0": ~(np.isfinite(run) & (run >= 0)),
-            f"no {WORDS[trace.machine.unit]}": ~sized,
-            **hosts,
-            "larger than the machine": size > (np.inf if capacity is None else capacity),
-        }
+        too_large = size > (np.inf if capacity is None else capacity)
+    unusable = {"no run time, or one below 0": no_run, f"no {WORDS[trace.machine.unit]}": no_size}
+    reasons = {
+        "no submit time": ~np.isfinite(trace.column("submit_time")),
+        **({} if keep_unusable else unusable),
+        **hosts,
+        "larger than the machine": too_large,
+    }
     notes, bad = [], np.zeros(len(trace), dtype=bool)
     for reason, rows in reasons.items():
         fresh = rows & ~bad
@@ -94,13 +98,30 @@ def learnable(trace: Trace) -> tuple[Trace, list[str]]:
         bad |= rows
     order = trace.order()
     order = order[~bad[order]]
-    if len(order) < LEAST_JOBS:
+    usable = int((~(no_run | no_size))[order].sum())
+    if usable < least:
         why = f" ({'; '.join(notes)})" if notes else ""
         raise TracekitError(
-            f"too few jobs to learn from: {len(order)} of {len(trace)} are usable{why}; "
-            f"at least {LEAST_JOBS} are needed, some thousands are better{_other_unit(trace)}"
+            f"too few jobs to learn from: {usable} of {len(trace)} are usable{why}; "
+            f"at least {least} {'is' if least == 1 else 'are'} needed, some thousands are better{_other_unit(trace)}"
         )
     return trace.take(order), notes
+
+
+def without_run_time(trace: Trace) -> NDArray[np.bool_]:
+    """Return which jobs have no run time, or one below 0."""
+    run = trace.column("run_time")
+    with np.errstate(invalid="ignore"):
+        return np.asarray(~(np.isfinite(run) & (run >= 0)))
+
+
+def without_size(trace: Trace) -> NDArray[np.bool_]:
+    """Return which jobs have no size in the scheduled unit."""
+    size = trace.sizes()
+    with np.errstate(invalid="ignore"):
+        if trace.machine.groups and trace.machine.unit == "gpus":  # hosts also have cores to give
+            return np.asarray(size < 0)
+        return np.asarray(~(np.isfinite(size) & (size > 0)))
 
 
 def _other_unit(trace: Trace) -> str:

@@ -123,8 +123,12 @@ class TableModel:
             return table
         why = "memory" if reach < self.most_rows else "time"
         self.notes.append(f"learnt from {most:,} random jobs of {len(table):,} (limited by {why})")
-        rows = np.random.default_rng([seed, 0xF]).choice(len(table), most, replace=False)
-        return table.iloc[np.sort(rows)].reset_index(drop=True)
+        rows = self._rows_to_learn(len(table), most, np.random.default_rng([seed, 0xF]))
+        return table.iloc[rows].reset_index(drop=True)
+
+    def _rows_to_learn(self, rows: int, most: int, rng: np.random.Generator) -> NDArray[np.intp]:
+        """Choose which rows are learnt where not all can be."""
+        return np.sort(rng.choice(rows, most, replace=False)).astype(np.intp)
 
     def sample(
         self, n_jobs: int, /, *, seed: int = 0, only: Mapping[str, str] | None = None, balance: bool = False

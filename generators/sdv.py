@@ -13,6 +13,7 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +35,7 @@ CALIBRATION_ROWS = 20_000
 SPARE = 3
 
 
-class _SDV(TableModel):
+class SDVModel(TableModel):
     """What the four have in common. ``effort`` gives, by budget, rows to learn in all and the most epochs."""
 
     synthesizer: ClassVar[str]
@@ -50,19 +51,18 @@ class _SDV(TableModel):
 
     def _fit_table(self, table: Table, slots: list[Slot], seed: int, stop: Stop) -> None:
         require("sdv", "torch")
-        with _quiet():
+        with quiet():
             from sdv import single_table
             from sdv.metadata import Metadata
 
-        self._slots = slots
+        self._slots, self._calibration = slots, {}
         rows = self._to_library(table, seed)
         columns = {s.name: {"sdtype": "categorical" if self._is_category(s) else "numerical"} for s in slots}
-        with _quiet(), seeded(seed, "fit"), _watched(self.progress, stop):
+        with quiet(), seeded(seed, "fit"), watched(self.progress, stop):
             metadata = Metadata.load_from_dict({"tables": {"jobs": {"columns": columns}}, "relationships": []})
             self._model = getattr(single_table, self.synthesizer)(metadata, **self._options(len(rows)))
             self._model.fit({"jobs": rows})
-        self._calibration: dict[str, Quantiles] = {}
-        self._colour: NDArray[np.float64] = np.eye(len(self._numbers()))
+        self._colour = np.eye(len(self._numbers()))
         if self.encoding_name == "default":
             self._calibrate(rows, seed)
 
@@ -102,19 +102,23 @@ class _SDV(TableModel):
         for slot in self._slots:
             values = table[slot.name].to_numpy()
             if self._is_category(slot):
-                columns[slot.name] = values.astype(np.int64).astype(str).astype(object)
+                columns[slot.name] = self._labels_to_library(values)
             elif slot.levels and self.encoding_name == "default":
                 columns[slot.name] = codes_to_normal(values.astype(np.int64), slot.shares, rng)
             else:
                 columns[slot.name] = values.astype(np.float64)
         return pd.DataFrame(columns)
 
+    def _labels_to_library(self, codes: NDArray[Any]) -> NDArray[Any]:
+        """Return labels as the library takes them: as text."""
+        return codes.astype(np.int64).astype(str).astype(object)
+
     def _bytes_per_row(self, slots: list[Slot]) -> float:
         return 24.0 * sum(12 + slot.levels * self._is_category(slot) for slot in slots)  # one number for each label
 
     def _draw(self, n_rows: int, seed: int, purpose: str) -> Table:
         """Sample from the library with our seed instead of its fixed one."""
-        with _quiet(), seeded(seed, purpose):
+        with quiet(), seeded(seed, purpose):
             self._model.reset_sampling()
             self._model._set_random_state(torch_seed(seed, purpose) % 2**32)
             made: Table = self._model.sample(n_rows)["jobs"]
@@ -139,14 +143,14 @@ class _SDV(TableModel):
         return pd.DataFrame(columns)
 
     def _save_weights(self, folder: Path) -> None:
-        with _quiet():
+        with quiet():
             self._model.save(str(folder / "synthesizer.pkl"))
         scales = {name: scale.to_dict() for name, scale in self._calibration.items()}
         _write_json(folder / "calibration.json", {"scales": scales, "colour": self._colour.tolist()})
 
     def _load_weights(self, folder: Path) -> None:
         require("sdv", "torch")
-        with _quiet():
+        with quiet():
             from sdv.utils import load_synthesizer
 
             self._model = load_synthesizer(str(folder / "synthesizer.pkl"))
@@ -158,9 +162,11 @@ class _SDV(TableModel):
 
     _model: Any
     _slots: list[Slot]
+    _calibration: Mapping[str, Quantiles] = MappingProxyType({})
+    _colour: NDArray[np.float64] = np.eye(0)
 
 
-class CTGAN(_SDV):
+class CTGAN(SDVModel):
     """Conditional tabular GAN."""
 
     name = "ctgan"
@@ -182,7 +188,7 @@ class CTGAN(_SDV):
     )
 
 
-class CopulaGAN(_SDV):
+class CopulaGAN(SDVModel):
     """CTGAN on columns made normal by a copula's marginals."""
 
     name = "copulagan"
@@ -200,7 +206,7 @@ class CopulaGAN(_SDV):
     )
 
 
-class TVAE(_SDV):
+class TVAE(SDVModel):
     """Variational autoencoder for tables."""
 
     name = "tvae"
@@ -222,7 +228,7 @@ class TVAE(_SDV):
     )
 
 
-class GaussianCopula(_SDV):
+class GaussianCopula(SDVModel):
     """Correlations of normal scores; every budget is the same."""
 
     name = "gaussian-copula"
@@ -256,7 +262,7 @@ def _root(correlation: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep the library's remarks off stdout, which is for data, and its warnings out of strict callers' way."""
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
@@ -264,9 +270,10 @@ def _quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _watched(progress: Any, stop: Stop) -> Iterator[None]:
+def watched(progress: Any, stop: Stop) -> Iterator[None]:
     """Put our own counter in the place of the library's bar over epochs: it reports, and it can end the loop."""
     from ctgan.synthesizers import ctgan, tvae
+    from deepecho.models import par
 
     def epochs(wanted: Iterable[int], **_: Any) -> Iterator[int]:
         numbers = list(wanted)
@@ -276,12 +283,12 @@ def _watched(progress: Any, stop: Stop) -> Iterator[None]:
             yield epoch
             progress(epoch + 1, len(numbers), "epochs")
 
-    before = ctgan.tqdm, tvae.tqdm
-    ctgan.tqdm = tvae.tqdm = epochs
+    before = ctgan.tqdm, tvae.tqdm, par.tqdm
+    ctgan.tqdm = tvae.tqdm = par.tqdm = epochs
     try:
         yield
     finally:
-        ctgan.tqdm, tvae.tqdm = before
+        ctgan.tqdm, tvae.tqdm, par.tqdm = before
 
 
 def _write_json(path: Path, plain: Any) -> None:

@@ -37,8 +37,12 @@ DEFAULT_MODEL = "sessions"
 DEFAULT_JOBS = 10_000
 #: Options of `make` beside the number of jobs and the seed.
 SHAPING = ("span", "load", "machine_procs", "start", "only", "users", "share", "more")
+#: Options of the fit.
+FITTING = ("budget", "encoding", "skeleton", "privacy", "keep_unusable", "sharing", "progress")
 #: Options of the fit that only model private has.
 PRIVATE = ("epsilon", "delta", "unit", "cap", "recorded", "noise_seed")
+#: Models that draw whole real rows, those that cannot be scheduled among them.
+KEEPING = ("resample", "independent", "user-resample")
 #: Jobs that are made at a time; more belong into parts (`chunks`).
 MAX_JOBS = 50_000_000
 #: What one of them takes at least while they are made.
@@ -124,6 +128,11 @@ def fit(
     kind = MODELS.get(model) if isinstance(model, str) else model
     known = inspect.signature(kind).parameters
     given = {"progress": progress, **options}
+    if options.get("keep_unusable") and "keep_unusable" not in known and kind.name not in KEEPING:
+        raise UsageError(
+            f"--keep-unusable is only supported by model sessions, not by {kind.name} "
+            f"({', '.join(KEEPING)} always keep such rows)"
+        )
     made = kind(**{name: value for name, value in given.items() if name in known and value is not None})
     made.fit(trace, seed=seed)
     if isinstance(made, Private):  # the real numbers must not leave the trace, not even in provenance.json
@@ -165,8 +174,8 @@ def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, s
     """Make a synthetic trace after a real one; the same seed gives the same jobs.
 
     ``n_jobs`` defaults to as many as the real trace has (model private: a released, noisy number). Options of the fit:
-    ``budget`` (quick, normal, thorough), ``encoding`` (default, raw), ``skeleton`` and ``privacy`` (of sessions),
-    ``epsilon``, ``delta``, ``unit``, ``cap``, ``recorded`` and ``noise_seed`` (of private, whose noise is secret: the
+    ``budget`` (quick, normal, thorough), ``encoding`` (default, raw), ``skeleton``, ``privacy`` and ``keep_unusable``
+    (of sessions; the last: rows without a run time or a size have their share in the result), ``epsilon``, ``delta``, ``unit``, ``cap``, ``recorded`` and ``noise_seed`` (of private, whose noise is secret: the
     same seed then does not give the same jobs), ``progress``, ``cluster`` (hosts that the jobs must fit, where the
     trace's machine has none or others are meant), ``for_sharing`` (see `generators.sharing`). Options of the result:
     those of `make`.
@@ -184,7 +193,7 @@ def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, s
     sharing = bool(options.pop("for_sharing", False))
     if sharing:
         options = for_sharing(model, options, shaping.get("only"))
-    unknown = set(options) - {"budget", "encoding", "skeleton", "privacy", "sharing", "progress", *PRIVATE}
+    unknown = set(options) - {*FITTING, *PRIVATE}
     if unknown:
         raise UsageError(f"synth() does not support the option {', '.join(sorted(unknown))}")
     for name in PRIVATE:

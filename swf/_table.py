@@ -98,7 +98,7 @@ def to_trace(
 
     Times may be numbers of seconds or dates; dates become seconds since 1970 with the zone ``timezone`` (default UTC).
     ``start_time`` and ``end_time`` give wait_time and run_time where those are missing. ``dates=False``
-    takes numbers only.
+    takes numbers only. Jobs whose ids are names are numbered from 1; the names are kept as ``x_job_id``.
     """
     mapping, remarks = dict(mapping or {}), list(remarks or [])
     if frame.columns.duplicated().any():
@@ -115,6 +115,9 @@ def to_trace(
         if ours in STAMPS or (ours in BY_NAME and BY_NAME[ours].kind not in ("label", "status")):
             datable = dates and ours in ("submit_time", *STAMPS)  # a duration is not a date
             numbers, wrong, is_date, notes = _numbers(frame[name], timezone, dates=datable)
+            if ours == "job_id" and wrong.mean() > 0.5:  # names, not damaged numbers: jobs are numbered from 1
+                jobs[_free_name(ours, jobs)] = frame[name]
+                continue
             remarks += [f"column {mapping.get(ours, ours)}: {note}" for note in notes]
             if wrong.any() and on_error != "skip":
                 row = int(np.flatnonzero(wrong)[0])

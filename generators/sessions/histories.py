@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from generators.sessions.local_calendar import LocalCalendar
+from generators.sessions.local_calendar import DAY, LocalCalendar
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -112,6 +112,17 @@ class Plan:
         return cls.sorted(
             *(np.concatenate([a, b]) for a, b in zip(vars(one).values(), vars(other).values(), strict=True))
         )
+
+    def to_the_ends(self, begin: float, length: float) -> Plan:
+        """Let the first session begin, and the last one end, within a day of the ends of the time planned.
+
+        At the quiet end of a trace that drifts there may be a single session: moved by a week, it would change how long
+        the trace lasts, and with that the load of all.
+        """
+        session, at = self.session, self.at.copy()
+        for job, away in ((np.argmin(at), begin - at.min()), (np.argmax(at), begin + length - at.max())):
+            at[session == session[job]] += np.fix(away / DAY) * DAY
+        return Plan.sorted(self.new_user, self.donor, np.clip(at, begin, begin + length), self.model)
 
     def take(self, rows: NDArray[np.bool_]) -> Plan:
         """Return some of the jobs."""

@@ -21,9 +21,21 @@ from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
 
-WEEK, DAY, HOUR = 604_800.0, 86_400.0, 3600.0
+WEEK, DAY, HOUR, YEAR = 604_800.0, 86_400.0, 3600.0, 365.2425 * 86_400.0
 #: What histories are moved by: whole weeks; in a trace of less than two weeks whole days, and so on.
 UNITS = {"weeks": WEEK, "days": DAY, "hours": HOUR}
+#: A trace drifts if one of its first and last quarters has so many times as many jobs as the other.
+DRIFT = 1.5
+
+
+def turned_back(place: Any, places: Any) -> Any:
+    """Return places from 0 to below ``places``; those beyond an end are counted back from it.
+
+    >>> turned_back(np.array([-2, -1, 0, 1, 2, 3, 4]), 3).tolist()
+    [1, 0, 0, 1, 2, 2, 1]
+    """
+    place = place % (2 * places)
+    return np.where(place < places, place, 2 * places - 1 - place)
 
 
 @dataclass(frozen=True)
@@ -33,16 +45,33 @@ class Window:
     begin: float  # seconds since the calendar's origin
     length: float
     unit: float  # seconds
+    drifts: bool = False
 
     def holding(self, at: Floats) -> Floats:
         """Return moments inside the window that differ from the given ones by whole units, each as often as any other.
 
         A window of ten weeks and a Monday has eleven places for what happened on a Monday, ten for the rest.
         """
+        first, place, places, unit = self._places(at)
+        return np.asarray(first + place % places * unit)
+
+    def turning(self, at: Floats) -> Floats:
+        """Return moments inside the window of a trace that drifts: what sticks out at an end is turned back there.
+
+        If as much is moved forwards as back, every place keeps as much as it had, and a busy end does not become a busy
+        beginning. Moments of other traces stay as they are.
+        """
+        if not self.drifts:
+            return at
+        first, place, places, unit = self._places(at)
+        return np.asarray(first + turned_back(place, places) * unit)
+
+    def _places(self, at: Floats) -> tuple[Floats, Floats, Floats, float]:
+        """Return the first moment in the window at that hour of the week, which place it is, and how many there are."""
         unit = min(self.unit, self.length)
         first = self.begin + (at - self.begin) % unit
-        places = np.ceil((self.begin + self.length - first) / unit)
-        return np.asarray(first + np.round((at - first) / unit) % np.maximum(places, 1) * unit)
+        places = np.maximum(np.ceil((self.begin + self.length - first) / unit), 1)
+        return first, np.round((at - first) / unit), places, unit
 
 
 @dataclass(frozen=True)
@@ -56,6 +85,7 @@ class LocalCalendar:
     unit: str  # weeks, days or hours
     period: float  # seconds that the trace lasts, up to when the next job might have come
     grain: float  # submit times are multiples of this many seconds; 0 = no grain
+    drifts: bool = False  # much busier at one end than at the other
 
     @classmethod
     def fit(cls, trace: Trace) -> Self:
@@ -63,12 +93,14 @@ class LocalCalendar:
         submit = trace.column("submit_time")
         span = float(submit[-1] - submit[0])
         unit = next((name for name, length in UNITS.items() if span >= 2 * length), "hours")
-        period = span * len(submit) / (len(submit) - 1) or 1.0  # all at one instant: any length will do
+        period = span * len(submit) / (len(submit) - 1) or 1.0 if len(submit) > 1 else DAY  # at one instant: any length
         grain = grain_of(submit)
+        quarter = [int((submit < submit[0] + span / 4).sum()), int((submit > submit[-1] - span / 4).sum())]
+        drifts = max(quarter) > DRIFT * min(quarter)
         if not stats.has_calendar(trace):
-            return cls(float(submit[0]), 0.0, None, False, unit, period, grain)
+            return cls(float(submit[0]), 0.0, None, False, unit, period, grain, drifts)
         epoch = float(trace.machine.epoch or 0.0)
-        bare = cls(0.0, epoch, _changing(trace.machine.timezone), True, unit, period, grain)
+        bare = cls(0.0, epoch, _changing(trace.machine.timezone), True, unit, period, grain, drifts)
         return replace(bare, origin=_begin(float(bare.local(submit[:1])[0]), bare.unit_length))
 
     @property
@@ -84,6 +116,10 @@ class LocalCalendar:
     def window(self, phase: float, number: int) -> Window:
         """Return the time of a period: the first begins at ``phase``, the others follow each other."""
         return Window(phase + number * self.period, self.period, self.unit_length)
+
+    def home(self, phase: float) -> Window:
+        """Return the time of the real trace, which begins at ``phase``."""
+        return Window(phase, self.period, self.unit_length, self.drifts)
 
     def local(self, submit: Floats) -> Floats:
         """Turn submit times into seconds since the origin on the local clock."""
@@ -120,6 +156,16 @@ class LocalCalendar:
             return replace(moved, origin=first, timezone=None), 0.0
         origin = _begin(first, self.unit_length)
         return replace(moved, origin=origin), first - origin
+
+    def season(self, phase: float, other: LocalCalendar, other_phase: float) -> float:
+        """Return how much later in the year a trace on another calendar begins, in seconds, whole units.
+
+        0 where this trace lasts less than a year, so that nothing is known of other seasons.
+        """
+        if not self.calendar or self.period < YEAR:
+            return 0.0
+        later = (other.origin + other_phase - self.origin - phase) % YEAR
+        return float(round(later / self.unit_length) * self.unit_length)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that JSON can hold."""

@@ -27,11 +27,13 @@ ENOUGH = 100
 #: Values are read at most so many ranks away.
 REACH = 4.0
 #: … but no farther away than this share of the value.
-FARTHEST = 0.25
+FARTHEST = 0.1
 #: A value that this share of all jobs have, in one stratum, is common.
 COMMON = 0.002
 #: Jobs exchange their values with those so many ranks away, one distance after the other, until the sum is right.
 APART = (1, 2, 4, 8, 16, 32, 64, 128, 32, 8, 128, 64)
+#: … unless they differ by more than this share and so many seconds.
+SIMILAR, SECONDS = 0.5, 60.0
 #: So near a sum is near enough.
 NEAR = 0.001
 
@@ -96,6 +98,15 @@ class Strata:
         return np.asarray(low + (at - below) * (high - low))
 
 
+def turned(campaign: Ints, one: Floats, other: Floats, work: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Choose the campaigns that move the other way, so that the work of all jobs is about ``work``.
+
+    ``one`` and ``other``: the work of each job either way, shape (jobs,). Campaigns are asked in random order.
+    """
+    gain = np.bincount(campaign, weights=other - one)
+    return np.asarray(_turning(gain, rng.permutation(len(gain)), float(one.sum()) - work)[campaign])
+
+
 def exchanged(
     stratum: Ints, value: Floats, weight: Floats, most: Floats, total: float, rng: np.random.Generator
 ) -> Floats:
@@ -113,6 +124,7 @@ def exchanged(
         one = one[one + apart < len(order)]
         left, right = order[one], order[one + apart]
         fits = (stratum[left] == stratum[right]) & (made[right] <= most[left]) & (made[left] <= most[right])
+        fits &= made[right] - made[left] <= SIMILAR * np.abs(made[left]) + SECONDS
         left, right = left[fits], right[fits]
         gain = (weight[left] - weight[right]) * (made[right] - made[left])
         turned = _turning(gain, rng.permutation(len(gain)), excess)
@@ -140,7 +152,7 @@ def _dealt(stratum, order, value, wanted, most):  # type: ignore[no-untyped-def]
         waiting = [(0.0, 0) for _ in range(0)]
         come = begin
         for k in range(begin, end):
-            while come < end and (most[order[come]] >= value[k] or not waiting and come == k):
+            while come < end and (most[order[come]] >= value[k] or (not waiting and come == k)):
                 heapq.heappush(waiting, (-wanted[order[come]], order[come]))
                 come += 1
             job = heapq.heappop(waiting)[1]

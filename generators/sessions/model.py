@@ -15,7 +15,7 @@ from generators.base import ModelInfo
 from generators.common import check_count, load_trace, made_machine, not_fitted, read_config, save_trace, write_config
 from generators.encode import learnable
 from generators.parts import categorical
-from generators.sessions import resampled
+from generators.sessions import resampled, unusable
 from generators.sessions.dealing import Dealer, blurred
 from generators.sessions.histories import Floats, Histories, Ints, Plan
 from generators.sessions.local_calendar import LocalCalendar, Window
@@ -34,6 +34,10 @@ SKELETONS = ("resampled", "modelled")
 LONG_TERM = 0.5
 #: No run time is scaled by more than this to reach a load; what is left is a matter of how many users there are.
 MAX_SCALING = 0.08
+#: With fewer jobs than this the result is little more than a copy, and a note says so.
+FEW_JOBS = 20
+#: Run times are not scaled where they are so few different ones (as a share of the jobs): a scaled constant is another.
+FEW_VALUES = 0.01
 #: So near a load is near enough.
 LOAD_NEAR = 0.01
 #: Of so many random choices of some users that is taken whose jobs and work fit best.
@@ -44,6 +48,8 @@ MAX_PLANNED = 5_000_000
 LEAST_SHARED = 5
 #: … and where no number is given.
 SHARED_BY = 10
+#: Of what `save` writes: changes when other things are learnt.
+LAYOUT = 2
 NOTHING = WhatIf()
 
 
@@ -52,6 +58,7 @@ class Sessions:
 
     ``skeleton``: ``resampled`` moves real users' activity, ``modelled`` makes it up from fitted distributions.
     ``privacy``: k, the number of users that must share whatever is learnt about requests and habits.
+    ``keep_unusable``: rows without a run time or a size have their share in the result.
     """
 
     name: ClassVar[str] = "sessions"
@@ -62,7 +69,9 @@ class Sessions:
         paper="after Zakay & Feitelson 2014 (users), Lall & Sharma 1996 (nearest-neighbour bootstrap)",
     )
 
-    def __init__(self, *, skeleton: str = "resampled", privacy: int = 1, sharing: bool = False) -> None:
+    def __init__(
+        self, *, skeleton: str = "resampled", privacy: int = 1, sharing: bool = False, keep_unusable: bool = False
+    ) -> None:
         if skeleton not in SKELETONS:
             raise UnknownName("skeleton", skeleton, SKELETONS)
         if isinstance(privacy, bool) or privacy < 1:
@@ -73,7 +82,7 @@ class Sessions:
             raise UsageError("a trace for sharing reuses no user's calendar: it needs --skeleton modelled")
         if sharing and privacy < LEAST_SHARED:
             raise UsageError(f"a trace for sharing needs --privacy {LEAST_SHARED} or more, not {privacy}")
-        self.skeleton, self.privacy, self.sharing = skeleton, privacy, sharing
+        self.skeleton, self.privacy, self.sharing, self.keep_unusable = skeleton, privacy, sharing, keep_unusable
         self.notes: list[str] = []
         self._rows: Rows | None = None
 
@@ -81,7 +90,12 @@ class Sessions:
 
     def fit(self, trace: Trace, /, *, seed: int = 0) -> Self:
         """Learn from the usable jobs of a trace; nothing random happens, so ``seed`` has no effect."""
-        usable, self.notes = learnable(trace)
+        usable, self.notes = learnable(trace, least=1, keep_unusable=self.keep_unusable)
+        if self.keep_unusable:
+            usable = unusable.marked(usable)
+            self.notes += unusable.note(usable)
+        if len(usable) < FEW_JOBS:
+            self.notes.append(f"only {len(usable)} jobs to learn from: the result differs little from the real jobs")
         self._calendar = LocalCalendar.fit(usable)
         self._histories, order = Histories.of(usable, self._calendar)
         self._facts: dict[str, Any] = {
@@ -170,7 +184,7 @@ class Sessions:
         if what_if.demand is not None:
             return what_if.demand
         real = self._facts["demand"]
-        if real is None:
+        if not real:  # unknown, or nothing runs
             return float("nan")
         work = np.nan_to_num(self._size * self._jobs.column("run_time"))
         rate = what_if.rates(rows.table, rows.kind, self._users())
@@ -182,11 +196,14 @@ class Sessions:
         """Make period after period of the real trace's length, without end.
 
         The tables are not quite those of a trace: persons are numbers, and ``_model`` is the real job after which a job
-        is modelled. ``tune``: how many times as many users; ``some``: begin in any week, as only a few will be used.
+        is modelled. ``tune``: how many times as many users; ``some``: begin in any week, as only a few will be used;
+        a trace of a year or more that is to start at a date begins at that time of the year.
         """
         rows, calendar, phase = self._fitted(), self._calendar, float(self._facts["phase"])
+        season = 0.0
         if what_if.start is not None:
             calendar, phase = calendar.moved_to(what_if.start, self._jobs.machine.timezone)
+            season = self._calendar.season(float(self._facts["phase"]), calendar, phase)
         rate = what_if.rates(rows.table, rows.kind, self._users())
         natural = self.demand(replace(what_if, demand=None))
         if what_if.demand is not None and np.isfinite(natural):
@@ -199,9 +216,8 @@ class Sessions:
                 f"the same time (at most {MAX_PLANNED:,} are planned at once); request fewer, or fit to fewer jobs"
             )
         rate = rate * tune
-        skipped = (
-            np.random.default_rng([seed, 0x5EE5]).integers(calendar.units + 1) * calendar.unit_length if some else 0.0
-        )
+        any_unit = np.random.default_rng([seed, 0x5EE5]).integers(calendar.units + 1) * calendar.unit_length
+        skipped = season or (float(any_unit) if some else 0.0)
         for number in count():
             yield self._period(number, rate, calendar, phase, skipped, np.random.default_rng([seed, number]))
 
@@ -242,27 +258,36 @@ class Sessions:
     ) -> Plan:
         """Plan which user submits when, by the skeleton; jobs without users follow the calendar of all jobs."""
         late = round((window.begin - self._facts["phase"]) / calendar.unit_length) * calendar.unit_length - skipped
+        home = calendar.home(self._facts["phase"])
         modelled = (self.skeleton == "modelled") & ~self._histories.nameless[drawn]
         plans = []
         if not modelled.all():
             moved = ~modelled
-            of = drawn[moved], new_users[moved], late, window, self._sort
-            plans.append(resampled.plan_period(self._histories, calendar, *of, rng))
+            who = drawn[moved], new_users[moved], late, home, window, self._sort
+            plans.append(resampled.plan_period(self._histories, calendar, *who, rng))
         if modelled.any():
-            who = drawn[modelled], new_users[modelled], copy[modelled]
-            plans.append(self._modelled(*who, late, window, rng))
-        return plans[0] if len(plans) == 1 else Plan.joined(*plans)
+            of = drawn[modelled], new_users[modelled], copy[modelled]
+            plans.append(self._modelled(*of, late, home, window, rng))
+        plan = plans[0] if len(plans) == 1 else Plan.joined(*plans)
+        return plan.to_the_ends(window.begin, window.length) if calendar.drifts and not skipped else plan
 
     def _modelled(
-        self, drawn: Ints, new_users: Ints, copy: Ints, late: float, window: Window, rng: np.random.Generator
+        self,
+        drawn: Ints,
+        new_users: Ints,
+        copy: Ints,
+        late: float,
+        home: Window,
+        window: Window,
+        rng: np.random.Generator,
     ) -> Plan:
         """Plan by the skeleton ``modelled``; for sharing, jobs that followed each other are dealt out."""
         rows, histories, habits = self._fitted(), self._histories, self._habits
         if not self.sharing:
-            return habits.plan_period(drawn, new_users, copy, late, window, self._sort, rng)
+            return habits.plan_period(drawn, new_users, copy, late, home, window, self._sort, rng)
         log_run = rows.outcomes.log_run
         dealer = Dealer.fit(histories.owner, histories.turn, habits.pool, rows.kind, log_run, self.privacy)
-        plan = habits.plan_period(drawn, new_users, copy, late, window, self._sort, rng, dealer)
+        plan = habits.plan_period(drawn, new_users, copy, late, home, window, self._sort, rng, dealer)
         return replace(plan, model=dealer.models(plan, habits.pool, rng))
 
     def _cast(self, number: int, density: float, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
@@ -305,7 +330,7 @@ class Sessions:
         run, model = jobs["run_time"].to_numpy(), jobs["_model"].to_numpy()
         size = np.nan_to_num(self._size[model])
         missing = demand / self._demand_of(jobs)
-        if not np.isfinite(missing):
+        if not np.isfinite(missing) or len(np.unique(run)) <= max(1, FEW_VALUES * len(run)):
             return jobs
         outcomes = rows.outcomes
         limit, free = outcomes.limit[model], ~outcomes.cut[model]
@@ -333,7 +358,7 @@ class Sessions:
         names = names or _Names()
         if reveal:
             jobs = jobs.assign(x_donor=jobs["user"].to_numpy() % len(self._histories))
-        jobs = jobs.drop(columns="_model").reset_index(drop=True)
+        jobs = unusable.unmarked(jobs.drop(columns="_model").reset_index(drop=True))
         user = jobs["user"].to_numpy()
         for name in self._personal:
             jobs[name] = names.give(user, jobs[name].to_numpy(), name[0])
@@ -373,7 +398,8 @@ class Sessions:
         """
         self._fitted()
         histories = self._histories
-        config: dict[str, Any] = {"skeleton": self.skeleton, "privacy": self.privacy, "facts": self._facts}
+        config: dict[str, Any] = {"layout": LAYOUT, "skeleton": self.skeleton, "privacy": self.privacy}
+        config |= {"facts": self._facts}
         config |= {"sharing": self.sharing}
         config |= {"wall": self._calendar.to_dict(), "personal": list(self._personal)}
         config |= {"source": self._jobs.machine.source, "nameless": histories.nameless.tolist()}
@@ -391,6 +417,10 @@ class Sessions:
     def load(cls, folder: Path) -> Self:
         """Read back what `save` wrote."""
         config = read_config(folder, cls.name)
+        if config.get("layout") != LAYOUT:
+            raise FormatError(
+                folder, "was saved by an earlier version of the model sessions, which learnt other things: fit it again"
+            )
         try:
             sharing = bool(config.get("sharing", False))
             model = cls(skeleton=config["skeleton"], privacy=config["privacy"], sharing=sharing)

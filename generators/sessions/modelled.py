@@ -158,7 +158,7 @@ class Habits:
             (date - date.min()) // every,
             np.bincount(pool[day_owner] * 7 + date % 7, minlength=pools * 7).reshape(pools, 7),
             np.asarray(date.min()),
-            _busy(owner, shift_days(dates - date.min(), 0, length, every), length, sort, by_users),
+            _busy(owner, shift_days(dates - date.min(), 0, length, every, calendar.drifts), length, sort, by_users),
             dates - np.repeat(date, size),
             turn,
             pace,
@@ -196,12 +196,13 @@ class Habits:
         new_users: Ints,
         copy: Ints,
         late: float,
+        home: Window,
         window: Window,
         sort: Ints,
         rng: np.random.Generator,
         dealer: Dealer | None = None,
     ) -> Plan:
-        """Place working days of the drawn histories' users in a window ``late`` seconds after the real one.
+        """Place working days of the drawn histories' users in ``home``, then ``late`` seconds later in a window.
 
         ``new_users``: the synthetic user of each; ``copy`` numbers the copies of one history; ``sort``: what kind of
         job each real one is. ``dealer``: who chooses days and sessions where none may be repeated as they followed each
@@ -213,7 +214,7 @@ class Habits:
             days, who = dealer.working_days(self.pool, drawn, self.owner, rng)
         order = np.lexsort((days, self.when[days], who))
         days, who = days[order], who[order]
-        date = self._dates(self.pool[drawn[who]], days, who, 7 if window.unit == WEEK else 1, sort, rng)
+        date = self._dates(self.pool[drawn[who]], days, who, home, sort, rng)
         begin = self._begins(days, who, drawn, date, rng)
         if dealer is None:
             job = _ranges(self.first[days], self.size[days])
@@ -228,7 +229,7 @@ class Habits:
             pause *= dealer.unsteady(len(pause), rng)
         passed = np.cumsum(pause)
         at = date[day] * DAY + begin[day] + passed - passed[starts][day]
-        return Plan.sorted(new_users[who][day], drawn[who][day], window.holding(at + late), job)
+        return Plan.sorted(new_users[who][day], drawn[who][day], window.holding(home.turning(at) + late), job)
 
     def _repertoire(self, drawn: Ints, copy: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """Choose the working days of each synthetic user; return them and whose they are (positions in ``drawn``)."""
@@ -254,11 +255,12 @@ class Habits:
         places = _ranges(begin_of_group[np.searchsorted(groups, group[users])] + before, wanted[users])
         return day[places], np.repeat(users, wanted[users])
 
-    def _dates(self, pool: Ints, days: Ints, who: Ints, every: int, sort: Ints, rng: np.random.Generator) -> Ints:
-        """Choose the dates of the working days, in days since the origin; stretches move by units of ``every`` days.
+    def _dates(self, pool: Ints, days: Ints, who: Ints, home: Window, sort: Ints, rng: np.random.Generator) -> Ints:
+        """Choose the dates of the working days, in days since the origin; stretches move by weeks where there are.
 
         ``pool`` and ``who``: whose habits each day follows, and whose day it is; days are in the order of users.
         """
+        every = 7 if home.unit == WEEK else 1
         last = self.later[self.first[days] + self.size[days] - 1]
         absent = np.diff(self.when[days], prepend=0) * every > ABSENT
         begins = (np.diff(who, prepend=-1) != 0) | absent | (rng.random(len(days)) < TURN_AROUND)
@@ -274,12 +276,13 @@ class Habits:
         # Dates are counted from the first one of the trace, which need not be a Monday.
         job, day = _ranges(self.first[days], self.size[days]), np.repeat(np.arange(len(days)), self.size[days])
         dates, kinds = self.busy.shape
-        at = shift_days(since[day] + self.later[job], 0, dates, every)
+        at = shift_days(since[day] + self.later[job], 0, dates, every, home.drifts)
         kind = np.minimum(sort[job], kinds - 1)
         entries = Entries.of(stretch[day], len(first), at, dates, kind, kinds)
         farthest = min(MOVES, dates // every // 3)
         moves = np.arange(-farthest, farthest + 1)
-        moved = shift_items(entries, every, 1, lambda: moves, self.busy * (len(job) / self.busy.sum()), rng)
+        wanted = self.busy * (len(job) / self.busy.sum())
+        moved = shift_items(entries, every, 1, lambda: moves, wanted, home.drifts, rng)
         return np.asarray(self.first_date + since + moved[stretch] * every)
 
     def _weekdays(self, pool: Ints, weekend: Ints, rng: np.random.Generator) -> Ints:

@@ -1,25 +1,26 @@
 """How jobs end: run times taken from similar jobs, status, processor time, memory and power.
 
-A synthetic job is modelled on one real job. Its run time is read off the sorted run times of similar jobs (same
-template, same end), some places away from its model's and between two neighbours, and then moved by about as much as
-campaigns of this kind lie apart; jobs of one campaign move together, so that repeats stay repeats. A campaign might as
-well have moved the other way: some do, so that all jobs together bring as much work as their models did. Jobs that ran
-into their limit do so again; no other exceeds it.
+A synthetic job is modelled on one real job. Its run time is first read off the sorted run times of similar jobs (same
+template, same end), some places away from its model's and between two neighbours, and moved by about as much as
+campaigns of this kind lie apart; jobs of one campaign move together, so that repeats stay repeats. That decides which
+jobs are the longer ones. The run times themselves are then those of real jobs of the same size and end (`matching`), so
+that the distribution stays what it was, and a few per cent longer or shorter unless many jobs have the same; which of
+the two is chosen by campaign so that all jobs together bring as much work as their models did. Jobs that ran into their
+limit do so again; no other exceeds it. Processor time (as a share of the run time) and memory are those of one other
+job of the same template and end, so that they go together.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from generators.quantile import grain_of
-from generators.sessions.matching import COMMON, Strata, exchanged
-from tracekit.compiled import compiled
+from generators.sessions import unusable
+from generators.sessions.matching import COMMON, Strata, exchanged, turned
 from tracekit.trace import Trace
 
 Ints = NDArray[np.int64]
@@ -44,7 +45,7 @@ NEAR, FARTHEST = 5, 0.5
 POWER = ("mean_watts", "cpu_bound")
 #: … but no farther from the model's than this share of it.
 POWER_SPREAD = 0.1
-#: The share of processor time is that of a job at most so many places away along the run times.
+#: Processor time and memory are those of a job at most so many places away along the run times.
 SHARE_REACH = 20.0
 
 
@@ -136,7 +137,7 @@ class Outcomes:
         grains = {name: grain_of(trace.column(name)) for name in ("run_time", "cpu_time", "used_mem", *POWER)}
         beyond = run > limit
         cut = ended_by_limit(run, limit)
-        end = (status + 1) * 2 + cut
+        end = ((status + 1) * 2 + cut) * 2 + unusable.marks(trace)  # which lend no values to others
         ends = int(end.max()) + 1
         value = np.where(cut, run - np.where(cut, limit, 0.0), np.log1p(run))
         like = kind * ends + end
@@ -185,14 +186,16 @@ class Outcomes:
         own = OWN * rng.uniform(-1, 1, len(model))
         # The more jobs a campaign has, the less it moves as a whole: it is a part of the distribution.
         few = np.minimum(1.0, COMMON * len(model) / np.bincount(campaign)[campaign])
-        run = self._runs(model, REACH * moves[0] + own, moves[1], few * moves[1], rng)
+        run = self._runs(model, campaign, REACH * moves[0] + own, moves[1], few * moves[1], rng)
         drawn: dict[str, Any] = {"run_time": run, "status": self.status[model]}
+        # Processor time and memory are those of one other job, so that they go together, known or not.
+        beside = self._beside(model, SHARE_REACH * rng.uniform(-1, 1, int(campaign.max(initial=0)) + 1)[campaign] + own)
         if self.share is not None:
-            beside = self._beside(model, SHARE_REACH * rng.uniform(-1, 1, len(model)))
-            cpu = np.minimum(self.share[beside] * run, self.most_cpu)  # some records hold absurd shares
+            most = np.maximum(self.most_cpu, run)  # some records hold absurd shares
+            cpu = np.minimum(self.share[beside] * run, most)
             drawn["cpu_time"] = rounded(cpu, self.grains["cpu_time"])
         if self.memory is not None:
-            memory, _ = self.memory.moved(model, REACH * moves[0] + own)
+            memory, _ = self.memory.moved(beside, own)
             drawn["used_mem"] = rounded(memory, self.grains["used_mem"])
         for name, order in self.power.items():  # campaigns draw alike, whether they run long or not
             places = REACH * rng.uniform(-1, 1, int(campaign.max(initial=0)) + 1)[campaign]
@@ -203,7 +206,13 @@ class Outcomes:
         return drawn
 
     def _runs(
-        self, model: Ints, places: Floats, farther: Floats, aside: Floats, rng: np.random.Generator
+        self,
+        model: Ints,
+        campaign: Ints,
+        places: Floats,
+        farther: Floats,
+        aside: Floats,
+        rng: np.random.Generator,
     ) -> Floats:
         """Return run times some places away from the models' and moved by a share, -1 … 1, of the room there."""
         value = np.empty(len(model))
@@ -219,18 +228,16 @@ class Outcomes:
         most = np.where(cut, np.minimum(self.grace, beyond * (self.factor - 1)), limit)
         value, size = self.strata.matched(model, wanted, most, rng), self.size[model]
         away = np.exp(BLUR * aside + OWN_BLUR * rng.uniform(-1, 1, len(model)))
-        alone = ~cut & ~self.strata.common(model, value)
-        value = np.where(alone, np.minimum(value * away, most), value)
-        value = exchanged(self.strata.of[model], value, size, most, float(size @ over), rng)
+        alone, work = ~cut & ~self.strata.common(model, value), float(size @ over)
+        one, other = (np.where(alone, np.minimum(value * times, most), value) for times in (away, 1 / away))
+        value = np.where(turned(campaign, size * one, size * other, work, rng), other, one)
+        value = exchanged(self.strata.of[model], value, size, most, work, rng)
         run = rounded(np.maximum(value + beyond, 0.0), self.grains["run_time"])
         return np.where(cut, np.minimum(run, most + beyond), run)
 
     def _beside(self, model: Ints, places: Floats) -> Ints:
-        """Return real jobs some places away along the run times; the model itself where that is far away."""
-        beside = model.copy()
-        for k, order in enumerate(self.orders):
-            mine = self.level[model] == k
-            beside[mine] = order.moved(model[mine], places[mine])[1]
+        """Return jobs of the same template and end some places away along the run times; the model if that is far."""
+        beside = self.orders[0].moved(model, places)[1]
         return np.where(np.abs(self.log_run[beside] - self.log_run[model]) > FARTHEST, model, beside)
 
 

@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from generators.sessions.local_calendar import turned_back
 from tracekit.compiled import compiled
 
 Ints = NDArray[np.int64]
@@ -27,11 +28,12 @@ SWEEPS = 3
 GAINS = (1.0, 1.5, 2.0, 3.0, 5.0)
 
 
-def shift_days(day: Ints, step: Ints | int, days: int, every: int) -> Ints:
-    """Move days by ``step`` units of ``every`` days among ``days`` ones, round the end to the same day of the unit."""
+def shift_days(day: Ints, step: Ints | int, days: int, every: int, drifts: bool) -> Ints:
+    """Move days by ``step`` units of ``every`` days among ``days`` ones: round the end, or turned back if they drift."""
     inside = day % every
-    places = -(-(days - inside) // every)
-    return np.asarray(inside + (day // every + step) % np.maximum(places, 1) * every)
+    places = np.maximum(-(-(days - inside) // every), 1)
+    place = day // every + step
+    return np.asarray(inside + (turned_back(place, places) if drifts else place % places) * every)
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,18 @@ class Entries:
 
 
 def shift_items(
-    entries: Entries, every: int, block: int, choose: Callable[[], Ints], wanted: Floats, rng: np.random.Generator
+    entries: Entries,
+    every: int,
+    block: int,
+    choose: Callable[[], Ints],
+    wanted: Floats,
+    drifts: bool,
+    rng: np.random.Generator,
 ) -> Ints:
     """Choose moves, in units of ``every`` days, that keep blocks of days as busy and the days as uneven as wanted.
 
     ``wanted``: jobs on each day, of each kind, shape (days, kinds); ``choose`` gives the moves that are open to
-    everybody in one try.
+    everybody in one try; ``drifts``: what is moved beyond an end is turned back there.
     """
     days = len(wanted)
     blocks = (days - 1) // block + 1
@@ -75,7 +83,7 @@ def shift_items(
     best, least = np.zeros(items, dtype=np.int64), np.inf
     for gain in GAINS:
         choices = choose()
-        to = np.array([shift_days(np.arange(days), step, days, every) for step in choices])
+        to = np.array([shift_days(np.arange(days), step, days, every, drifts) for step in choices])
         pick = settled(entries, to // block, ask.mean(axis=0) + gain * (ask - ask.mean(axis=0)), rng)
         made = entries.by_day(days, to[pick[item], entries.day]).sum(axis=1)
         error = abs(float(np.log((made.var() + 1e-9) / (wanted.sum(axis=1).var() + 1e-9))))

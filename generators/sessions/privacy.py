@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
 
 import numpy as np
@@ -18,6 +19,7 @@ from scipy.spatial import cKDTree
 
 from generators.common import NOT_WORKLOAD
 from generators.quantile import grain_of
+from generators.sessions import unusable
 from generators.sessions.generalising import generalised
 from generators.sessions.outcomes import ended_by_limit, rounded
 from tracekit.errors import UsageError
@@ -35,6 +37,8 @@ SIZE_WEIGHT = 3.0
 #: Without more privacy asked for, only templates that differ from a shared one by less than this are replaced (in ln
 #: of the limit).
 CLOSE = 0.4
+#: Alike users are sought among so many; more are divided first, because the search takes time with the square.
+MOST_TOGETHER = 4_000
 #: Outcomes of a job are drawn after the template.
 OUTCOMES = ("run_time", "status", "cpu_time", "used_mem", "mean_watts", "cpu_bound")
 
@@ -46,7 +50,7 @@ def nameless(trace: Trace, k: int, *, rounding: bool = False) -> tuple[Trace, tu
     """
     personal = tuple(name for name in PERSONAL if trace.has(name) and not _shared(trace, name, max(k, SHARED_BY)))
     skip = {*NOT_WORKLOAD, "job_id"}
-    names = [n for n in trace.jobs.columns if n not in skip and not n.startswith("x_")]
+    names = [n for n in trace.jobs.columns if n not in skip and (not n.startswith("x_") or n == unusable.COLUMN)]
     jobs = trace.jobs[[n for n in names if trace.has(n) or n == "run_time"]].copy()
     jobs.insert(0, "job_id", np.arange(1, len(jobs) + 1))
     for name in ("user", *personal):
@@ -114,8 +118,15 @@ def _with_shared_templates(trace: Trace, personal: tuple[str, ...], k: int) -> T
     users = users_of(kind, user)
     rare, shared = users < max(k, 2), np.unique(kind[users >= max(k, 2)])
     if k >= 2 and not len(shared):
-        what = f"no template is shared by more than {users.max()}" if (user >= 0).any() else "the trace names none"
-        raise UsageError(f"--privacy {k} needs values shared by {k} users, but {what}; use a smaller number")
+        if not (user >= 0).any():
+            raise UsageError(
+                f"--privacy {k} needs values shared by {k} users, but the trace names none; "
+                "--model private --unit job protects single jobs"
+            )
+        raise UsageError(
+            f"--privacy {k} needs values shared by {k} users, but no template is shared by more than {users.max()}; "
+            "use a smaller number or more jobs"
+        )
     if not rare.any() or not len(shared):
         return trace
     space = _places(trace.jobs[names].iloc[first])
@@ -187,7 +198,13 @@ def pools(owner: Ints, known: NDArray[np.bool_], about: Floats, k: int) -> Ints:
     points = np.column_stack([mean / size[:, None], np.log(size)])
     points = (points - points.mean(axis=0)) / np.maximum(points.std(axis=0), 1e-9)
     pool = np.arange(count)
-    free = users
+    for block in _blocks(points, users, max(MOST_TOGETHER, 4 * k)):
+        _together(points, block, k, pool)
+    return np.unique(pool, return_inverse=True)[1].astype(np.int64)
+
+
+def _together(points: Floats, free: Ints, k: int, pool: Ints) -> None:
+    """Write into ``pool`` which of the free ones belong together, at least k of them."""
     while len(free) >= 2 * k:
         centre = points[free].mean(axis=0)
         farthest = free[np.argmax(((points[free] - centre) ** 2).sum(axis=1))]
@@ -195,4 +212,14 @@ def pools(owner: Ints, known: NDArray[np.bool_], about: Floats, k: int) -> Ints:
         pool[free[nearest]] = farthest
         free = np.delete(free, nearest)
     pool[free] = free[0]
-    return np.unique(pool, return_inverse=True)[1].astype(np.int64)
+
+
+def _blocks(points: Floats, users: Ints, most: int) -> Iterator[Ints]:
+    """Halve the users, along the feature in which they differ most, until no part has more than ``most``."""
+    if len(users) <= most:
+        yield users
+        return
+    widest = np.argmax(np.ptp(points[users], axis=0))
+    by = users[np.argsort(points[users, widest], kind="stable")]
+    for half in (by[: len(by) // 2], by[len(by) // 2 :]):
+        yield from _blocks(points, np.sort(half), most)

@@ -26,11 +26,12 @@ def plan_period(
     drawn: Ints,
     new_users: Ints,
     late: float,
+    home: Window,
     window: Window,
     sort: Ints,
     rng: np.random.Generator,
 ) -> Plan:
-    """Place the drawn histories in a window ``late`` seconds after the real one.
+    """Move the drawn histories within ``home``, the time of the real ones, and then ``late`` seconds into a window.
 
     ``new_users``: whose they become; ``sort``: what kind of job each real one is.
     """
@@ -38,13 +39,11 @@ def plan_period(
     which = np.repeat(np.arange(len(drawn)), size)
     rows = np.arange(len(which)) - np.repeat(np.cumsum(size) - size, size) + first[which]
     at = histories.at[rows] + _session_moves(which, histories.at[rows], rng)
-    at = window.holding(at + late + _moves(histories, calendar, drawn, sort, rng)[which])
+    at = window.holding(home.turning(at + _moves(histories, calendar, drawn, sort, rng)[which]) + late)
     return Plan.sorted(new_users[which], drawn[which], at, rows)
 
 
-def _moves(
-    histories: Histories, calendar: LocalCalendar, drawn: Ints, sort: Ints, rng: np.random.Generator
-) -> Floats:
+def _moves(histories: Histories, calendar: LocalCalendar, drawn: Ints, sort: Ints, rng: np.random.Generator) -> Floats:
     """Return by how many seconds each history moves: whole units, not zero where there is a choice."""
     moves = np.zeros(len(drawn))
     nameless = histories.nameless[drawn]
@@ -71,8 +70,9 @@ def _as_busy(
     rows = np.arange(len(item)) - np.repeat(np.cumsum(size) - size, size) + histories.first[drawn][item]
     day = np.floor((histories.at[rows] - histories.at.min()) / length).astype(np.int64)
     kinds = int(sort.max()) + 1
-    entries = Entries.of(item, len(drawn), shift_days(day, 0, days, every), days, sort[rows], kinds)
-    return shift_items(entries, every, every, lambda: choices, entries.by_day(days), rng)
+    day = shift_days(day, 0, days, every, calendar.drifts)
+    entries = Entries.of(item, len(drawn), day, days, sort[rows], kinds)
+    return shift_items(entries, every, every, lambda: choices, entries.by_day(days), calendar.drifts, rng)
 
 
 def _session_moves(which: Ints, at: Floats, rng: np.random.Generator) -> Floats:

@@ -81,12 +81,12 @@ def data() -> Path:
 @pytest.fixture(scope="module")
 def tiny_budgets() -> Iterator[None]:
     """Make every budget tiny."""
-    from generators import diffusion, realtabformer, sdv
+    from generators import diffusion, par, realtabformer, sdv
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(diffusion, "SIZES", {b: {"steps": 25, "width": 32, "batch": 64} for b in diffusion.SIZES})
         patch.setattr(realtabformer, "EFFORT", dict.fromkeys(realtabformer.EFFORT, (400, 1)))
-        for kind in (sdv.CTGAN, sdv.CopulaGAN, sdv.TVAE):
+        for kind in (sdv.CTGAN, sdv.CopulaGAN, sdv.TVAE, par.PAR):
             patch.setattr(kind, "effort", dict.fromkeys(kind.effort, (400, 1)))
         yield
 

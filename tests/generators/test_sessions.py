@@ -19,8 +19,9 @@ from generators import synth as library
 from generators.sessions import Sessions
 from generators.sessions.histories import BATCH, NIGHT, RETURN, SESSION, turns_of
 from generators.sessions.local_calendar import LocalCalendar, Window
-from generators.sessions.outcomes import Order, _turned, ended_by_limit, scaled_runs
-from generators.sessions.placing import settled, shift_days
+from generators.sessions.matching import Strata, exchanged, turned
+from generators.sessions.outcomes import Order, ended_by_limit, scaled_runs
+from generators.sessions.placing import Entries, settled, shift_days
 from generators.sessions.privacy import pools, users_of
 from generators.sessions.whatif import thinned
 from tracekit import Machine, Trace, stats
@@ -73,7 +74,7 @@ def test_work_is_reached_without_breaking_limits() -> None:
     run, size = np.array([100.0, 200.0, 300.0]), np.array([1.0, 1.0, 2.0])
     limit, free = np.array([103.0, 1e9, 300.0]), np.array([True, True, False])
     made = scaled_runs(run, size, limit, free, 917.0, 1.0, 0.08)
-    assert made.tolist() == [103.0, 214.0, 300.0]
+    assert made.tolist() == [101.0, 216.0, 300.0]
 
 
 def test_no_run_time_is_crushed_where_limits_end_nearly_all_work() -> None:
@@ -88,24 +89,60 @@ def test_campaigns_turn_round_until_the_work_is_that_of_their_models() -> None:
     campaign, one = np.arange(200) // 2, rng.lognormal(3, 2, 200)
     other = one * rng.uniform(0.5, 2.0, 200)
     work = float((one + other).sum() / 2)
-    turned = _turned(campaign, one, other, work, rng)
-    assert np.where(turned, other, one).sum() == pytest.approx(work, rel=0.01)
-    assert (turned[::2] == turned[1::2]).all(), "all jobs of a campaign"
+    other_way = turned(campaign, one, other, work, rng)
+    assert np.where(other_way, other, one).sum() == pytest.approx(work, rel=0.01)
+    assert (other_way[::2] == other_way[1::2]).all(), "all jobs of a campaign"
 
 
 def test_users_settle_where_the_machine_is_to_be_busy() -> None:
-    jobs = np.array([[5.0, 0, 0, 0], [0, 5.0, 0, 0]])
-    to = np.array([shift_days(np.arange(4), step, 4, 1) for step in range(4)])
-    pick = settled(jobs, to, np.array([0.0, 0, 10.0, 0]), np.random.default_rng(1))
-    assert (np.roll(jobs[0], pick[0]) + np.roll(jobs[1], pick[1])).tolist() == [0, 0, 10, 0]
+    user, day = np.repeat([0, 1], 5), np.repeat([0, 1], 5)
+    entries = Entries.of(user, 2, day, 4, np.zeros(10, dtype=np.int64), 1)
+    to = np.array([shift_days(np.arange(4), step, 4, 1, False) for step in range(4)])
+    pick = settled(entries, to, np.array([[0.0], [0], [10.0], [0]]), np.random.default_rng(1))
+    assert [to[pick[0], 0], to[pick[1], 1]] == [2, 2]
+
+
+def test_kinds_of_jobs_settle_where_they_were_wanted() -> None:
+    """Two users with as many jobs, of different kinds: the number alone would leave open who comes when."""
+    user, kind = np.repeat([0, 1], 5), np.repeat([0, 1], 5)
+    entries = Entries.of(user, 2, np.zeros(10, dtype=np.int64), 2, kind, 2)
+    to = np.array([shift_days(np.arange(2), step, 2, 1, False) for step in range(2)])
+    pick = settled(entries, to, np.array([[0.0, 5.0], [5.0, 0.0]]), np.random.default_rng(1))
+    assert pick.tolist() == [1, 0]
+
+
+def test_matched_values_are_distributed_as_the_real_ones_within_limits() -> None:
+    rng = np.random.default_rng(4)
+    real = np.sort(np.concatenate([np.full(700, 60.0), rng.lognormal(6, 2, 300)]))
+    limit = real * rng.choice([1.0, 1.2, 5.0], 1000)
+    group = np.zeros(1000, dtype=np.int64)
+    wanted = np.log(real) + rng.normal(0, 0.5, 1000)
+    made = Strata.fit((group, group), real).matched(np.arange(1000), wanted, limit, rng)
+    assert (made <= limit).all()
+    assert ks(real, made) <= 0.02
+    assert (made == 60.0).mean() == pytest.approx(0.7, abs=0.02), "as common as it was"
+    assert made.sum() == pytest.approx(real.sum(), rel=0.1)
+
+
+def test_exchanges_bring_the_work_and_leave_the_distribution() -> None:
+    rng = np.random.default_rng(6)
+    run, size = rng.lognormal(5, 1, 400), rng.choice([1.0, 8.0], 400)
+    stratum, work = np.repeat([0, 1], 200), 1.03 * float(size @ run)
+    made = exchanged(stratum, run, size, np.full(400, np.inf), work, rng)
+    assert size @ made == pytest.approx(work, rel=0.01)
+    for one in (0, 1):
+        assert np.sort(made[stratum == one]).tolist() == np.sort(run[stratum == one]).tolist()
 
 
 def test_days_move_by_weeks_and_come_round_on_the_same_weekday() -> None:
     day = np.arange(17)  # two weeks and three days
     for step in (-3, -1, 1, 2):
-        to = shift_days(day, step, 17, 7)
+        to = shift_days(day, step, 17, 7, False)
         assert (to % 7 == day % 7).all()
         assert sorted(to) == day.tolist(), "every place is taken once"
+        back = [shift_days(day, way * step, 17, 7, True) for way in (1, -1)]
+        assert sorted(np.concatenate(back)) == sorted([*day, *day]), "of a trace that drifts: once each way, on average"
+        assert all(np.abs(b // 7 - day // 7).max() <= abs(step) for b in back), "an end does not become the other"
 
 
 @settings(max_examples=40, deadline=None)
@@ -301,9 +338,12 @@ def test_fifty_jobs_of_one_user(sample: Trace, skeleton: str) -> None:
     assert set(made.column("req_procs")) <= set(trace.column("req_procs"))
 
 
-def test_too_few_jobs_are_refused(sample: Trace) -> None:
+def test_of_a_few_jobs_little_more_than_copies_are_made(sample: Trace) -> None:
+    fitted = library.fit(sample.head(5), "sessions")
+    assert any("only 5 jobs" in note for note in fitted.notes)
+    assert len(library.make(fitted, 30)) == 30
     with pytest.raises(TracekitError, match="too few jobs to learn from"):
-        library.synth(sample.head(5), "sessions", 30)
+        library.synth(sample.head(5).assign({"run_time": np.full(5, np.nan)}), "sessions", 30)
 
 
 def test_unknown_skeletons_and_privacies_are_refused(sample: Trace) -> None:
@@ -334,3 +374,83 @@ def test_kth_sp2(skeleton: str) -> None:
     for key in ("acf1.interarrival", "acf1.run_time", "user_repeat", "job_repeat"):
         assert abs(found[key].value - found[key].real) < 0.08, key
     assert found["c2st.window_auc"].value < 0.65
+
+
+def _heavy(seed: int = 3) -> Trace:
+    """Two users with nine in ten of the jobs, in campaigns of nearly equal run times; the others come and go."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for user, days, jobs, run in ((0, 80, 40, 61.0), (1, 60, 45, 7_200.0), *((u, 9, 6, 900.0) for u in range(2, 12))):
+        first = rng.integers(0, 50) if user > 1 else 0
+        for day in first + rng.permutation(90)[:days]:
+            about = run * rng.choice([1.0, 1.5, 2.0, 10.0])
+            at = day * 86_400.0 + rng.uniform(8, 18) * 3600 + np.cumsum(rng.integers(1, 40, jobs))
+            rows.append(
+                pd.DataFrame(
+                    {
+                        "submit_time": at,
+                        "run_time": np.round(about * rng.choice([1.0, 1.01, 1.02], jobs)),
+                        "req_procs": 2 ** rng.integers(0, 3),
+                        "req_time": 100_000.0,
+                        "user": f"u{user}",
+                    }
+                )
+            )
+    jobs = pd.concat(rows, ignore_index=True).sort_values("submit_time", kind="stable", ignore_index=True)
+    known = np.asarray(jobs["user"] != "u1")  # cpu_time and used_mem are known together, or not at all
+    jobs["cpu_time"] = np.where(known, np.round(jobs["run_time"] * 0.9), np.nan)
+    jobs["used_mem"] = np.where(known, 1000.0 * jobs["req_procs"], np.nan)
+    jobs["job_id"] = np.arange(1, len(jobs) + 1)
+    return Trace(jobs, Machine(procs=64))
+
+
+@pytest.mark.parametrize("skeleton", ["resampled", "modelled"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_few_heavy_users_do_not_change_the_run_times(skeleton: str, seed: int) -> None:
+    real = _heavy()
+    made = tracekit.synth(real, skeleton=skeleton, seed=seed)
+    assert ks(real.column("run_time"), made.column("run_time")) <= 0.05
+    assert ks(real.sizes(), made.sizes()) <= 0.02
+    assert stats.mean_demand(made) == pytest.approx(stats.mean_demand(real), rel=0.02)
+    assert not any("stretching" in step for step in made.history)
+
+
+@pytest.mark.parametrize("skeleton", ["resampled", "modelled"])
+def test_columns_follow_the_job(skeleton: str) -> None:
+    made = tracekit.synth(_heavy(), skeleton=skeleton, seed=1)
+    cpu, memory, run = made.column("cpu_time"), made.column("used_mem"), made.column("run_time")
+    assert (np.isnan(cpu) == np.isnan(memory)).all(), "known together"
+    known = ~np.isnan(cpu)
+    assert 0.3 < known.mean() < 0.7
+    assert np.quantile(np.abs(cpu[known] / run[known] - 0.9), 0.99) < 0.02
+    assert (memory[known] == 1000 * made.sizes()[known]).all()
+
+
+def test_who_comes_late_comes_late_in_the_modelled_skeleton() -> None:
+    """The population drifts: the first third of the trace has other users, with other jobs, than the last."""
+    rng = np.random.default_rng(8)
+    day = np.repeat(np.arange(120), 12)
+    user = day // 40 * 10 + rng.integers(0, 10, len(day))
+    jobs = pd.DataFrame(
+        {
+            "job_id": np.arange(len(day)),
+            "submit_time": np.sort(day * 86_400.0 + rng.uniform(8, 18, len(day)) * 3600),
+            "run_time": 100.0 * 4 ** (day // 40),
+            "req_procs": 1,
+            "user": [f"u{u}" for u in user],
+        }
+    )
+    real = Trace(jobs, Machine(procs=8))
+    made = tracekit.synth(real, skeleton="modelled", seed=1)
+    early = [np.log(t.column("run_time")[: len(t) // 3]).mean() for t in (real, made)]
+    assert early[1] == pytest.approx(early[0], abs=0.5), "moved by weeks, not by months"
+    dates = [set(zip(t.column("user"), t.column("submit_time") // 86_400, strict=True)) for t in (real, made)]
+    assert len(dates[1]) == pytest.approx(len(dates[0]), rel=0.25), "about as many working days"
+
+
+def test_a_model_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
+    Sessions().fit(tracekit.sample()).save(tmp_path)
+    config = tmp_path / "config.json"
+    config.write_text(config.read_text().replace('"layout": 2', '"layout": 1'))
+    with pytest.raises(FormatError, match="earlier version"):
+        Sessions.load(tmp_path)

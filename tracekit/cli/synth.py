@@ -10,11 +10,12 @@ import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, Settings, app, console, print_json, say, table
 from tracekit.cli.simulate import Cluster
-from tracekit.cli.traces import From, MachineFile, OnError, Procs, TimeZone, To
+from tracekit.cli.traces import Epoch, From, MachineFile, Map, OnError, TimeZone, To
 from tracekit.errors import MissingExtra, UnknownName, UsageError
 
 if TYPE_CHECKING:
     from generators.synth import Fitted
+    from tracekit.trace import Trace
 
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 #: From this many jobs on, a Parquet file is written in parts.
@@ -42,7 +43,7 @@ def synth(
     ] = "default",
     load: Annotated[str, typer.Option("--load", help="Offered load: real, none (not scaled) or a number.")] = "real",
     machine_procs: Annotated[
-        int | None, typer.Option("--machine-procs", help="Scale to a machine of this size.")
+        int | None, typer.Option("--machine-procs", help="Scale to a machine of this size (as --procs).")
     ] = None,
     start: Annotated[str | None, typer.Option("--start", help="Date of the first job, such as 2025-03-01.")] = None,
     only: Annotated[list[str] | None, typer.Option("--only", help="Only jobs with queue=3; may be repeated.")] = None,
@@ -58,6 +59,10 @@ def synth(
         typer.Option(
             "--for-sharing", help="sessions: repeat no user's calendar, requests or names; for traces to publish."
         ),
+    ] = False,
+    keep_unusable: Annotated[
+        bool,
+        typer.Option("--keep-unusable", help="sessions: keep the share of rows without a run time or a size."),
     ] = False,
     epsilon: Annotated[
         float | None, typer.Option("--epsilon", help="private: privacy budget; smaller is safer (default: 3).")
@@ -94,10 +99,15 @@ def synth(
     trust: Annotated[bool, typer.Option("--trust", help="Load a saved model even if it can run code.")] = False,
     from_: From = None,
     to: To = None,
-    procs: Procs = None,
+    procs: Annotated[
+        int | None,
+        typer.Option("--procs", help="Scale to a machine of this size; or REAL's size, if the file has none."),
+    ] = None,
     machine: MachineFile = None,
     resource: Resource = None,
     cluster: Cluster = None,
+    map_: Map = None,
+    epoch: Epoch = None,
     timezone: TimeZone = None,
     on_error: OnError = "stop",
     json: Json = False,
@@ -144,6 +154,10 @@ def synth(
     seconds, conditions = _parse_span(span), _parse_only(only)
     shares, times = _parse_share(share), _parse_more(more)
     options = _options(model, skeleton, privacy)
+    if keep_unusable:
+        if real is None:
+            raise UsageError("--keep-unusable is for fitting; a saved model keeps such rows if it was fitted so")
+        options["keep_unusable"] = True
     if for_sharing:
         if from_model is not None or real is None:
             raise UsageError("--for-sharing fits the model itself: give the real trace, without --from-model")
@@ -175,12 +189,14 @@ def synth(
         trace, _ = traces.load(
             real,
             format=from_,
-            procs=procs,
             machine=machine,
             resource=resource,
             timezone=timezone,
             on_error=on_error,
+            map_=map_,
+            epoch=epoch,
         )
+        trace, machine_procs = _sized(trace, procs, machine_procs)
         trace = trace if hosts is None else trace.replace(machine=with_hosts(trace.machine, hosts))
         fitted = library.fit(
             trace, model, seed=seed, budget=budget, encoding=encoding, progress=_progress(model), **options
@@ -231,6 +247,21 @@ def synth(
         print_json(_told(fitted, made, out, seed))
     if real is not None and fitted.interrupted:
         raise typer.Exit(130)
+
+
+def _sized(trace: Trace, procs: int | None, machine_procs: int | None) -> tuple[Trace, int | None]:
+    """Give REAL the size of --procs if it has none, else return --procs as the size to scale to."""
+    size, unit = trace.machine.size(), trace.machine.unit
+    if procs is None or procs == size:
+        return trace, machine_procs
+    if procs < 1:
+        raise UsageError(f"--procs must be at least 1, not {procs}")
+    if size is None:
+        return trace.replace(machine=trace.machine.replace(**{unit: procs})), machine_procs
+    if machine_procs is not None:
+        raise UsageError("--procs and --machine-procs both name the size to scale to: give one of them")
+    say(f"the real machine has {size:,} {unit}: jobs are scaled to {procs:,} (--machine FILE corrects the real size)")
+    return trace, procs
 
 
 def _write_parts(parts: Any, jobs: int, out: str, fitted: Fitted, seed: int, *, force: bool, json: bool) -> None:
