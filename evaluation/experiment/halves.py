@@ -13,7 +13,6 @@ import numpy as np
 from evaluation.experiment.interleave import interleaved
 from tracekit.trace import Trace
 
-
 #: Blocks that there should be at least. Few long ones: what users do lasts for days, so that short blocks differ less.
 BLOCKS = 8
 
