@@ -1,12 +1,12 @@
 """Forecasts of waits as a use of traces: how long jobs will wait under each policy, and how busy the machine is.
 
 What is learnt from a trace is a distribution over its windows: of the mean wait and mean bounded slowdown under each
-policy, and of the utilisation. The trace is scheduled without a break, so that queues are as long as on the machine; a
-window is a stretch of its jobs. A held-out window, in the flow of its own jobs, is judged by how far its outcome lies
-from that distribution, by the continuous ranked probability score of the logarithms, a proper score (Gneiting &
-Raftery, JASA 102, 2007): only the true distribution is best, so a trace with too little load, without bursts or with other sizes
-forecasts worse. Waits and utilisation count half each: where no job waits, the load still shows. `FORECAST`
-is e to the mean score: the factor by which forecasts miss.
+policy, and of the utilisation. The trace is scheduled without a break, so that queues are as long as on the machine;
+a window is a stretch of its jobs. A held-out window, in the flow of its own jobs, is judged by how far its outcome
+lies from that distribution, by the continuous ranked probability score of the logarithms, a proper score (Gneiting &
+Raftery, JASA 102, 2007): only the true distribution is best, so a trace with too little load, without bursts or with
+other sizes forecasts worse. Waits and utilisation count half each: where no job waits, the load still shows.
+`FORECAST` is e to the mean score: the factor by which forecasts miss.
 """
 
 from __future__ import annotations

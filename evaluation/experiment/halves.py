@@ -13,12 +13,15 @@ import numpy as np
 from evaluation.experiment.interleave import interleaved
 from tracekit.trace import Trace
 
+#: Blocks that there should be at least. Few long ones: what users do lasts for days, so that short blocks differ less.
+BLOCKS = 8
+
 
 def halves(train: Trace, pairs: int, seed: int) -> Iterator[tuple[str, Trace]]:
     """Return two halves of the training jobs for each pair, by name."""
     for pair in range(pairs):
         rng = np.random.default_rng([seed, 0x68616C66, pair])
-        for side, part in enumerate(interleaved(train, (0.5, 0.5), rng)):
+        for side, part in enumerate(interleaved(train, (0.5, 0.5), rng, blocks=BLOCKS)):
             yield name_of(pair, side), part
 
 

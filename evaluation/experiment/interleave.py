@@ -20,14 +20,19 @@ DAY, WEEK = 86400.0, 7 * 86400.0
 BLOCKS = 20
 
 
-def interleaved(trace: Trace, shares: Sequence[float], rng: np.random.Generator | None = None) -> list[Trace]:
-    """Return a part for each share of the blocks; the shares add up to 1. ``rng``: blocks are dealt out at random."""
+def interleaved(
+    trace: Trace, shares: Sequence[float], rng: np.random.Generator | None = None, *, blocks: int = BLOCKS
+) -> list[Trace]:
+    """Return a part for each share of the blocks; the shares add up to 1.
+
+    ``rng``: blocks are dealt out at random. ``blocks``: how many there should be at least.
+    """
     submit = trace.column("submit_time")
     known = np.isfinite(submit)
     if not known.any() or not np.ptp(submit[known]) > 0:
         raise TracekitError("all jobs arrive at one instant: there is nothing to divide by time")
     origin, span = float(submit[known].min()), float(np.ptp(submit[known]))
-    unit = block_length(span)
+    unit = block_length(span, blocks)
     block = np.where(known, (submit - origin) // unit, 0).astype(np.int64)
     owner = dealt(int(block.max()) + 1, shares)
     owner = owner if rng is None else rng.permutation(owner)
@@ -40,15 +45,15 @@ def interleaved(trace: Trace, shares: Sequence[float], rng: np.random.Generator 
     return found
 
 
-def block_length(span: float) -> float:
+def block_length(span: float, blocks: int = BLOCKS) -> float:
     """Return the duration of a block: a week, whole days, or a share of a short trace.
 
     >>> block_length(50 * WEEK) / WEEK, block_length(8 * WEEK) / DAY, block_length(DAY) / 3600
     (1.0, 2.0, 1.2)
     """
-    if span >= BLOCKS * WEEK:
+    if span >= blocks * WEEK:
         return WEEK
-    return math.floor(span / BLOCKS / DAY) * DAY if span >= BLOCKS * DAY else span / BLOCKS
+    return math.floor(span / blocks / DAY) * DAY if span >= blocks * DAY else span / blocks
 
 
 def dealt(blocks: int, shares: Sequence[float]) -> np.ndarray:

@@ -62,11 +62,17 @@ class PredictRunTime:
 
     def play(self, folder: Path, heldout: Heldout) -> list[Row]:
         """Schedule every window with backfilling by predictions, and measure the error on its jobs."""
-        rows = heldout.play("fcfs", predict=f"agent:{folder}")
-        missed = {load: _missed(folder, heldout.at(load)) for load in heldout.loads}
-        for row in rows:
-            first = heldout.starts[row["window"]]
-            row[ERROR] = float(np.exp(np.nanmean(missed[row["load"]][first : first + heldout.jobs])))
+        played = heldout.play("fcfs", predict=f"agent:{folder}")
+        return [row | missed for row, missed in zip(played, self.errors(folder, heldout), strict=True)]
+
+    def errors(self, folder: Path, heldout: Heldout) -> list[Row]:
+        """Return the error on the jobs of every window, without scheduling them."""
+        rows: list[Row] = []
+        for load in heldout.loads:
+            missed = _missed(folder, heldout.at(load))
+            for window, first in enumerate(heldout.starts):
+                factor = float(np.exp(np.nanmean(missed[first : first + heldout.jobs])))
+                rows.append({"load": load, "window": window, ERROR: factor})
         return rows
 
     def curve(self, folder: Path) -> list[tuple[int, str, float]]:

@@ -98,7 +98,7 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
     yield ""
     yield from _fidelity(folder, about)
     named = [one for one in verdict["verdicts"] if one["model"] not in DAMAGES]  # which are copies by design
-    flags = list(dict.fromkeys(f"- {one['model']}: {flag}" for one in named for flag in one["flags"]))
+    flags = list(dict.fromkeys(f"- {one['model']}: {_first(one['flags'])}" for one in named if one["flags"]))
     yield from ([*flags, ""] if flags else [])
     if any(use["predictors"] for use in verdict["learners"]):
         yield "## Which cheap score to trust"
@@ -157,6 +157,10 @@ def _rows(verdict: Mapping[str, Any], use: Mapping[str, Any]) -> list[dict[str, 
     damaged = [{**row, "model": f"damaged: {row['model']}"} for row in verdict["controls"]]
     every = [*verdict["verdicts"], *verdict["baselines"], *damaged, *verdict["arms"]]
     return [row for row in every if row["learner"] == use["learner"]]
+
+
+def _first(flags: Sequence[str]) -> str:
+    return f"{flags[0]} (and {len(flags) - 1} more)" if len(flags) > 1 else flags[0]
 
 
 #: Whether a trace is good enough, by `mark`.

@@ -163,10 +163,13 @@ def _not_so(first: str, own: Sequence[Mapping[str, Any]], worse: Sequence[Mappin
         return ""
     if len(found) == 1:
         ((name, difference),) = found.items()
-        return f"; {name} is not ({100 * difference:.0f} % worse)"
+        number = f"{100 * difference:.0f} % worse"
+        return f"; {name} is not ({number})" if len(uses) == 1 else f"; {name} is {number} for one of them"
     low, high = (f"{100 * end:.0f}" for end in (min(found.values()), max(found.values())))
     names = list(found) if len(found) < MANY else [*list(found)[: MANY - 2], f"{len(found) - MANY + 2} more"]
-    return f"; {_listed(names)} are not ({low} to {high} % worse)"
+    if len(uses) == 1:
+        return f"; {_listed(names)} are not ({low} to {high} % worse)"
+    return f"; {_listed(names)} are {low} to {high} % worse for one of them"
 
 
 def _damaged(row: Mapping[str, Any]) -> bool:

@@ -14,9 +14,9 @@ the bootstrap variance of a mean unbiased even for three seeds (Rao & Wu, JASA 8
 Satterthwaite's degrees of freedom account for how few there are. A lone seed or sample cannot vary: then the verdict is
 about it alone.
 
-*Other real jobs.* What two sets of real jobs of one machine teach differs, too (`between_halves`). That variance is added,
-so that real jobs in place of synthetic ones are found worse at the stated rate. For a model that was fitted to the same real
-jobs the interval is then a little too wide rather than too narrow.
+*Other real jobs.* What two sets of real jobs of one machine teach differs, too (`between_halves`). That variance is
+added, so that real jobs in place of synthetic ones are found worse at the stated rate. For a model that was fitted to
+the same real jobs the interval is then a little too wide rather than too narrow.
 
 *Good enough* is the one-sided question (non-inferiority; ICH E9, CPMP/EWP/482/99): "worse by the margin or more" is
 rejected at level α, so the upper end of the interval lies below the margin. It is one of the two tests of an

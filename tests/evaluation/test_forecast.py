@@ -55,6 +55,25 @@ def test_half_the_load_and_no_training_forecast_worse(tmp_path: Path) -> None:
     assert judged(train, test, tmp_path / "none", untrained=True) > 1.2 * right
 
 
+def test_a_window_that_is_the_whole_trace_flows_as_it_is_played() -> None:
+    jobs = schedulable(tracekit.sample().head(300))
+    whole = Heldout(jobs, [0], len(jobs), ["real", "0.9"], "easy")
+    for flow, played in zip(whole.flow("sjf"), whole.play("sjf"), strict=True):
+        assert {key: flow[key] for key in ("load", "mean_bsld", "mean_wait_s")} == pytest.approx(
+            {key: played[key] for key in ("load", "mean_bsld", "mean_wait_s")}
+        )
+        assert 0 < flow["utilization"] <= 1
+
+
+def test_jobs_in_the_flow_wait_longer_than_on_an_empty_machine() -> None:
+    jobs = schedulable(tracekit.sample().head(2000))
+    windows = Heldout(jobs, list(range(0, 1950, 50)), 50, ["real"], "easy")
+    flow, alone = (
+        np.mean([row["mean_wait_s"] for row in rows]) for rows in (windows.flow("fcfs"), windows.play("fcfs"))
+    )
+    assert flow > 2 * alone
+
+
 def test_settings_are_checked() -> None:
     with pytest.raises(UnknownName, match="window"):
         ForecastWaits().check({"window": 3})
