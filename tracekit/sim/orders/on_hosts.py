@@ -190,7 +190,7 @@ def _begin(case: Any, room: Any) -> Any:
 def _cost(case: Any, order: Any, room: Any, first: Any, limit: Any, keeping: Any) -> Any:
     rewind(case, room)
     enter_order(room, order)
-    run_ranked(room.sim, room.ranks)
+    run_ranked(room.sim, room.ranks, ())
     return summed(case, room)
 
 

@@ -55,7 +55,7 @@ class PolicyRun(Session):
 
     def __init__(self, setup: Setup, policies: tuple[str, ...]) -> None:
         super().__init__(setup)
-        self._give_queue()
+        self._make_room()
         jobs = len(self.ready.table)
         self.codes = np.empty(len(policies), np.int64)  # (policies,)
         self.given = np.zeros((len(policies), jobs))  # (policies, jobs) values, where they do not change
