@@ -39,7 +39,8 @@ def index_of(ln_time: float, ln_weight: float, ln_limit: float, ln_size: float, 
     """Return the index of a job; ``ln_limit`` NaN = none, ``form`` (3,) as in `Form`."""
     ln_time = max(ln_time, 0.0)
     ln_most = ln_time if np.isnan(ln_limit) else max(ln_limit, 0.0)
-    return form[1] * min(ln_time, ln_most) + (1.0 - form[1]) * ln_most + form[2] * ln_size - form[0] * ln_weight
+    time = form[1] * min(ln_time, ln_most) + (1.0 - form[1]) * ln_most
+    return float(time + form[2] * ln_size - form[0] * ln_weight)
 
 
 @jit
