@@ -3,8 +3,8 @@
     python benchmarks/bench_sessions_bed.py --data DIR [--half tuning|confirmation] [--traces …] [--full] [--seed N]
 
 DIR holds the public traces of `sessions_bed`. Results are added to docs/results/sessions-everywhere.json as soon as
-they are there, and what is there is not made again (--again makes it). --full uses the classifiers of the independent check: 100
-trees, four folds, 15,000 jobs instead of 50, two and 7,500.
+they are there, and what is there is not made again (--again makes it). --full uses the classifiers of the independent
+check: 100 trees, four folds, 15,000 jobs instead of 50, two and 7,500.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ SHOWN = ("ks", "acf_gap", "acf_run", "repeat", "c2st", "c2st5", "all", "idc", "s
 
 
 TEXTS = (
-    """Made by `python benchmarks/bench_sessions_bed.py --data DIR`; do not edit. One seed; each case is fitted whole, and
-    as many jobs are made.""",
+    """Made by `python benchmarks/bench_sessions_bed.py --data DIR`; do not edit. One seed; each case is fitted whole,
+    and as many jobs are made.""",
     """Parameters were chosen while looking at the traces of the *tuning* half ({tuning}). The *confirmation* half
-    ({confirmation}) was scored once, when that was settled; which is which was written down before anything was measured.
-    CTC-SP2 was looked at before, but only for its privacy scores, and the earlier model was made while looking at
-    CTC-SP2, LLNL-Atlas and Theta ([bars](sessions.md)).""",
+    ({confirmation}) was scored once, when that was settled; which is which was written down before anything was
+    measured. CTC-SP2 was looked at before, but only for its privacy scores; the earlier model was made while looking
+    at CTC-SP2, LLNL-Atlas and Theta ([bars](sessions.md)).""",
     """Cuts: *few heavy users* keeps the three users with the most jobs and every eighth of the others; *crowded* is the
     shortest stretch of 5,000 jobs, without its calendar; *drifting* leaves out two in three of the users of the first
     half; *long-tailed* makes the jobs of one user in five thirty times as long.""",
@@ -49,9 +49,9 @@ TEXTS = (
     times .08 (acf), of user repeat .06; AUC of gradient boosting on single jobs by gap, run time, size and user repeat
     .65 (c2st), on five jobs in a row .65, modelled .70 (c2st5), on single jobs by all columns .70 (all); index of
     dispersion within 25 %, the worst of six windows up to a day (idc); gaps stretched by 5 % at most; users who are
-    linked by three gaps in a row, each above 5 s, that one real user has: of the modelled skeleton at most the upper end
-    of the control, real weeks against the others. A value beyond its limit is marked ✗. AUCs look at the first 7,500
-    jobs, with 50 trees and two folds; values below .5 come from jobs that are equal in both traces.""",
+    linked by three gaps in a row, each above 5 s, that one real user has: of the modelled skeleton at most the upper
+    end of the control, real weeks against the others. A value beyond its limit is marked ✗. AUCs look at the first
+    7,500 jobs, with 50 trees and two folds; values below .5 come from jobs that are equal in both traces.""",
 )
 
 
