@@ -4,8 +4,10 @@
 
 DIR holds the public traces. Each model learns the first 5,000 jobs of a trace (the usable ones) at the quick budget and
 makes as many. Every result is added to docs/results/field.json as soon as it is there, and what is there is not made
-again (--again makes it), so a run can be stopped and taken up. Seed 1 of all models comes first, then seed 2 …
---page writes the page only. Cheap models come first, then the dear ones trace by trace. Rows of model sessions after a change of it: --models sessions --again.
+again (--again makes it), so a run can be stopped and taken up. Seed 1 of all models comes first, then seed 2 …; of each
+seed the cheap models come first, then the dear ones trace by trace. All of it with one seed takes about 50 CPU minutes,
+most of them for par and the networks. --page writes the page only. After a change of model sessions its rows are made
+again by --models sessions --again.
 """
 
 from __future__ import annotations
@@ -89,7 +91,13 @@ def main() -> None:
     book = Book(RESULTS, again=wanted.again)
     models, traces = wanted.models.split(","), wanted.traces.split(",")
     cheap, dear = [m for m in models if m not in SLOW], [m for m in models if m in SLOW]
-    runs = [(seed, name, model) for seed in range(1, wanted.seeds + 1) for of in (cheap, dear) for name in traces for model in of]
+    runs = [
+        (seed, name, model)
+        for seed in range(1, wanted.seeds + 1)
+        for of in (cheap, dear)
+        for name in traces
+        for model in of
+    ]
     for seed, name, model in runs if not wanted.page else ():
         for label, options in VARIANTS.get(model, {model: {}}).items():
 

@@ -66,9 +66,7 @@ class Encoding(Protocol):
         ...
 
 
-def learnable(
-    trace: Trace, least: int = LEAST_JOBS, *, keep_unusable: bool = False
-) -> tuple[Trace, list[str]]:
+def learnable(trace: Trace, least: int = LEAST_JOBS, *, keep_unusable: bool = False) -> tuple[Trace, list[str]]:
     """Return the jobs that can be learnt from, in submit order, and what was left out and why.
 
     A job needs a known submit time, a run time from 0 and a size (in the scheduled unit) that fits the machine. On a

@@ -1,8 +1,8 @@
 """`par`: SDV's model of sequences (a recurrent network that writes one job after another) behind our interface.
 
-A sequence is a stretch of consecutive jobs in submit order, so that the order of jobs is learnt: who follows whom, bursts,
-repeated requests. All sequences are equally long, because DeepEcho 0.8 compares numbers of shorter ones with the padding.
-Where in the trace a stretch lies is its context: made stretches are laid in that order, so a drift stays.
+A sequence is a stretch of consecutive jobs in submit order, so that the order of jobs is learnt: who follows whom,
+bursts, repeated requests. All sequences are equally long, because DeepEcho 0.8 compares numbers of shorter ones with
+the padding. Where in the trace a stretch lies is its context: made stretches are laid in that order, so a drift stays.
 """
 
 from __future__ import annotations

@@ -175,7 +175,8 @@ def synth(trace: Trace, model: str = DEFAULT_MODEL, n_jobs: int | None = None, s
 
     ``n_jobs`` defaults to as many as the real trace has (model private: a released, noisy number). Options of the fit:
     ``budget`` (quick, normal, thorough), ``encoding`` (default, raw), ``skeleton``, ``privacy`` and ``keep_unusable``
-    (of sessions; the last: rows without a run time or a size have their share in the result), ``epsilon``, ``delta``, ``unit``, ``cap``, ``recorded`` and ``noise_seed`` (of private, whose noise is secret: the
+    (of sessions; the last: rows without a run time or a size have their share in the result), ``epsilon``,
+    ``delta``, ``unit``, ``cap``, ``recorded`` and ``noise_seed`` (of private, whose noise is secret: the
     same seed then does not give the same jobs), ``progress``, ``cluster`` (hosts that the jobs must fit, where the
     trace's machine has none or others are meant), ``for_sharing`` (see `generators.sharing`). Options of the result:
     those of `make`.

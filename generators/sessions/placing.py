@@ -29,7 +29,7 @@ GAINS = (1.0, 1.5, 2.0, 3.0, 5.0)
 
 
 def shift_days(day: Ints, step: Ints | int, days: int, every: int, drifts: bool) -> Ints:
-    """Move days by ``step`` units of ``every`` days among ``days`` ones: round the end, or turned back if they drift."""
+    """Move days by ``step`` units of ``every`` days among ``days`` ones: round the end, or turned back."""
     inside = day % every
     places = np.maximum(-(-(days - inside) // every), 1)
     place = day // every + step

@@ -31,7 +31,9 @@ def note(trace: Trace) -> list[str]:
     """Say how many marked rows there are, if there are any."""
     no_run, no_size = (trace.jobs[COLUMN].str.contains(part).to_numpy(dtype=bool) for part in (RUN, SIZE))
     count = int((no_run | no_size).sum())
-    return [f"{count} jobs kept that cannot be scheduled: {no_run.sum()} without run time, {no_size.sum()} without size"]
+    return [
+        f"{count} jobs kept that cannot be scheduled: {no_run.sum()} without run time, {no_size.sum()} without size"
+    ]
 
 
 def marks(trace: Trace) -> NDArray[np.bool_]:
