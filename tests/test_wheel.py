@@ -59,6 +59,7 @@ def test_its_commands_work_away_from_the_sources(home: Path, tmp_path: Path) -> 
         ("sample", "s.swf"),
         ("info", "s.swf"),
         ("simulate", "s.swf", "--policy", "fcfs,sjf"),
+        ("explore", "s.swf", "-o", "page.html"),
         ("env",),
     ):
         done = call(command, *words, cwd=tmp_path)
