@@ -25,8 +25,8 @@ from tracekit.sim.predict.predictor import Predictor
 from tracekit.sim.snapshot import Labels, RunningJobs, Snapshot, WaitingJobs
 from tracekit.sim.tasks.base import TaskDefaults, task_from_dict
 from tracekit.sim.tasks.episodes import Episode
-from tracekit.sim.tasks.pick_job.columns import JobColumns, visible_orders
-from tracekit.sim.tasks.pick_job.features import Facts, fixed_columns
+from tracekit.sim.tasks.pick_job.columns import JobColumns, fixed_of, visible_orders
+from tracekit.sim.tasks.pick_job.features import Facts
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, allocate, load_episode, rules_of
 from tracekit.sim.tasks.pick_job.lanes import ask, step_lanes
 from tracekit.sim.tasks.pick_job.task import PickJob
@@ -273,9 +273,7 @@ def _episode(request: Request, rows: Ints, task: PickJob) -> tuple[Episode, Ints
         origin=float(ready.table.submit.min(initial=request.now)),
     )
     users = np.zeros(count, np.int64)  # users matter only for their history, which requests do not contain
-    columns = JobColumns(
-        fixed_columns(task.feature_names, ready, facts, task.constants), visible_orders(ready, task), users
-    )
+    columns = JobColumns(fixed_of(task, ready, facts), visible_orders(ready, task), users)
     place = np.concatenate([rows, np.full(others, -1)])[ready.table.position]
     return Episode((0, count), ready, begun, request.now, columns), place
 

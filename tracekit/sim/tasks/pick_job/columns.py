@@ -44,11 +44,8 @@ class JobView:
         self.task = dataclasses.replace(task, constants=constants)
         self.predictor = None if task.predict is None else Predictor.load(task.predict)
         self._past = None if task.predict is None else past_of(trace, _sizes(trace, table, task))
-        self._fixed = None if whole is None else self._fixed_of(whole)
+        self._fixed = None if whole is None else fixed_of(self.task, whole, self.facts)
         self._ranks = None if whole is None else np.argsort(visible_orders(whole, self.task), axis=1)
-
-    def _fixed_of(self, ready: Prepared) -> NDArray[np.float32]:
-        return _fixed(self.task, ready, self.facts)
 
     def columns(self, ready: Prepared, rows: slice | None) -> JobColumns:
         """Return what is shown of an episode's jobs; a slice of the whole trace needs no computation."""
@@ -74,10 +71,10 @@ def _sizes(trace: Trace, table: Table, task: Any) -> NDArray[np.float64]:
 
 def job_columns(task: Any, ready: Prepared, facts: Facts) -> JobColumns:
     """Compute what is shown of prepared jobs."""
-    return JobColumns(_fixed(task, ready, facts), visible_orders(ready, task), _users(ready, task), _alike(ready))
+    return JobColumns(fixed_of(task, ready, facts), visible_orders(ready, task), _users(ready, task), _alike(ready))
 
 
-def _fixed(task: Any, ready: Prepared, facts: Facts) -> NDArray[np.float32]:
+def fixed_of(task: Any, ready: Prepared, facts: Facts) -> NDArray[np.float32]:
     """Return the features that do not change; of base-place, the place among all jobs."""
     found = features.fixed_columns(task.feature_names, ready, facts, task.constants)
     if "base-place" in task.feature_names:
