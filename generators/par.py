@@ -19,7 +19,7 @@ from generators.learned import Budget, evenly, require
 from generators.parts import Slot, Table
 from generators.progress import Stop
 from generators.quantile import normal_to_codes
-from generators.sdv import LICENCE, TRUST, SDVModel, quiet, watched
+from generators.sdv import LICENCE, TRUST, SDVModel, quiet, sequence_classes, watched
 from generators.seeding import seeded, torch_seed
 
 #: Jobs in one sequence. Shorter ones are slower to learn, longer ones to make (in proportion to the square).
@@ -57,17 +57,14 @@ class PAR(SDVModel):
 
     def _fit_table(self, table: Table, slots: list[Slot], seed: int, stop: Stop) -> None:
         require("sdv", "torch", "deepecho")
-        with quiet():
-            from sdv.metadata import Metadata
-            from sdv.sequential import PARSynthesizer
-
+        metadata, synthesizer = sequence_classes()
         self._slots = slots
         rows = in_sequences(self._to_library(table, seed), LENGTH)
         columns = {s.name: {"sdtype": "categorical" if self._is_category(s) else "numerical"} for s in slots}
         columns |= {KEY: {"sdtype": "id"}, CONTEXT: {"sdtype": "numerical"}}
         described = {"tables": {"jobs": {"columns": columns, "sequence_key": KEY}}, "relationships": []}
         with quiet(), seeded(seed, "fit"), watched(self.progress, stop):
-            self._model = PARSynthesizer(Metadata.load_from_dict(described), **self._options(len(rows)))
+            self._model = synthesizer(metadata.load_from_dict(described), **self._options(len(rows)))
             self._model.fit({"jobs": rows})
 
     def _labels_to_library(self, codes: np.ndarray) -> np.ndarray:

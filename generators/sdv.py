@@ -291,6 +291,15 @@ def watched(progress: Any, stop: Stop) -> Iterator[None]:
         ctgan.tqdm, tvae.tqdm, par.tqdm = before
 
 
+def sequence_classes() -> tuple[Any, Any]:
+    """Return the library's classes for models of sequences: of the metadata, and of the model."""
+    with quiet():
+        from sdv.metadata import Metadata
+        from sdv.sequential import PARSynthesizer
+
+    return Metadata, PARSynthesizer
+
+
 def _write_json(path: Path, plain: Any) -> None:
     path.write_text(json.dumps(plain) + "\n", encoding="utf-8")
 

@@ -75,6 +75,19 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a period's jobs are laid: moved within ``home``, the time of the real trace, then into a window."""
+
+    home: Window
+    window: Window
+    late: float  # seconds from the one to the other, whole units
+
+    def holding(self, at: Floats) -> Floats:
+        """Return moments inside the window, given moments in or around home."""
+        return self.window.holding(self.home.turning(at) + self.late)
+
+
+@dataclass(frozen=True)
 class LocalCalendar:
     """Local time of one trace, in seconds from ``origin``: the beginning of the week, day or hour of its first job."""
 

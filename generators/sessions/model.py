@@ -18,7 +18,7 @@ from generators.parts import categorical
 from generators.sessions import resampled, unusable
 from generators.sessions.dealing import Dealer, blurred
 from generators.sessions.histories import Floats, Histories, Ints, Plan
-from generators.sessions.local_calendar import LocalCalendar, Window
+from generators.sessions.local_calendar import LocalCalendar, Place, Window
 from generators.sessions.modelled import Habits
 from generators.sessions.outcomes import scaled_runs, sorts
 from generators.sessions.privacy import nameless, pools
@@ -258,36 +258,27 @@ class Sessions:
     ) -> Plan:
         """Plan which user submits when, by the skeleton; jobs without users follow the calendar of all jobs."""
         late = round((window.begin - self._facts["phase"]) / calendar.unit_length) * calendar.unit_length - skipped
-        home = calendar.home(self._facts["phase"])
+        place = Place(calendar.home(self._facts["phase"]), window, late)
         modelled = (self.skeleton == "modelled") & ~self._histories.nameless[drawn]
         plans = []
         if not modelled.all():
             moved = ~modelled
-            who = drawn[moved], new_users[moved], late, home, window, self._sort
+            who = drawn[moved], new_users[moved], place, self._sort
             plans.append(resampled.plan_period(self._histories, calendar, *who, rng))
         if modelled.any():
             of = drawn[modelled], new_users[modelled], copy[modelled]
-            plans.append(self._modelled(*of, late, home, window, rng))
+            plans.append(self._modelled(*of, place, rng))
         plan = plans[0] if len(plans) == 1 else Plan.joined(*plans)
         return plan.to_the_ends(window.begin, window.length) if calendar.drifts and not skipped else plan
 
-    def _modelled(
-        self,
-        drawn: Ints,
-        new_users: Ints,
-        copy: Ints,
-        late: float,
-        home: Window,
-        window: Window,
-        rng: np.random.Generator,
-    ) -> Plan:
+    def _modelled(self, drawn: Ints, new_users: Ints, copy: Ints, place: Place, rng: np.random.Generator) -> Plan:
         """Plan by the skeleton ``modelled``; for sharing, jobs that followed each other are dealt out."""
         rows, histories, habits = self._fitted(), self._histories, self._habits
         if not self.sharing:
-            return habits.plan_period(drawn, new_users, copy, late, home, window, self._sort, rng)
+            return habits.plan_period(drawn, new_users, copy, place, self._sort, rng)
         log_run = rows.outcomes.log_run
         dealer = Dealer.fit(histories.owner, histories.turn, habits.pool, rows.kind, log_run, self.privacy)
-        plan = habits.plan_period(drawn, new_users, copy, late, home, window, self._sort, rng, dealer)
+        plan = habits.plan_period(drawn, new_users, copy, place, self._sort, rng, dealer)
         return replace(plan, model=dealer.models(plan, habits.pool, rng))
 
     def _cast(self, number: int, density: float, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:

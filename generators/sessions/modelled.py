@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from generators.sessions.dealing import Dealer
 from generators.sessions.histories import BATCH, NIGHT, RETURN, Floats, Histories, Ints, Plan
-from generators.sessions.local_calendar import DAY, WEEK, LocalCalendar, Window
+from generators.sessions.local_calendar import DAY, WEEK, LocalCalendar, Place, Window
 from generators.sessions.placing import Entries, shift_days, shift_items
 from tracekit.compiled import compiled
 
@@ -195,14 +195,12 @@ class Habits:
         drawn: Ints,
         new_users: Ints,
         copy: Ints,
-        late: float,
-        home: Window,
-        window: Window,
+        place: Place,
         sort: Ints,
         rng: np.random.Generator,
         dealer: Dealer | None = None,
     ) -> Plan:
-        """Place working days of the drawn histories' users in ``home``, then ``late`` seconds later in a window.
+        """Lay working days of the drawn histories' users in their place.
 
         ``new_users``: the synthetic user of each; ``copy`` numbers the copies of one history; ``sort``: what kind of
         job each real one is. ``dealer``: who chooses days and sessions where none may be repeated as they followed each
@@ -214,7 +212,7 @@ class Habits:
             days, who = dealer.working_days(self.pool, drawn, self.owner, rng)
         order = np.lexsort((days, self.when[days], who))
         days, who = days[order], who[order]
-        date = self._dates(self.pool[drawn[who]], days, who, home, sort, rng)
+        date = self._dates(self.pool[drawn[who]], days, who, place.home, sort, rng)
         begin = self._begins(days, who, drawn, date, rng)
         if dealer is None:
             job = _ranges(self.first[days], self.size[days])
@@ -229,7 +227,7 @@ class Habits:
             pause *= dealer.unsteady(len(pause), rng)
         passed = np.cumsum(pause)
         at = date[day] * DAY + begin[day] + passed - passed[starts][day]
-        return Plan.sorted(new_users[who][day], drawn[who][day], window.holding(home.turning(at) + late), job)
+        return Plan.sorted(new_users[who][day], drawn[who][day], place.holding(at), job)
 
     def _repertoire(self, drawn: Ints, copy: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """Choose the working days of each synthetic user; return them and whose they are (positions in ``drawn``)."""
@@ -289,7 +287,8 @@ class Habits:
         """Choose days of the week, as common as they are in the pools; weekends stay weekends."""
         mine = self.weekdays[pool] * ((np.arange(7) >= 5) == weekend[:, None])
         total = np.cumsum(mine, axis=1)
-        return (total <= (rng.random(len(pool)) * total[:, -1])[:, None]).sum(axis=1).astype(np.int64)
+        below = total <= (rng.random(len(pool)) * total[:, -1])[:, None]
+        return np.asarray(below.sum(axis=1), dtype=np.int64)
 
     def _begins(self, days: Ints, who: Ints, drawn: Ints, date: Ints, rng: np.random.Generator) -> Floats:
         """Choose the hours at which the working days begin, in seconds since midnight."""

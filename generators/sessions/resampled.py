@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from generators.sessions.histories import SESSION_GAP, Floats, Histories, Ints, Plan, gaps_within
-from generators.sessions.local_calendar import WEEK, LocalCalendar, Window
+from generators.sessions.local_calendar import WEEK, LocalCalendar, Place
 from generators.sessions.placing import Entries, shift_days, shift_items
 
 #: Histories move by at most so many seconds either way, so that a machine that fills up over the months still does.
@@ -25,13 +25,11 @@ def plan_period(
     calendar: LocalCalendar,
     drawn: Ints,
     new_users: Ints,
-    late: float,
-    home: Window,
-    window: Window,
+    place: Place,
     sort: Ints,
     rng: np.random.Generator,
 ) -> Plan:
-    """Move the drawn histories within ``home``, the time of the real ones, and then ``late`` seconds into a window.
+    """Move the drawn histories and lay them in their place.
 
     ``new_users``: whose they become; ``sort``: what kind of job each real one is.
     """
@@ -39,7 +37,7 @@ def plan_period(
     which = np.repeat(np.arange(len(drawn)), size)
     rows = np.arange(len(which)) - np.repeat(np.cumsum(size) - size, size) + first[which]
     at = histories.at[rows] + _session_moves(which, histories.at[rows], rng)
-    at = window.holding(home.turning(at + _moves(histories, calendar, drawn, sort, rng)[which]) + late)
+    at = place.holding(at + _moves(histories, calendar, drawn, sort, rng)[which])
     return Plan.sorted(new_users[which], drawn[which], at, rows)
 
 
