@@ -286,7 +286,8 @@ class Habits:
         """Choose days of the week, as common as they are in the pools; weekends stay weekends."""
         mine = self.weekdays[pool] * ((np.arange(7) >= 5) == weekend[:, None])
         total = np.cumsum(mine, axis=1)
-        return (total <= (rng.random(len(pool)) * total[:, -1])[:, None]).sum(axis=1).astype(np.int64)
+        below = total <= (rng.random(len(pool)) * total[:, -1])[:, None]
+        return np.asarray(below.sum(axis=1), dtype=np.int64)
 
     def _begins(self, days: Ints, who: Ints, drawn: Ints, date: Ints, rng: np.random.Generator) -> Floats:
         """Choose the hours at which the working days begin, in seconds since midnight."""
