@@ -98,21 +98,22 @@ class Strata:
         order = np.lexsort((-most, stratum))
         ranked = stratum[order]
         drawn = Sorted.by(stratum, self.value[model], int(self.of.max()) + 1)
-        rank = np.arange(len(order)) - drawn.first[ranked]
+        rank = (np.arange(len(order)) - drawn.first[ranked]).astype(np.float64)
         away, aside = rng.uniform(-1, 1, (2, len(order)))
         own, value = drawn.at(ranked, rank), drawn.at(ranked, rank + REACH * away)
         value = np.where(np.abs(value - own) > FARTHEST * np.abs(own), own * (1 + FARTHEST * aside), value)
         value = value[np.lexsort((-value, ranked))]
         found = np.asarray(_dealt(ranked, order, value, wanted, most))
-        usual = np.unique(np.column_stack([self.of, self.value])[self.common], axis=0)
-        return found, _among(stratum, found, usual)
+        return found, self._is_common(stratum, found)
 
-
-def _among(stratum: Ints, value: Floats, usual: Floats) -> NDArray[np.bool_]:
-    """Return which pairs of stratum and value are rows of ``usual``."""
-    pairs = np.concatenate([usual, np.column_stack([stratum.astype(np.float64), value])])
-    code = np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
-    return np.asarray(np.isin(code[len(usual) :], code[: len(usual)]))
+    def _is_common(self, stratum: Ints, value: Floats) -> NDArray[np.bool_]:
+        """Return which values are common in their strata."""
+        if not self.common.any():
+            return np.zeros(len(value), dtype=bool)
+        values = np.unique(self.value[self.common])
+        code = self.of[self.common] * len(values) + np.searchsorted(values, self.value[self.common])
+        place = np.minimum(np.searchsorted(values, value), len(values) - 1)
+        return np.asarray((values[place] == value) & np.isin(stratum * len(values) + place, np.unique(code)))
 
 
 def turned(campaign: Ints, one: Floats, other: Floats, work: float, rng: np.random.Generator) -> NDArray[np.bool_]:

@@ -34,7 +34,7 @@ SKELETONS = ("resampled", "modelled")
 LONG_TERM = 0.5
 #: No run time is scaled by more than this to reach a load; what is left is a matter of how many users there are.
 MAX_SCALING = 0.08
-#: What of a load is left to the gaps, which may be stretched that much: other users would change the mixture of jobs more.
+#: What of a load is left to the gaps, which may be stretched that much: other users would change the mixture more.
 LOAD_LEFT = 0.05
 #: Of so many random choices of some users that is taken whose jobs and work fit best.
 CASTS = 20
