@@ -39,9 +39,10 @@ TEXTS = (
     """Made by `python benchmarks/bench_sessions_bed.py --data DIR`; do not edit. One seed; each case is fitted whole,
     and as many jobs are made.""",
     """Parameters were chosen while looking at the traces of the *tuning* half ({tuning}). The *confirmation* half
-    ({confirmation}) was scored once, when that was settled; which is which was written down before anything was
-    measured. CTC-SP2 was looked at before, but only for its privacy scores; the earlier model was made while looking
-    at CTC-SP2, LLNL-Atlas and Theta ([bars](sessions.md)).""",
+    ({confirmation}) was scored when that was settled, and again after repairs to what-if options (no parameter
+    changed); which is which was written down before anything was measured. CTC-SP2 was looked at before, but only for
+    its privacy scores; the earlier model was made while looking at CTC-SP2, LLNL-Atlas and Theta
+    ([bars](sessions.md)).""",
     """Cuts: *few heavy users* keeps the three users with the most jobs and every eighth of the others; *crowded* is the
     shortest stretch of 5,000 jobs, without its calendar; *drifting* leaves out two in three of the users of the first
     half; *long-tailed* makes the jobs of one user in five thirty times as long.""",

@@ -39,12 +39,35 @@ NEAR = 0.001
 
 
 @dataclass(frozen=True)
-class Strata:
-    """Real values by stratum, sorted."""
+class Sorted:
+    """Values by stratum, sorted: those of stratum s are ``value[first[s]:first[s + 1]]``."""
 
-    of: Ints  # (jobs,) stratum of each real job
     first: Ints  # (strata + 1,)
-    value: Floats  # (jobs,)
+    value: Floats
+
+    @classmethod
+    def by(cls, stratum: Ints, value: Floats, strata: int) -> Self:
+        """Sort values."""
+        order = np.lexsort((value, stratum))
+        return cls(np.searchsorted(stratum[order], np.arange(strata + 1)).astype(np.int64), value[order])
+
+    def at(self, stratum: Ints, rank: Floats) -> Floats:
+        """Return the value at a rank of each stratum, between neighbours; ranks beyond the ends are reflected."""
+        first, last = self.first[stratum], self.first[stratum + 1] - self.first[stratum] - 1
+        at = np.abs(rank)
+        at = np.clip(np.where(at > last, 2 * last - at, at), 0, last)
+        below = np.floor(at).astype(np.int64)
+        low, high = self.value[first + below], self.value[first + np.minimum(below + 1, last)]
+        return np.asarray(low + (at - below) * (high - low))
+
+
+@dataclass(frozen=True)
+class Strata:
+    """Real jobs by stratum. All of shape (jobs,)."""
+
+    of: Ints  # stratum
+    value: Floats
+    common: NDArray[np.bool_]  # many jobs of the stratum have the same value
 
     @classmethod
     def fit(cls, keys: Sequence[Ints], value: Floats) -> Self:
@@ -58,44 +81,39 @@ class Strata:
             number = np.where(taken, strata + np.cumsum(taken) - 1, -1)
             of[left] = number[code]
             strata += int(taken.sum())
-        order = np.lexsort((value, of))
-        return cls(of, np.searchsorted(of[order], np.arange(strata + 1)).astype(np.int64), value[order])
+        _, code, count = np.unique(
+            np.column_stack([of.astype(np.float64), value]), axis=0, return_inverse=True, return_counts=True
+        )
+        return cls(of, value, np.asarray((count >= COMMON * len(value))[code.ravel()]))
 
-    def matched(self, model: Ints, wanted: Floats, most: Floats, rng: np.random.Generator) -> Floats:
-        """Return values in the order of ``wanted`` within each stratum, distributed as the real ones of the stratum.
+    def matched(
+        self, model: Ints, wanted: Floats, most: Floats, rng: np.random.Generator
+    ) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return values in the order of ``wanted`` within each stratum, distributed as those of the models there.
 
-        ``model``: real jobs after which the jobs are modelled; ``most``: the largest value that a job may have, which
-        comes before the order.
+        Also which of them many real jobs have. ``model``: real jobs after which the jobs are modelled; ``most``: the
+        largest value that a job may have, which comes before the order.
         """
         stratum = self.of[model]
         order = np.lexsort((-most, stratum))
         ranked = stratum[order]
-        begin = np.searchsorted(ranked, ranked)
-        made = np.searchsorted(ranked, ranked, side="right") - begin
-        real = self.first[ranked + 1] - self.first[ranked]
-        rank = (np.arange(len(order)) - begin + 0.5) / made * real - 0.5
+        drawn = Sorted.by(stratum, self.value[model], int(self.of.max()) + 1)
+        rank = (np.arange(len(order)) - drawn.first[ranked]).astype(np.float64)
         away, aside = rng.uniform(-1, 1, (2, len(order)))
-        own, value = self._at(ranked, rank), self._at(ranked, rank + REACH * away)
+        own, value = drawn.at(ranked, rank), drawn.at(ranked, rank + REACH * away)
         value = np.where(np.abs(value - own) > FARTHEST * np.abs(own), own * (1 + FARTHEST * aside), value)
         value = value[np.lexsort((-value, ranked))]
-        return np.asarray(_dealt(ranked, order, value, wanted, most))
+        found = np.asarray(_dealt(ranked, order, value, wanted, most))
+        return found, self._is_common(stratum, found)
 
-    def common(self, model: Ints, value: Floats) -> NDArray[np.bool_]:
-        """Return which values many real jobs of the same stratum have."""
-        step = 1.0 + float(np.ptp(self.value))
-        key = np.repeat(np.arange(len(self.first) - 1), np.diff(self.first)) * step + self.value
-        wanted = self.of[model] * step + value
-        count = np.searchsorted(key, wanted + 1e-3, side="right") - np.searchsorted(key, wanted - 1e-3)
-        return np.asarray(count >= COMMON * len(self.value))
-
-    def _at(self, stratum: Ints, rank: Floats) -> Floats:
-        """Return the value at a rank of each stratum, between neighbours; ranks beyond the ends are reflected."""
-        first, last = self.first[stratum], self.first[stratum + 1] - self.first[stratum] - 1
-        at = np.abs(rank)
-        at = np.clip(np.where(at > last, 2 * last - at, at), 0, last)
-        below = np.floor(at).astype(np.int64)
-        low, high = self.value[first + below], self.value[first + np.minimum(below + 1, last)]
-        return np.asarray(low + (at - below) * (high - low))
+    def _is_common(self, stratum: Ints, value: Floats) -> NDArray[np.bool_]:
+        """Return which values are common in their strata."""
+        if not self.common.any():
+            return np.zeros(len(value), dtype=bool)
+        values = np.unique(self.value[self.common])
+        code = self.of[self.common] * len(values) + np.searchsorted(values, self.value[self.common])
+        place = np.minimum(np.searchsorted(values, value), len(values) - 1)
+        return np.asarray((values[place] == value) & np.isin(stratum * len(values) + place, np.unique(code)))
 
 
 def turned(campaign: Ints, one: Floats, other: Floats, work: float, rng: np.random.Generator) -> NDArray[np.bool_]:

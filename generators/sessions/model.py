@@ -38,10 +38,12 @@ MAX_SCALING = 0.08
 FEW_JOBS = 20
 #: Run times are not scaled where they are so few different ones (as a share of the jobs): a scaled constant is another.
 FEW_VALUES = 0.01
-#: So near a load is near enough.
-LOAD_NEAR = 0.01
+#: What of a load is left to the gaps, which may be stretched that much: other users would change the mixture more.
+LOAD_LEFT = 0.05
 #: Of so many random choices of some users that is taken whose jobs and work fit best.
 CASTS = 20
+#: Too few jobs are worse than too many: the rest would come with the users of another period.
+SHORT = 1.0
 #: Jobs that are planned at a time; more would not fit into two gigabytes.
 MAX_PLANNED = 5_000_000
 #: Users that must share whatever is learnt for a trace that is to be published, at least.
@@ -138,7 +140,7 @@ class Sessions:
             off = abs(self._demand_of(jobs) / demand - 1)
             if off < least or not len(best):
                 best, least = jobs, off
-            if not off > LOAD_NEAR:
+            if not off > LOAD_LEFT:
                 break
             tune = float(np.clip(tune / natural, 0.2, 5.0))
         return self._trace(best, seed, what_if, reveal=reveal)
@@ -311,6 +313,7 @@ class Sessions:
             by_size = np.argsort(np.log(size) + rng.normal(0, 0.5, len(size)))
             some = by_size[np.diff(np.floor(np.arange(len(size) + 1) * share + rng.random())) > 0]
             off = sum(abs(of[some].sum() / max(of.sum(), 1e-300) - share) for of in (size, work))
+            off += SHORT * (size[some].sum() < share * size.sum())
             if off < least:
                 best, least = some, off
         return best

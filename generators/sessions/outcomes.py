@@ -226,9 +226,10 @@ class Outcomes:
         near = np.maximum(AT_LIMIT, FARTHEST * np.abs(over))
         wanted = np.where(cut, np.clip(value, over - near, over + near), np.minimum(moved, np.log1p(limit)))
         most = np.where(cut, np.minimum(self.grace, beyond * (self.factor - 1)), limit)
-        value, size = self.strata.matched(model, wanted, most, rng), self.size[model]
+        size = self.size[model]
+        value, common = self.strata.matched(model, wanted, most, rng)
         away = np.exp(BLUR * aside + OWN_BLUR * rng.uniform(-1, 1, len(model)))
-        alone, work = ~cut & ~self.strata.common(model, value), float(size @ over)
+        alone, work = ~cut & ~common, float(size @ over)
         one, other = (np.where(alone, np.minimum(value * times, most), value) for times in (away, 1 / away))
         value = np.where(turned(campaign, size * one, size * other, work, rng), other, one)
         value = exchanged(self.strata.of[model], value, size, most, work, rng)

@@ -57,8 +57,8 @@ class Entries:
     def by_day(self, days: int, to: Ints | None = None) -> Floats:
         """Return the jobs of each day and kind, shape (days, kinds); ``to``: other days of the entries."""
         place = (self.day if to is None else to) * self.kinds + self.kind
-        count = np.bincount(place, weights=self.jobs, minlength=days * self.kinds)
-        return np.asarray(count.reshape(days, self.kinds), dtype=np.float64)
+        counts = np.bincount(place, weights=self.jobs, minlength=days * self.kinds)
+        return np.asarray(counts, dtype=np.float64).reshape(days, self.kinds)
 
 
 def shift_items(

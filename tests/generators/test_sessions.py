@@ -117,7 +117,8 @@ def test_matched_values_are_distributed_as_the_real_ones_within_limits() -> None
     limit = real * rng.choice([1.0, 1.2, 5.0], 1000)
     group = np.zeros(1000, dtype=np.int64)
     wanted = np.log(real) + rng.normal(0, 0.5, 1000)
-    made = Strata.fit((group, group), real).matched(np.arange(1000), wanted, limit, rng)
+    made, common = Strata.fit((group, group), real).matched(np.arange(1000), wanted, limit, rng)
+    assert (common == (made == 60.0)).all()
     assert (made <= limit).all()
     assert ks(real, made) <= 0.02
     assert (made == 60.0).mean() == pytest.approx(0.7, abs=0.02), "as common as it was"
