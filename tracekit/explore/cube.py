@@ -25,8 +25,8 @@ REPEAT = 16  # added to the kind of a job that is the same as its user's job bef
 MET_UNKNOWN = 3
 #: Bins of the exact use and queue over time.
 SERIES = 1 << 15
-#: Rows of a page at most: a browser filters so many within a tenth of a second.
-MOST_ROWS = 1_000_000
+#: Rows of a page at most: a browser filters half as many within a tenth of a second.
+MOST_ROWS = 2_000_000
 COLUMNS = ("size", "run", "wait", "gap", "user", "status", "queue", "kind", "met")
 
 
@@ -51,9 +51,9 @@ class Level:
 LEVELS = (
     Level(1, 1, 1, 1, 120, 10),
     Level(4, 2, 1, 4, 60, 10),
-    Level(16, 4, 2, 8, 30, 10),
-    Level(64, 6, 4, 99, 15, 4),
-    Level(512, 12, 8, 99, 8, 2),
+    Level(16, 4, 2, 99, 30, 4),
+    Level(64, 99, 99, 99, 8, 1),
+    Level(256, 99, 99, 99, 4, 1),
     Level(2048, 99, 99, 99, 4, 1),
 )
 
