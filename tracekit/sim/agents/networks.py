@@ -360,15 +360,6 @@ class ActorCritic(nn.Module):
         self.actor.start_evenly()
         self.actor.decide(task.actions_are)
 
-    @property
-    def is_sum(self) -> bool:
-        """Whether the actor is a weighted sum of the features."""
-        return self.actor.kind == KINDS["kernel"] and len(self.actor.sizes) == 2
-
-    def become(self, weights: NDArray[np.float64]) -> None:
-        """Give an actor that is a weighted sum its weights, (features,)."""
-        load_flat(self.actor, np.append(weights, 0.0).astype(np.float32))
-
     def play_by(self, flat: NDArray[np.float32] | None = None) -> Actor:
         """Return the decision maker with the actor's weights, or with others of the same shape."""
         net = self.actor.net(self.flat() if flat is None else flat)

@@ -74,9 +74,9 @@ def imitate(
     shown, told = windows(config.teacher_windows, 1), {}
     if name == CHOSEN:
         name = course.start or chosen(batch, windows(config.teacher_windows, 4), config.validate_by)
-    if name is not None and (weights := weights_of(name, batch.task)) is not None and model.is_sum:
+    if name is not None and (weights := weights_of(name, batch.task)) is not None and not config.hidden:
         course.say(f"beginning as {name}")
-        model.become(weights / config.soften)
+        become(model, weights / config.soften)
         return {"imitation_loss": 0.0, "imitation_agreement": 1.0}
     if name is not None:
         course.say(f"imitating {name} on {len(shown)} windows")
@@ -85,8 +85,8 @@ def imitate(
         course.say(f"searching for weights of the features, {config.search_rounds} rounds")
         weights, found = search(batch, lambda number: windows(config.search_windows, 2, number), config, course.seed)
         told = {f"search_{key}": value for key, value in found.items()}
-        if model.is_sum:
-            model.become(weights)
+        if not config.hidden:
+            become(model, weights)
             return told
         played = play(batch, shown, linear(weights))
     if not len(played):
@@ -118,6 +118,13 @@ def weights_of(name: str, task: Any) -> Floats | None:
     found = np.zeros(len(names))
     found[names.index(feature)] = -(_SHARP_PLACE if placed else _SHARP)
     return found
+
+
+def become(model: ActorCritic, weights: Floats) -> None:
+    """Give an actor that is a weighted sum (no ``hidden`` layers) its weights, (features,)."""
+    from tracekit.sim.agents.networks import load_flat
+
+    load_flat(model.actor, np.append(weights, 0.0).astype(np.float32))
 
 
 def chosen(batch: Batch, windows: list[Window], by: str) -> str:
