@@ -50,8 +50,8 @@ real jobs by design are in *italics*: their scores of single jobs are good by co
 
 This table confirms nothing. The parameters of `sessions` and of the default encoding were chosen on some of these logs
 (see their pages). When a trace counts as drifting was chosen by these scores of `sessions` (seeds 1 and 2) on KTH-SP2,
-CTC-SP2, LLNL-Atlas, Theta, SDSC-BLUE and Helios, and the length of the sequences of `par` and its budget on KTH-SP2. The
-other models were not touched. Rows may stem from different states of the code.
+CTC-SP2, LLNL-Atlas, Theta, SDSC-BLUE and Helios, and the length of the sequences of `par` and its budget on KTH-SP2.
+The other models were not touched. Rows may stem from different states of the code.
 
 In the C2ST tables 0.5 is best (below 0.5: cannot tell), 1 is always told apart. In all others 0 is best. The best value
 among models that do not copy is **bold**.
