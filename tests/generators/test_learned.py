@@ -395,7 +395,7 @@ def test_synth_on_the_command_line(weekly: Trace, tmp_path: Path, run: Run) -> N
     ("arguments", "code", "words"),
     [
         (["--model", "resampel"], 2, "did you mean resample"),
-        ([], 1, "too few jobs to learn from"),  # the default model has been taken
+        (["--model", "gaussian-copula"], 1, "too few jobs to learn from"),
         (["--model", "resample", "--jobs", "5", "--span", "3d"], 2, "not both"),
         (["--model", "resample", "--span", "soon"], 2, "--span soon"),
         (["--model", "resample", "--only", "queue"], 2, "--only queue"),
