@@ -209,10 +209,14 @@ def test_convert_reads_what_it_wrote_in_every_format(tmp_path: Path, run: Run) -
 def test_the_demo_ends_by_naming_its_report(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def tour(folder: Path, main: Callable[[list[str]], int], *, force: bool) -> Path:
         main(["-q", "version"])  # as the report's own commands do
+        (folder / "run").mkdir()
+        (folder / "run" / "verdict.json").write_text('{"headline": "sessions is good enough."}')
         return folder / "report.html"
 
     monkeypatch.setattr("tracekit.demo.run", tour)
-    assert f"open {tmp_path / 'report.html'}" in run("demo", "-o", tmp_path)[2]
+    error = run("demo", "-o", tmp_path)[2]
+    assert "sessions is good enough." in error
+    assert f"open {tmp_path / 'report.html'}" in error
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ MISTAKES: list[tuple[str, int, str]] = [
     ("synth one-job.swf -o new.swf --model lublin", 1, "at least 2 jobs"),
     ("synth --from-model nowhere -o new.swf", 1, "--save DIR"),
     ("synth jobs.swf -o new.swf --jobs 100000000000", 2, "at most"),
-    ("synth one-job.swf -o new.swf", 1, "too few jobs to learn from"),
+    ("synth one-job.swf -o new.swf --model gaussian-copula", 1, "too few jobs to learn from"),
     ("score one-job.swf jobs.swf", 1, "one-job: a score needs at least 10 jobs"),
     ("score jobs.swf one-job.swf", 1, "one-job: a score needs at least 10 jobs"),
     ("verdict jobs.swf no-users.swf --learner pick-heuristic", 1, "use a longer trace"),

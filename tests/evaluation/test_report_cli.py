@@ -147,6 +147,7 @@ def folder(real: Trace, damage: dict[str, Any], tmp_path: Path) -> Path:
                 "predictors_note": "too few",
             }
         ],
+        "headline": "order is 20 % worse for scheduling.",
         "conclusion": "order: worse for scheduling (+20 %).",
     }
     for row in verdict["verdicts"]:

@@ -54,6 +54,8 @@ def seeds() -> dict[str, list[bytes]]:
     found |= {name: [text.encode()] for name, text in BATCH.items()}
     found["batsim"].append(RESULTS.encode())
     found |= {"swf": [SWF_TEXT.encode()], "csv": [CSV.encode()], "gpw": [GPW.encode()], "parquet": [native()]}
+    listings = Path(__file__).parents[1] / "slurm" / "data"
+    found["slurm-json"] = [(listings / f"{name}-22.05.json").read_bytes() for name in ("sacct", "squeue")]
     if "sge" in FORMATS:
         made = importlib.import_module("test_sge")
         found["sge"] = [f"{made.line()}\n{made.line(univa=True)}\n".encode()]

@@ -83,11 +83,8 @@ def rules_for(switches: Switches, backfill: str, scale: int = 1, total: int = 0)
 
 #: Steps × cells of a conservative plan on hosts: two tables of 8 bytes each, 4 GB.
 MAX_PLAN = 250_000_000
-
-
 #: Share of jobs that may end before their estimates where conservative plans are kept.
 MOST_EARLY = 0.05
-
 #: Waiting jobs that an allocator written in Python sees beside the one to be placed.
 MOST_UPCOMING = 32
 
@@ -232,10 +229,8 @@ class Session:
         rules, jobs = self.sim.rules, self.jobs
         if self.switches.dynamic or rules.last_two or rules.drops or capacity.is_asked(self.sim.capacity):
             return False
-        if rules.backfill != CONSERVATIVE:
-            return True
         plain = given is None and not rules.commit and isinstance(self.sim.capacity, Processors)
-        return plain and bool(np.mean(jobs.estimate > jobs.run) <= MOST_EARLY)
+        return rules.backfill != CONSERVATIVE or (plain and bool(np.mean(jobs.estimate > jobs.run) <= MOST_EARLY))
 
     def ranked(self, given: Floats | None) -> None:
         """Run a static order: one value per job, smallest first; None = as submitted."""
