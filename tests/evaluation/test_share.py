@@ -159,8 +159,9 @@ def test_users_found_by_their_gaps_are_refused_by_share_and_report_alike(weeks: 
     assert shown.to_dict() == answer.to_dict()
 
 
-def test_modelled_users_are_not_found(weeks: tuple[Trace, Trace]) -> None:
+def test_users_of_a_trace_for_sharing_are_not_found(weeks: tuple[Trace, Trace]) -> None:
+    """The modelled skeleton alone keeps the order of requests, by which users are found; see docs/tasks/share.md."""
     real, aside = weeks
-    synth = tracekit.synth(real, "sessions", 5000, 0, privacy=5, skeleton="modelled")
+    synth = tracekit.synth(real, "sessions", 5000, 0, for_sharing=True)
     found = share(real, synth, aside, quick=True)
     assert not [attack.name for attack in found.attacks if attack.alarm and attack.target == "user"]
