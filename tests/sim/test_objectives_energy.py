@@ -73,7 +73,7 @@ def test_the_learners_differ_in_their_loss_alone():
 
     theirs = Config.load("gat-drl")
     assert (theirs.algorithm, theirs.network, theirs.gamma) == ("a2c", "gat", 0.99)
-    assert set(PRESETS) == {"gat-drl"}
+    assert set(PRESETS) == {"gat-drl", "informed"}
     task = source_of("bsld").task
     made = {name: LEARNERS[name](Config(epochs=3, algorithm=name), task, 0) for name in LEARNERS}
     assert (made["ppo"].epochs, made["a2c"].epochs) == (3, 1)
