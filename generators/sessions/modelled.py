@@ -9,8 +9,8 @@ The story, from top to bottom:
 * within a stretch a working day is followed by the next one after as many days as is usual for this user on that day of
   the week;
 * a working day begins at an hour at which days like it began, and lasts about as long as its model;
-* the pauses between sessions and between jobs are drawn from those of this user; within a batch they are longer or
-  shorter about where those of the model are.
+* the pauses between sessions and between jobs are drawn from those of this user, longer or shorter about where those
+  of the model are.
 
 With privacy k, "this user" means at least k alike users whose habits are pooled.
 """

@@ -27,7 +27,7 @@ SWEEPS = 3
 #: the placement is taken whose days are as uneven as the real ones.
 GAINS = (1.0, 1.5, 2.0, 3.0, 5.0)
 #: What it costs that two items of one owner meet on a day, in squares of an item's mean number of jobs on a day.
-MEETS = 1000.0
+MEETS = 30.0
 
 
 def shift_days(day: Ints, step: Ints | int, days: int, every: int, drifts: bool) -> Ints:
@@ -108,7 +108,7 @@ def settled(entries: Entries, to: Ints, wanted: Floats, rng: np.random.Generator
     pick = rng.integers(len(to), size=len(entries.first) - 1)
     turns = np.concatenate([rng.permutation(len(entries.owner) - 1) for _ in range(SWEEPS)])
     excess = -np.ascontiguousarray(wanted, dtype=np.float64)
-    meets = MEETS * float(entries.jobs.mean()) ** 2
+    meets = MEETS * (float(entries.jobs.sum()) / max(len(entries.jobs), 1)) ** 2
     _settle(entries.owner, entries.first, entries.day, entries.kind, entries.jobs, to, excess, meets, pick, turns)
     return pick
 
