@@ -65,6 +65,7 @@ SHAPES = {
         f"[^,]*,[^,]+,j_\\d+,{_INT},{_STATE},{_INT},{_INT},[^,]*,{_INT},{_INT}" + f",{_REAL}" * 4
     ),
 }
+IMPOSSIBLE = "amounts below 0 or above 1,000,000,000, or times beyond a trillion seconds"
 #: A task of a DAG: a letter, its number, and the numbers of the tasks before it; some names end with _Stg and a number.
 DAG = "[^_]*[A-Za-z][0-9]+(_[0-9]*)*(_Stg[0-9]+)?"
 
@@ -98,7 +99,7 @@ def load(session: Session, files: dict[str, list[Path]], names: list[str], unit_
     """Make tables of the files: times of 0 are unknown, amounts whole millionths of a core and thousandths of a KB."""
     remarks = []
     for name in names:
-        table = Table(name, COLUMNS[name], files[name], headless=True)
+        table = Table(name, COLUMNS[name], files[name], headless=True, impossible=IMPOSSIBLE)
         values = {column.name: column.name for column in table.columns}
         scale = {"plan_cpu": 1e4, "plan_mem": unit_gb / 100 * 1024**2 * 1e3}
         values |= {n: f"TRY_CAST(round({n} * {by}) AS BIGINT)" for n, by in scale.items() if n in values}

@@ -7,6 +7,8 @@ their content is.
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 import shutil
 import tempfile
@@ -71,6 +73,7 @@ class Table:
     columns: tuple[Column, ...]
     files: list[Path] = field(default_factory=list)
     headless: bool = False
+    impossible: str = ""  # which values are, in words
 
     def required(self) -> list[str]:
         """Return the names without which a row means nothing."""
@@ -122,6 +125,8 @@ def check_files(table: Table) -> None:
         if table.headless:
             continue
         names = names_in(head, path)
+        if not names and file_kind(head) == "parquet":
+            raise FormatError(path, "not a readable Parquet file, or one that tracekit wrote")
         absent = [c.name for c in table.columns if c.required and not set(c.names) & names]
         if absent:
             raise FormatError(path, f"missing column {', '.join(absent)}; table {table.name} needs {_listed(table)}")
@@ -261,7 +266,7 @@ class Session:
         count = int(self.one(f"SELECT count(*) FILTER (damaged) FROM {table.name}")[0])
         count += self._rejected()
         if count and on_error != "skip":
-            raise self._first_damage(table, cast, valid)
+            raise self._first_damage(table, cast)
         if count:
             self.connection.execute(f"DELETE FROM {table.name} WHERE damaged")
         return count
@@ -273,11 +278,14 @@ class Session:
             if link in message:
                 path = original
         words = re.split(r"\n|\. Try |Possible|, at byte", message)[0]
+        words = re.sub(r"^[A-Za-z ]*Error: | in file \"[^\"]*\"|, in line \d+", "", words)
         for link, original in self.links.items():
             words = words.replace(f'"{link}"', "the file").replace(link, str(original))
         if "GZIP" in message or "gzip" in message:
             words = "the compressed data is damaged or truncated"
         number = int(next(filter(None, line.groups()))) if line else None
+        if number and "Malformed JSON" in message:  # some versions of duckdb count from the line after it
+            number = next(k for k in (number - 1, number) if k == number or not _is_json(path, k))
         return FormatError(path, f"cannot be read: {words[:200]}" if "damaged" not in words else words, line=number)
 
     # ---- reading ----
@@ -353,7 +361,7 @@ class Session:
             return 0  # no CSV file was read
         return int(found)
 
-    def _first_damage(self, table: Table, cast: Mapping[str, str], valid: str) -> FormatError:
+    def _first_damage(self, table: Table, cast: Mapping[str, str]) -> FormatError:
         """Return the error about the first damaged row, as far as it can be told which that is."""
         hint = "--on-error skip leaves such lines out"
         if self._reject:
@@ -375,7 +383,20 @@ class Session:
             if count:
                 problem = f"{count:,} lines of table {table.name} have no {name}, or are not of that table"
                 return FormatError(path, problem, hint=hint)
-        return FormatError(path, f"rows of table {table.name} hold impossible values (not {valid})", hint=hint)
+        count = self.one(f"SELECT count(*) FILTER (damaged) FROM {table.name}")[0]
+        problem = f"{count:,} lines of table {table.name} hold impossible values: {table.impossible}"
+        return FormatError(path, problem, hint=hint)
+
+
+def _is_json(path: Path, line: int) -> bool:
+    """Return whether a line of a file is JSON."""
+    with opened(path) as source:
+        text = next(itertools.islice(source, line - 1, None), b"") if line > 0 else b"{}"
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _values(column: Any, label: bool) -> Any:

@@ -72,6 +72,8 @@ OWN = {
     "machine_events": {"time", "type", "machine_id"},
 }
 
+IMPOSSIBLE = "a negative time, a type of event that does not exist, or an amount beyond 0 to 1,000"
+
 
 def table_of(names: frozenset[str]) -> str | None:
     """Return which table has these columns."""
@@ -156,7 +158,7 @@ _LIFE = f"""
 #: How a thing ended: the last end holds unless it was started or lost after it.
 _STATE = """CASE WHEN lost >= greatest(coalesce(ended // 16, -1), coalesce(restarted, -1)) THEN 8
     WHEN ended // 16 >= coalesce(restarted, -1) THEN ended % 16
-    WHEN restarted IS NOT NULL THEN 3 WHEN submit IS NOT NULL THEN 0 END"""
+    WHEN restarted IS NOT NULL THEN 3 ELSE 0 END"""
 
 
 def load(session: Session, files: dict[str, list[Path]], wanted: Wanted, on_error: str) -> list[str]:
@@ -184,7 +186,7 @@ def load(session: Session, files: dict[str, list[Path]], wanted: Wanted, on_erro
     key = "time * 16 + type"
     session.run(
         f"""CREATE OR REPLACE TABLE instances AS
-        SELECT l.*, attempts, evictions, busy, machine FROM (
+        SELECT l.*, coalesce(attempts, 0) AS attempts, coalesce(evictions, 0) AS evictions, busy, machine FROM (
             SELECT *, {_STATE} AS state FROM (SELECT collection_id, instance_index, {_LIFE},
                 {SECOND_OF_PAIR.format("min(" + PAIR.format(key, "cpus") + ")")} AS cpus,
                 {SECOND_OF_PAIR.format("min(" + PAIR.format(key, "memory") + ")")} AS memory
@@ -213,11 +215,11 @@ def _last() -> str:
 
 
 def _stage(session: Session, files: dict[str, list[Path]], wanted: Wanted, on_error: str) -> list[str]:
-    """Read the tables of events; amounts become whole millionths of a processor and thousandths of a KB."""
-    scale = {"cpus": wanted.unit_cores * 1e6, "memory": wanted.unit_gb * 1024**2 * 1e3}
+    """Read the tables of events; amounts become whole billionths of a processor and thousandths of a KB."""
+    scale = {"cpus": wanted.unit_cores * 1e9, "memory": wanted.unit_gb * 1024**2 * 1e3}
     remarks = []
     for name in ("instance_events", "collection_events"):
-        table = Table(name, COLUMNS[name], files[name])
+        table = Table(name, COLUMNS[name], files[name], impossible=IMPOSSIBLE)
         values = {c.name: c.name if c.kind != "VARCHAR" else f'"{c.name}"' for c in table.columns}
         values["time"] = f"least(time, {FAR})"
         values |= {
@@ -268,13 +270,13 @@ def jobs(session: Session, wanted: Wanted) -> pd.DataFrame:
     after_one = "NULL::BIGINT AS prev_job" if single else "prev_job"
     return session.frame(
         f"""SELECT collection_id AS x_collection_id, {extra}submit / 1e6 AS submit_time, wait AS wait_time,
-            run AS run_time, cpus / 1e6 AS req_procs,
-            CASE WHEN cpus > 0 THEN memory::DOUBLE / 1e3 / (cpus / 1e6) END AS req_mem,
+            run AS run_time, cpus / 1e9 AS req_procs,
+            CASE WHEN cpus > 0 THEN memory::DOUBLE / 1e3 / (cpus / 1e9) END AS req_mem,
             {word} AS x_status, "user", app, {tier} AS queue, tasks, {after_one},
             priority AS x_priority, scheduling_class AS x_scheduling_class, vertical_scaling AS x_vertical_scaling,
             scheduler AS x_scheduler, collection_type AS x_collection_type, nullif(alloc, 0) AS x_alloc_collection_id,
             nullif(parent, 0) AS x_parent_collection_id, dependencies AS x_dependencies, attempts AS x_attempts,
-            evictions AS x_evictions, used / 1e12 AS x_core_seconds, missing AS x_missing_type
+            evictions AS x_evictions, used / 1e15 AS x_core_seconds, missing AS x_missing_type
         FROM jobs {"" if single else f"LEFT JOIN ({_previous()}) p USING (collection_id)"}
         ORDER BY submit NULLS LAST, collection_id{", instance_index" if single else ""}""",
         "jobs",
@@ -282,7 +284,7 @@ def jobs(session: Session, wanted: Wanted) -> pd.DataFrame:
     )
 
 
-#: Of each instance: what it used in millionths of a processor times microseconds.
+#: Of each instance: what it used in billionths of a processor times microseconds.
 _USED = "cpus::HUGEINT * busy"
 _ABOUT = 'c."user", c.app, c.parent, c.after_ids, c.vertical_scaling, c.scheduler'
 _DEPENDENCIES = "len(regexp_extract_all(coalesce(after_ids, ''), '[0-9]+'))"
@@ -336,7 +338,7 @@ def _previous() -> str:
 
 def machines(session: Session, files: list[Path], wanted: Wanted, on_error: str) -> tuple[pd.DataFrame, list[str]]:
     """Make the table ``machine_events``; return each machine's largest capacity, and remarks."""
-    table = Table("machine_events", COLUMNS["machine_events"], files)
+    table = Table("machine_events", COLUMNS["machine_events"], files, impossible=IMPOSSIBLE)
     session.add(table, on_error=on_error)
     values = {c.name: c.name for c in table.columns}
     values["time"] = f"least(time, {FAR})"
