@@ -27,6 +27,7 @@ _VERSION = 1
 FOREIGN: dict[str, frozenset[str]] = {
     "pm100": frozenset({"job_id", "submit_time", "run_time", "time_limit", "num_cores_req", "job_state"}),
     "fdata": frozenset({"jid", "usr", "adt", "sdt", "edt", "elpl", "cnumr"}),
+    "google-2019": frozenset({"time", "type", "collection_id"}),
 }
 
 

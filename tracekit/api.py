@@ -66,6 +66,22 @@ def read_as(
     return trace.replace(machine=_described(trace.machine, path, machine, procs)), found.name
 
 
+def capacity(path: str | Path, format: str | None = None, **options: Any) -> list[tuple[float, float, float]]:
+    """Return what was missing of a trace's machine: (from, to, processors), in seconds of the trace."""
+    from swf import FORMATS
+    from swf._events import CapacityFormat
+
+    with reading(path, "a trace"):
+        found: Any = _reader(Path(path), format, options)
+    name = str(found.name)
+    if not isinstance(found, CapacityFormat):
+        able = ", ".join(name for name in FORMATS if hasattr(FORMATS.get(name), "outages"))
+        raise UsageError(f"format {name} does not tell when parts of the machine were missing; {able} does")
+    with reading(path, f"a file of the format {name}"):
+        made: list[tuple[float, float, float]] = found.outages(Path(path), **options)
+        return made
+
+
 def _states_unit(format: Format, path: Path) -> bool:
     """Return whether a file states the scheduled unit, as our Parquet files do."""
     states = getattr(format, "states_unit", None)

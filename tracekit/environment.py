@@ -22,6 +22,7 @@ EXTRA_USES = {
     "ray": "experiment --engine ray",
     "sb3": "environments for stable-baselines3 and sb3-contrib",
     "dp": "model private",
+    "events": "formats google-2019 and alibaba-2018",
     "docs": "make docs",
     "dev": "make test",
 }

@@ -25,6 +25,7 @@ COMMAND_MODULES = (
     "tracekit.cli.traces",
     "tracekit.cli.inspect",
     "tracekit.cli.transform",
+    "tracekit.cli.capacity",
     "tracekit.cli.catalog",
     "tracekit.cli.env",
     "tracekit.cli.sacct",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, Settings, app, console, print_json, say, table, tell
-from tracekit.cli.parts import convert_in_parts
+from tracekit.cli.parts import convert_in_parts, shown_progress
 from tracekit.errors import TracekitError, UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +29,10 @@ TimeZone = Annotated[str | None, typer.Option("--timezone", help="Time zone of t
 OnError = Annotated[str, typer.Option("--on-error", help="Damaged lines: stop, or skip and count them.")]
 Map = Annotated[str | None, typer.Option("--map", help="Columns of a table: OURS=THEIRS,OURS=THEIRS …")]
 Epoch = Annotated[str | None, typer.Option("--epoch", help="Date of second 0, for formats without dates (gpw).")]
+Read = Annotated[
+    list[str] | None,
+    typer.Option("--read", help="An option of the input's format, such as cell=a or job=instance; may be repeated."),
+]
 
 
 def load(
@@ -42,13 +46,15 @@ def load(
     on_error: str = "stop",
     map_: str | None = None,
     epoch: str | None = None,
+    read: list[str] | None = None,
 ) -> tuple[Trace, str]:
     """Read a trace with the given flags; print on stderr what was left out and which unit was chosen."""
     from tracekit.api import read_as
     from tracekit.units import note
 
-    options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch)
-    trace, found = read_as(path, format, procs=procs, machine=machine, resource=resource, **options)
+    options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch, read=read)
+    with shown_progress(path):
+        trace, found = read_as(path, format, procs=procs, machine=machine, resource=resource, **options)
     tell(path, trace.history)
     missing = note(trace)
     if missing:
@@ -56,7 +62,9 @@ def load(
     return trace, found
 
 
-def read_options(*, timezone: str | None, on_error: str, map_: str | None, epoch: str | None) -> dict[str, Any]:
+def read_options(
+    *, timezone: str | None, on_error: str, map_: str | None, epoch: str | None, read: list[str] | None = None
+) -> dict[str, Any]:
     """Check the reading flags, and return them as options of the formats."""
     if on_error not in ("stop", "skip"):
         raise UsageError(f"--on-error must be stop or skip, not '{on_error}'")
@@ -69,7 +77,20 @@ def read_options(*, timezone: str | None, on_error: str, map_: str | None, epoch
         from swf._table import parse_map
 
         options["map"] = parse_map(map_)
-    return options
+    return options | own_options(read)
+
+
+def own_options(texts: list[str] | None) -> dict[str, str]:
+    """Return the values of --read: options that only some formats have."""
+    found: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise UsageError(f"--read needs NAME=VALUE such as cell=a; got '{text}'")
+        if name in ("timezone", "on_error", "map", "epoch"):
+            raise UsageError(f"--read {name}: there is a flag for this, --{name.replace('_', '-')}")
+        found[name] = value
+    return found
 
 
 def keep_map(path: str, format: str, map_: str | None, timezone: str | None) -> None:
@@ -129,6 +150,7 @@ def convert(
     procs: Procs = None,
     machine: MachineFile = None,
     resource: Resource = None,
+    read: Read = None,
     parts: Annotated[
         bool | None,
         typer.Option(
@@ -145,7 +167,7 @@ def convert(
 
     chosen = prepare(source, target, format=to, force=force)
     if chosen == "parquet" and (is_large(source) if parts is None else parts):
-        options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch)
+        options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch, read=read)
         found = convert_in_parts(
             source, target, from_, procs=procs, machine=machine, resource=resource, force=force, options=options
         )
@@ -162,6 +184,7 @@ def convert(
         on_error=on_error,
         map_=map_,
         epoch=epoch,
+        read=read,
     )
     save(trace, target, format=chosen, force=force)
     keep_map(source, found, map_, timezone)
@@ -178,6 +201,7 @@ def info(
     on_error: OnError = "stop",
     map_: Map = None,
     epoch: Epoch = None,
+    read: Read = None,
     json: Json = False,
 ) -> None:
     """Describe a trace: machine, load, and the distributions of run times, sizes, waits and arrivals.
@@ -194,6 +218,7 @@ def info(
         on_error=on_error,
         map_=map_,
         epoch=epoch,
+        read=read,
     )
     summary = {"format": found, **trace.summary()}
     if json:
