@@ -36,6 +36,7 @@ LAYERS = (
     ("recorded", "transform", "lanes"),
     ("doctor",),
     ("cleaning",),
+    ("large",),
     ("sim", "sim.compile", "sim.metrics", "sim.switches", "sim.windows"),
     ("sim.energy.series",),
     ("sim.energy.model", "sim.energy.pue", "sim.energy.states"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, Settings, app, console, print_json, say, table, tell
+from tracekit.cli.large import InParts, PartJobs, check_parts, is_parquet, opened, save_batches
 from tracekit.cli.parts import convert_in_parts
 from tracekit.errors import TracekitError, UsageError
 
@@ -94,23 +95,43 @@ def _check_zone(name: str) -> None:
         raise UnknownName("time zone", name, available_timezones()) from None
 
 
-def save(trace: Trace, path: str, *, format: str | None = None, force: bool = False, named: str | None = None) -> None:
-    """Write a trace and print what its format cannot hold; ``named`` is the name to print if ``path`` is temporary."""
+def save(
+    trace: Trace,
+    path: str,
+    *,
+    format: str | None = None,
+    force: bool = False,
+    named: str | None = None,
+    part_jobs: int | None = None,
+) -> None:
+    """Write a trace and print what its format cannot hold; ``named`` is the name to print if ``path`` is temporary.
+
+    With ``part_jobs`` it becomes a folder of Parquet files with so many jobs each.
+    """
+    from swf.parts import in_chunks
     from tracekit.api import write
 
     if not len(trace):
         raise TracekitError("no job is left to write")
+    if part_jobs is not None:
+        save_batches(in_chunks(trace), path, part_jobs=part_jobs, force=force)
+        return
     for phrase in write(trace, path, format, force=force):
         say(f"not kept in this format: {phrase}")
     if path != "-":
         say(f"{named or path}: {len(trace):,} jobs")
 
 
-def prepare(source: str, target: str, *, format: str | None = None, force: bool = False) -> str:
+def prepare(
+    source: str, target: str, *, format: str | None = None, force: bool = False, part_jobs: int | None = None
+) -> str:
     """Raise OutputError before any work if the output cannot be written; return its format."""
     from tracekit.api import format_for
     from tracekit.files import check_distinct, check_writable
 
+    if part_jobs is not None:
+        check_parts(source, target, format=format, force=force)
+        return "parquet"
     check_distinct(source, target)
     check_writable(target, force=force)
     return format_for(target, format)
@@ -132,9 +153,12 @@ def convert(
     parts: Annotated[
         bool | None,
         typer.Option(
-            "--parts/--whole", help="Convert to Parquet in parts, with little memory (default: for text above 200 MB)."
+            "--parts/--whole",
+            help="Convert to Parquet in parts, with little memory (default: for text above 200 MB, and for a Parquet "
+            "trace that would take half of the free memory).",
         ),
     ] = None,
+    part_jobs: PartJobs = None,
     force: Force = False,
 ) -> None:
     """Convert a trace to another format.
@@ -143,27 +167,23 @@ def convert(
     """
     from tracekit.api import is_large
 
-    chosen = prepare(source, target, format=to, force=force)
-    if chosen == "parquet" and (is_large(source) if parts is None else parts):
+    chosen = prepare(source, target, format=to, force=force, part_jobs=part_jobs)
+    given: dict[str, Any] = {"procs": procs, "machine": machine, "resource": resource}
+    if chosen == "parquet" and is_parquet(source):
+        batches = opened(source, parts, format=from_, timezone=timezone, map_=map_, **given)
+        if batches is not None:
+            save_batches(
+                batches.batches(), target, part_jobs=part_jobs, finish=lambda m: (m, [*batches.history]), force=force
+            )
+            return
+    elif chosen == "parquet" and (is_large(source) if parts is None else parts):
         options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch)
-        found = convert_in_parts(
-            source, target, from_, procs=procs, machine=machine, resource=resource, force=force, options=options
-        )
+        found = convert_in_parts(source, target, from_, part_jobs=part_jobs, force=force, options=options, **given)
         if found:
             keep_map(source, found, map_, timezone)
             return
-    trace, found = load(
-        source,
-        format=from_,
-        procs=procs,
-        machine=machine,
-        resource=resource,
-        timezone=timezone,
-        on_error=on_error,
-        map_=map_,
-        epoch=epoch,
-    )
-    save(trace, target, format=chosen, force=force)
+    trace, found = load(source, format=from_, timezone=timezone, on_error=on_error, map_=map_, epoch=epoch, **given)
+    save(trace, target, format=chosen, force=force, part_jobs=part_jobs)
     keep_map(source, found, map_, timezone)
 
 
@@ -178,24 +198,22 @@ def info(
     on_error: OnError = "stop",
     map_: Map = None,
     epoch: Epoch = None,
+    parts: InParts = None,
     json: Json = False,
 ) -> None:
     """Describe a trace: machine, load, and the distributions of run times, sizes, waits and arrivals.
 
     Example: `tracekit info sample.swf`
     """
-    trace, found = load(
-        file,
-        format=from_,
-        procs=procs,
-        machine=machine,
-        resource=resource,
-        timezone=timezone,
-        on_error=on_error,
-        map_=map_,
-        epoch=epoch,
-    )
-    summary = {"format": found, **trace.summary()}
+    from tracekit.large.summary import summary as summary_of
+
+    given: dict[str, Any] = {"procs": procs, "machine": machine, "resource": resource, "timezone": timezone}
+    source = opened(file, parts, format=from_, map_=map_, **given)
+    if source is not None:
+        summary = {"format": "parquet", **summary_of(source)}
+    else:
+        trace, found = load(file, format=from_, on_error=on_error, map_=map_, epoch=epoch, **given)
+        summary = {"format": found, **trace.summary()}
     if json:
         print_json(summary)
         return
@@ -285,23 +303,31 @@ def validate(
     on_error: OnError = "stop",
     map_: Map = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if any problem is found.")] = False,
+    parts: InParts = None,
     json: Json = False,
 ) -> None:
     """List the problems of a trace: counts, first rows, and the cleaning rule that fixes each.
 
     Example: `tracekit validate sample.swf`
     """
-    from tracekit.validation import schedulable, usable
+    from tracekit.large.problems import Findings
+    from tracekit.large.problems import validate as find_problems
+    from tracekit.validation import schedulable
 
-    trace, _ = load(file, format=from_, procs=procs, machine=machine, resource=resource, on_error=on_error, map_=map_)
-    problems = trace.validate()
-    fine = usable(trace)
-    sound = int(schedulable(trace).sum())
+    source = opened(file, parts, format=from_, procs=procs, machine=machine, resource=resource, map_=map_)
+    if source is not None:
+        found = find_problems(source)
+    else:
+        trace, _ = load(
+            file, format=from_, procs=procs, machine=machine, resource=resource, on_error=on_error, map_=map_
+        )
+        found = Findings(len(trace), int(schedulable(trace).sum()), trace.validate())
+    problems, fine, sound = found.problems, found.usable, found.schedulable
     if json:
         print_json(
             {
                 "usable": fine,
-                "jobs": len(trace),
+                "jobs": found.jobs,
                 "schedulable_jobs": sound,
                 "problems": [problem.to_dict() for problem in problems],
             }
@@ -315,7 +341,7 @@ def validate(
                 rows.add_row(problem.rule, f"{problem.count:,}", first, problem.fix)
             out.print(rows)
         verdict = "usable" if fine else "not usable: fewer than half of the jobs could be scheduled"
-        out.print(f"{file}: {len(trace):,} jobs, {sound:,} can be scheduled as they are; {verdict}")
+        out.print(f"{file}: {found.jobs:,} jobs, {sound:,} can be scheduled as they are; {verdict}")
     if strict and problems:
         raise typer.Exit(1)
 
