@@ -19,7 +19,7 @@ from swf.base import Unsteady
 from tracekit.errors import FormatError, OutputError, TracekitError, UsageError
 from tracekit.folders import check_folder, writing_folder
 from tracekit.machine import Machine
-from tracekit.schema import BY_NAME, COLUMNS
+from tracekit.schema import COLUMNS
 from tracekit.trace import Trace
 
 #: Jobs of a part where no number is given.
@@ -269,13 +269,3 @@ def in_chunks(trace: Trace, jobs: int = BATCH_JOBS) -> Iterator[Trace]:
     """Yield a trace that is in memory in chunks, for `write_parts`; they have its history only once."""
     for first in range(0, max(1, len(trace)), jobs):
         yield Trace(trace.jobs.iloc[first : first + jobs], trace.machine, () if first else trace.history)
-
-
-def labels_of(batches: Iterable[Trace], column: str) -> set[str]:
-    """Return the labels that occur in a column."""
-    assert BY_NAME[column].kind == "label"
-    found: set[str] = set()
-    for batch in batches:
-        if column in batch.jobs.columns:
-            found.update(batch.jobs[column].cat.remove_unused_categories().cat.categories)
-    return found

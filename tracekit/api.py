@@ -16,11 +16,14 @@ from tracekit.large.source import gigabytes
 from tracekit.machine import Machine
 from tracekit.schema import SIZE_COLUMNS
 from tracekit.trace import Trace
+from tracekit.transform.splitting import check_count
 from tracekit.units import Tally, checked, with_unit
 
 if TYPE_CHECKING:
     from swf.base import Blocks, Format
     from swf.parts import Parts
+    from tracekit.large.cutting import Cut
+    from tracekit.large.source import Source
 
 #: Files with more text than this are converted to Parquet in parts.
 LARGE_BYTES = 200 * 1024 * 1024
@@ -234,6 +237,33 @@ def write_chunks(
         TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as folder,
     ):
         return Parquet().write_chunks(chunks, out, folder=Path(folder), machine=machine)
+
+
+def write_split(
+    source: Source, cut: Cut, target: str | Path, place: Callable[[list[str]], list[str]], *, force: bool = False
+) -> list[tuple[str, int, Path]]:
+    """Split a trace that is read in batches into Parquet files of a folder, all or none.
+
+    ``place`` turns the names of the parts into file names. Returns name, jobs and file of every part.
+    """
+    from swf._native import metadata
+    from swf._spill import Spill
+    from tracekit.folders import writing_folder
+
+    parts: dict[str, Spill] = {}
+    with writing_folder(target, force=force) as folder, TemporaryDirectory(prefix=".waiting", dir=folder) as waiting:
+        for name, piece in cut.pieces(source):
+            if name not in parts:
+                check_count(len(parts) + 1, "part")
+                parts[name] = Spill(Path(waiting) / str(len(parts)))
+                parts[name].folder.mkdir()
+            parts[name].add(piece)
+        names = sorted(parts, key=cut.key)
+        for name, file in zip(names, place(names), strict=True):
+            with (folder / file).open("wb") as out:
+                history = [*source.history, cut.step(name)]
+                parts[name].write(out, metadata(source.machine, history))
+    return [(name, parts[name].jobs, Path(target) / file) for name, file in zip(names, place(names), strict=True)]
 
 
 def _chunks(found: Any, blocks: Blocks, options: dict[str, Any]) -> Iterator[Trace]:

@@ -98,16 +98,17 @@ def save_batches(
     force: bool,
     finish: Callable[[Machine], tuple[Machine, list[str]]] = lambda known: (known, []),
     named: str | None = None,
-) -> int:
-    """Write batches as one Parquet file or as a folder of parts; return the number of jobs."""
+    how: str = "",
+) -> tuple[int, list[str]]:
+    """Write batches as one Parquet file or as a folder of parts; return the number of jobs and the history."""
     from swf.base import Unsteady
     from tracekit.api import write_chunks
 
     if format != "parquet" or target == "-":
         raise UsageError(f"a trace that is read in parts is written as Parquet: choose OUT.parquet, not {target}")
     try:
-        jobs, _ = write_chunks(batches, target, part_jobs=part_jobs, force=force, machine=finish)
+        jobs, history = write_chunks(batches, target, part_jobs=part_jobs, force=force, machine=finish)
     except Unsteady as reason:
         raise TracekitError(f"no job is left to write: {reason}") from None
-    say(f"{named or target}: {jobs:,} jobs")
-    return jobs
+    say(f"{named or target}: {jobs:,} jobs{how}")
+    return jobs, history

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, Settings, app, console, print_json, say, table
+from tracekit.cli.large import PartJobs, save_batches
 from tracekit.cli.simulate import Cluster
 from tracekit.cli.traces import Epoch, From, MachineFile, Map, OnError, TimeZone, To
 from tracekit.errors import MissingExtra, UnknownName, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from generators.synth import Fitted
     from tracekit.trace import Trace
 
@@ -110,6 +113,7 @@ def synth(
     epoch: Epoch = None,
     timezone: TimeZone = None,
     on_error: OnError = "stop",
+    part_jobs: PartJobs = None,
     json: Json = False,
     force: Force = False,
 ) -> None:
@@ -182,7 +186,7 @@ def synth(
     hosts = None if cluster is None else cluster_of(cluster)
     if model is not None and model not in MODELS:
         raise UnknownName("model", model, MODELS)
-    chosen = traces.prepare(real or "", out, format=to, force=force)
+    chosen = traces.prepare(real or "", out, format=to, force=force, part_jobs=part_jobs)
     if save is not None:
         library.check_folder(save, force=force)
     if real is not None and model is not None:
@@ -215,13 +219,13 @@ def synth(
     if (
         not for_sharing
         and chosen == "parquet"
-        and count > _LARGE
+        and (count > _LARGE or part_jobs is not None)
         and out != "-"
         and not (seconds or conditions or machine_procs)
     ):
         parts = library.chunks(fitted, count, seed=seed, load=load, start=start, users=users, share=shares, more=times)
         if parts is not None:
-            _write_parts(parts, count, out, fitted, seed, force=force, json=json)
+            _write_parts(parts, count, out, fitted, seed, part_jobs, force=force, json=json)
             return
     made = library.make(
         fitted,
@@ -242,7 +246,7 @@ def synth(
     if for_sharing:
         made = sharing.published(made, seed, dated=start is not None)
         say("for sharing: before you publish it, run tracekit share with weeks that were held out")
-    traces.save(made, out, format=chosen, force=force)
+    traces.save(made, out, format=chosen, force=force, part_jobs=part_jobs)
     if json:
         print_json(_told(fitted, made, out, seed))
     if real is not None and fitted.interrupted:
@@ -264,28 +268,30 @@ def _sized(trace: Trace, procs: int | None, machine_procs: int | None) -> tuple[
     return trace, procs
 
 
-def _write_parts(parts: Any, jobs: int, out: str, fitted: Fitted, seed: int, *, force: bool, json: bool) -> None:
+def _write_parts(
+    parts: Iterator[Trace],
+    jobs: int,
+    out: str,
+    fitted: Fitted,
+    seed: int,
+    part_jobs: int | None,
+    *,
+    force: bool,
+    json: bool,
+) -> None:
     """Write a long trace part by part, so that memory does not grow with it."""
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
-
     from generators.progress import StderrProgress, silent
-    from swf.parquet import Parquet
-    from tracekit.files import writing
 
     progress = silent if Settings.quiet else StderrProgress("writing")
 
-    def chunks() -> Any:
+    def chunks() -> Iterator[Trace]:
         done = 0
         for part in parts:
             yield part
             done += len(part)
             progress(done, jobs, "jobs")
 
-    place = Path(out).resolve()
-    with writing(out, force=force) as file, TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as folder:
-        written, history = Parquet().write_chunks(chunks(), file, folder=Path(folder))
-    say(f"{out}: {written:,} jobs, written in parts")
+    written, history = save_batches(chunks(), out, part_jobs=part_jobs, force=force, how=", written in parts")
     if json:
         notes = {"notes": fitted.notes, "history": history}
         print_json({"model": fitted.model.name, "output": out, "jobs": written, "seed": seed, **notes})

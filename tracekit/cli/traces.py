@@ -1,4 +1,4 @@
-"""Commands about one trace: convert, info, validate, clean, slice, scale, formats, sample, version."""
+"""Commands about one trace: convert, info, validate, formats, sample, version; and how every command reads one."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def _print_info(file: str, summary: dict[str, Any]) -> None:
         "submitted": f"{summary['first_submit']} to {summary['last_submit']}"
         if summary["first_submit"]
         else "no calendar",
-        "span": _human(summary["span_s"]),
+        "span": human(summary["span_s"]),
         "offered load": _share(summary["offered_load"])
         if summary["offered_load"] is not None
         else f"unknown machine; on average {summary['mean_demand'] or 0:,.1f} {machine['unit']} in demand",
@@ -286,7 +286,8 @@ def _share(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.3f}"
 
 
-def _human(seconds: float | None) -> str:
+def human(seconds: float | None) -> str:
+    """Return a span in days or hours."""
     if seconds is None:
         return "unknown"
     days = seconds / 86400
@@ -346,125 +347,6 @@ def validate(
         raise typer.Exit(1)
 
 
-@app.command()
-def clean(
-    source: In,
-    target: Out,
-    rules: Annotated[
-        str | None, typer.Option("--rules", help="Rules in order, such as sort-by-submit,drop-zero-run-time.")
-    ] = None,
-    recipe: Annotated[
-        str | None, typer.Option("--recipe", help="TOML file with the rules, as written by an earlier clean.")
-    ] = None,
-    from_: From = None,
-    to: To = None,
-    procs: Procs = None,
-    machine: MachineFile = None,
-    resource: Resource = None,
-    force: Force = False,
-) -> None:
-    """Apply named cleaning rules, and write the applied recipe next to the output.
-
-    No rule is applied unless it is given; `tracekit rules` lists them.
-
-    Example: `tracekit clean sample.swf clean.swf --rules sort-by-submit,drop-zero-run-time`
-    """
-    from tracekit import cleaning
-    from tracekit.files import check_writable, write_text
-    from tracekit.folders import writing_together
-
-    if (rules is None) == (recipe is None):
-        raise UsageError("give either --rules a,b or --recipe FILE; 'tracekit rules' lists the rules")
-    names = (
-        [name.strip() for name in rules.split(",") if name.strip()]
-        if rules is not None
-        else cleaning.read_recipe(str(recipe))
-    )
-    if not names:
-        raise UsageError("no rules given; 'tracekit rules' lists them")
-    chosen = prepare(source, target, format=to, force=force)
-    beside = f"{target}.recipe.toml"
-    if target != "-":
-        check_writable(beside, force=force)
-    trace, _ = load(source, format=from_, procs=procs, machine=machine, resource=resource)
-    cleaned, counts = cleaning.clean(trace, names)
-    if target == "-":
-        save(cleaned, target, format=chosen, force=force)
-    else:
-        with writing_together(target, beside, force=force) as (file, text):
-            save(cleaned, str(file), format=chosen, named=target)
-            write_text(text, cleaning.recipe_text(counts, source=Path(source).name))
-    for name, changed in counts.items():
-        say(f"  {name}: {changed:,} rows")
-    if target != "-":
-        say(f"recipe: {beside}")
-
-
-@app.command()
-def rules(json: Json = False) -> None:
-    """List the cleaning rules and what each one does.
-
-    Example: `tracekit rules`
-    """
-    from tracekit.cleaning import RULES
-
-    if json:
-        print_json({"rules": [{"name": rule.name, "meaning": rule.meaning} for rule in RULES.values()]})
-        return
-    rows = table("rule", "what it does")
-    for rule in RULES.values():
-        rows.add_row(rule.name, rule.meaning)
-    console().print(rows)
-
-
-@app.command("slice")
-def slice_(
-    source: In,
-    target: Out,
-    after: Annotated[str | None, typer.Option("--after", help="Submitted at or after this date or second.")] = None,
-    before: Annotated[str | None, typer.Option("--before", help="Submitted before this date or second.")] = None,
-    jobs: Annotated[
-        str | None, typer.Option("--jobs", help="The first COUNT jobs, or START:COUNT from a 0-based position.")
-    ] = None,
-    user: Annotated[str | None, typer.Option("--user", help="Only these users, separated by commas.")] = None,
-    queue: Annotated[str | None, typer.Option("--queue", help="Only these queues, separated by commas.")] = None,
-    from_: From = None,
-    to: To = None,
-    procs: Procs = None,
-    machine: MachineFile = None,
-    resource: Resource = None,
-    force: Force = False,
-) -> None:
-    """Extract a part of a trace: by time, by position, by user or queue.
-
-    Dates are in the machine's time zone; plain numbers are seconds since the trace's epoch.
-
-    Example: `tracekit slice sample.swf week.swf --after 2024-01-08 --before 2024-01-15`
-    """
-    from tracekit import transform
-
-    chosen = prepare(source, target, format=to, force=force)
-    whole, _ = load(source, format=from_, procs=procs, machine=machine, resource=resource)
-    trace = whole
-    if after is not None or before is not None:
-        from_second = second(trace, after, float("-inf"))
-        trace = trace.between(from_second, second(trace, before, float("inf")))
-    for column, labels in (("user", user), ("queue", queue)):
-        if labels is not None:
-            trace = transform.with_labels(trace, column, [label.strip() for label in labels.split(",")])
-    if jobs is not None:
-        start, _, count = jobs.rpartition(":")
-        try:
-            trace = transform.window(trace, int(start or 0), int(count))
-        except ValueError:
-            raise UsageError(f"--jobs must be COUNT or START:COUNT, not '{jobs}'") from None
-    if not len(trace):
-        facts = whole.summary()
-        first, last = facts["first_submit"] or "second 0", facts["last_submit"] or _human(facts["span_s"])
-        raise TracekitError(f"no job is left to write: the {len(whole):,} jobs were submitted from {first} to {last}")
-    save(trace, target, format=chosen, force=force)
-
-
 def second(trace: Trace, text: str | None, default: float) -> float:
     """Turn a date or a number of seconds into seconds since the trace's epoch."""
     from swf._times import instant
@@ -487,42 +369,6 @@ def second(trace: Trace, text: str | None, default: float) -> float:
         if trace.machine.epoch is None:
             raise TracekitError(f"the trace has no calendar, so '{text}' cannot be used; give seconds") from None
         return instant(text, trace.machine.timezone) - trace.machine.epoch
-
-
-@app.command()
-def scale(
-    source: In,
-    target: Out,
-    load_: Annotated[
-        str | None, typer.Option("--load", help="Offered load to reach by scaling inter-arrival times: 0.9 or 90%.")
-    ] = None,
-    procs: Annotated[
-        int | None, typer.Option("--procs", help="Size of another machine; job sizes are scaled to it.")
-    ] = None,
-    from_: From = None,
-    to: To = None,
-    machine: MachineFile = None,
-    resource: Resource = None,
-    force: Force = False,
-) -> None:
-    """Scale a trace to another load, or to a machine of another size.
-
-    Example: `tracekit scale sample.swf busy.swf --load 0.95`
-    """
-    from tracekit import transform
-    from tracekit.readings import read_load
-
-    wanted = None if load_ is None else read_load(load_)
-    if load_ is None and procs is None:
-        raise UsageError("nothing to scale: give --load X, --procs N, or both")
-    chosen = prepare(source, target, format=to, force=force)
-    trace, _ = load(source, format=from_, machine=machine, resource=resource)
-    if procs is not None:
-        trace = transform.scale_procs(trace, procs)
-    if wanted is not None:
-        trace = transform.scale_load(trace, wanted)
-    save(trace, target, format=chosen, force=force)
-    say(f"offered load is now {trace.offered_load():.4f}")
 
 
 @app.command()

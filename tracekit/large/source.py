@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import numpy as np
+import pandas as pd
 
 from tracekit.errors import TracekitError
 from tracekit.machine import Machine
-from tracekit.schema import SIZE_COLUMNS
 from tracekit.trace import Trace
 
 
@@ -57,10 +57,6 @@ class Changed:
         return self.source.bytes_whole()
 
 
-#: Columns that the sizes of jobs and the load are made of.
-SIZES = SIZE_COLUMNS
-
-
 def edges(source: Source) -> Trace:
     """Return a trace of two jobs that has the machine and the first and last submit time; NaN if any is unknown."""
     low, high = np.inf, -np.inf
@@ -68,8 +64,6 @@ def edges(source: Source) -> Trace:
         submit = batch.column("submit_time")
         if len(submit):
             low, high = np.minimum(low, submit.min()), np.maximum(high, submit.max())
-    import pandas as pd
-
     jobs = pd.DataFrame({"job_id": [1, 2], "submit_time": [low, high], "run_time": np.nan, "req_procs": np.nan})
     return Trace(jobs, source.machine)
 
