@@ -16,7 +16,7 @@ from tracekit.registry import imported
 
 PACKAGES = ("tracekit", "swf", "generators", "evaluation")
 CORE = {"trace", "machine", "schema", "errors", "registry", "files", "stats", "validation", "transform", "cleaning"}
-CORE |= {"compiled", "limits", "provenance", "readings"}
+CORE |= {"compiled", "folders", "limits", "provenance", "readings"}
 #: Modules of tracekit that join the packages; all others do not use formats, models and scores.
 DOORS = ("tracekit/__init__.py", "tracekit/__main__.py", "tracekit/api.py", "tracekit/demo.py", "tracekit/cli/")
 PICTURES = ("tracekit/plots/", "evaluation/figures/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Callable
@@ -119,7 +120,7 @@ def test_runs_are_sorted(tmp_path_factory: pytest.TempPathFactory, given_runs: l
     order = np.argsort(everything, kind="stable")
     assert np.concatenate([np.empty(0), *(b[0] for b in blocks)]).tolist() == everything[order].tolist()
     assert np.concatenate([np.empty(0), *(b[1] for b in blocks if b[1] is not None)]).tolist() == order.tolist()
-    for one, other in zip(blocks, blocks[1:], strict=False):
+    for one, other in itertools.pairwise(blocks):
         assert one[0][-1] < other[0][0]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, Settings, app, console, print_json, say, table
-from tracekit.cli.large import PartJobs, save_batches
+from tracekit.cli.large import PartJobs, is_parquet, opened, save_batches
 from tracekit.cli.simulate import Cluster
 from tracekit.cli.traces import Epoch, From, MachineFile, Map, OnError, TimeZone, To
 from tracekit.errors import MissingExtra, UnknownName, UsageError
@@ -113,6 +113,14 @@ def synth(
     epoch: Epoch = None,
     timezone: TimeZone = None,
     on_error: OnError = "stop",
+    fit_jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--fit-jobs",
+            min=1,
+            help="Learn from so many consecutive jobs in the middle of REAL, and make as many (default: all).",
+        ),
+    ] = None,
     part_jobs: PartJobs = None,
     json: Json = False,
     force: Force = False,
@@ -189,17 +197,15 @@ def synth(
     chosen = traces.prepare(real or "", out, format=to, force=force, part_jobs=part_jobs)
     if save is not None:
         library.check_folder(save, force=force)
+    if real is None and fit_jobs is not None:
+        raise UsageError("--fit-jobs is for fitting: give the real trace")
     if real is not None and model is not None:
-        trace, _ = traces.load(
-            real,
-            format=from_,
-            machine=machine,
-            resource=resource,
-            timezone=timezone,
-            on_error=on_error,
-            map_=map_,
-            epoch=epoch,
-        )
+        reading: dict[str, Any] = {"machine": machine, "resource": resource, "timezone": timezone, "map_": map_}
+        texts: dict[str, Any] = {"on_error": on_error, "epoch": epoch}
+        if fit_jobs is not None:
+            trace = _stretch(real, fit_jobs, from_, reading, texts)
+        else:
+            trace, _ = traces.load(real, format=from_, **texts, **reading)
         trace, machine_procs = _sized(trace, procs, machine_procs)
         trace = trace if hosts is None else trace.replace(machine=with_hosts(trace.machine, hosts))
         fitted = library.fit(
@@ -251,6 +257,23 @@ def synth(
         print_json(_told(fitted, made, out, seed))
     if real is not None and fitted.interrupted:
         raise typer.Exit(130)
+
+
+def _stretch(real: str, jobs: int, format: str | None, reading: dict[str, Any], texts: dict[str, Any]) -> Trace:
+    """Return consecutive jobs in the middle of a trace; of a Parquet trace the rest never is in memory."""
+    from pathlib import Path
+
+    from swf.parts import readable_parts
+    from tracekit import transform
+    from tracekit.cli.traces import load
+    from tracekit.large.changes import window
+    from tracekit.large.source import in_memory
+
+    known = readable_parts(Path(real)) if is_parquet(real) and format in (None, "parquet") else None
+    if known is not None and reading["map_"] is None and (source := opened(real, True, **reading)) is not None:
+        return in_memory(window(source, max(0, (known.jobs - jobs) // 2), jobs))
+    trace, _ = load(real, format=format, **texts, **reading)
+    return transform.window(trace, max(0, (len(trace) - jobs) // 2), jobs)
 
 
 def _sized(trace: Trace, procs: int | None, machine_procs: int | None) -> tuple[Trace, int | None]:

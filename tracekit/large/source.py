@@ -82,3 +82,16 @@ def whole_needed(source: Source, what: str, instead: str = "") -> TracekitError:
     more = f"; {instead}" if instead else ""
     size = gigabytes(source.bytes_whole())
     return TracekitError(f"{what} needs the whole trace in memory, about {size}: use --whole if there is as much{more}")
+
+
+def in_memory(source: Source) -> Trace:
+    """Return all jobs of a source as one trace, labels in the usual order."""
+    batches = list(source.batches())
+    if not batches:
+        return Trace(pd.DataFrame({"job_id": [], "submit_time": [], "run_time": [], "req_procs": []}), source.machine)
+    table = pd.concat([batch.jobs.astype(_as_texts(batch)) for batch in batches], ignore_index=True)
+    return Trace(table, source.machine, source.history)
+
+
+def _as_texts(batch: Trace) -> dict[str, type]:
+    return {str(name): object for name in batch.jobs.columns if batch.jobs[name].dtype == "category"}
