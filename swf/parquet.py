@@ -5,24 +5,22 @@ A Parquet table from elsewhere is read like a csv: by our column names or by a c
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import pandas as pd
 
 from swf import _table
+from swf._native import KEY, about_of, check_size, damage, metadata
+from swf._notation import sorted_labels
 from swf._spill import Spill, dictionary_limit
 from swf.base import Unsteady
-from tracekit import limits
-from tracekit.errors import FormatError, TracekitError
+from swf.parts import Parts, is_folder_of_parts
+from tracekit.errors import FormatError
 from tracekit.machine import Machine
 from tracekit.trace import Trace
 
-_KEY = b"tracekit"
-_VERSION = 1
 #: Other Parquet tables that have their own reader, by the columns that identify them.
 FOREIGN: dict[str, frozenset[str]] = {
     "pm100": frozenset({"job_id", "submit_time", "run_time", "time_limit", "num_cores_req", "job_state"}),
@@ -44,27 +42,34 @@ class Parquet:
         columns = foreign_columns(head, path)
         return head.startswith(b"PAR1") and not any(columns >= theirs for theirs in FOREIGN.values())
 
+    def sniff_folder(self, folder: Path) -> bool:
+        """Accept a folder of Parquet files: the parts of a trace."""
+        return is_folder_of_parts(folder)
+
     def states_unit(self, path: Path) -> bool:
         """Return whether the file states the scheduled unit: files written by tracekit do."""
         import pyarrow.parquet
 
-        return _KEY in (pyarrow.parquet.read_schema(path).metadata or {})
+        return path.is_dir() or KEY in (pyarrow.parquet.read_schema(path).metadata or {})
 
     def read(
         self, path: Path, /, *, map: dict[str, str] | None = None, on_error: str = "stop", timezone: str | None = None
     ) -> Trace:
-        """Read a native file as it was written, or any Parquet table by its columns."""
+        """Read a native file or a folder of parts as written, or any Parquet table by its columns."""
         import pyarrow as pa
         import pyarrow.parquet
 
+        if path.is_dir():
+            return _read_folder(path, timezone)
         with damage(path):
             check_size(path)
             table = pa.parquet.read_table(path)
             frame = table.to_pandas()
-        stored = (table.schema.metadata or {}).get(_KEY)
-        if stored is None or map is not None:
+        about = about_of(table.schema, path) if map is None else None
+        if about is None:
             return _table.to_trace(frame, path, mapping=map, timezone=timezone, on_error=on_error)
-        about = _about(stored, path)
+        if "part" in about:
+            frame = _in_label_order(frame)
         machine = Machine.from_dict(about["machine"], origin=str(path))
         return Trace(frame, machine.replace(timezone=timezone) if timezone else machine, tuple(about["history"]))
 
@@ -74,9 +79,9 @@ class Parquet:
         import pyarrow.parquet
 
         table = pa.Table.from_pandas(trace.jobs, preserve_index=False)
-        metadata = {**(table.schema.metadata or {}), **_metadata(trace.machine, trace.history)}
+        facts = {**(table.schema.metadata or {}), **metadata(trace.machine, trace.history)}
         limit = dictionary_limit(trace.jobs.dtypes)
-        table = table.replace_schema_metadata(metadata)
+        table = table.replace_schema_metadata(facts)
         pa.parquet.write_table(table, out, compression="zstd", dictionary_pagesize_limit=limit)
         return []
 
@@ -100,13 +105,35 @@ class Parquet:
             raise Unsteady("no jobs")  # reading it whole gives the reason
         kept, remarks = machine(spill.machine)
         history = [*spill.steps(), *remarks]
-        spill.write(out, _metadata(kept, history))
+        spill.write(out, metadata(kept, history))
         return spill.jobs, history
 
 
-def _metadata(machine: Machine, history: Sequence[str]) -> dict[bytes, bytes]:
-    about = {"version": _VERSION, "machine": machine.to_dict(), "history": list(history)}
-    return {_KEY: json.dumps(about).encode()}
+def _read_folder(path: Path, timezone: str | None) -> Trace:
+    """Read all parts of a folder into memory."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    parts = Parts(path)
+    tables = []
+    for file in parts.files:
+        with damage(file):
+            table = pa.parquet.read_table(file)
+            tables.append(table.cast(parts.schema).replace_schema_metadata(table.schema.metadata))
+    frame = _in_label_order(pa.concat_tables(tables).to_pandas())
+    machine = parts.machine.replace(timezone=timezone) if timezone else parts.machine
+    return Trace(frame, machine, parts.history)
+
+
+def _in_label_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its labels in their usual order: parts hold those that they use, in any order."""
+    changed: dict[str, Any] = {}
+    for name in frame.columns:
+        values = frame[name]
+        if isinstance(values.dtype, pd.CategoricalDtype) and name != "status":
+            order = pd.Index(sorted_labels(values.cat.categories), dtype=object)
+            changed[str(name)] = values.cat.set_categories(order)
+    return frame.assign(**changed)
 
 
 def foreign_columns(head: bytes, path: Path) -> frozenset[str]:
@@ -120,31 +147,7 @@ def foreign_columns(head: bytes, path: Path) -> frozenset[str]:
         schema = pa.parquet.read_schema(path)
     except Exception:  # reading the file reports what is wrong
         return frozenset()
-    return frozenset() if _KEY in (schema.metadata or {}) else frozenset(schema.names)
-
-
-@contextmanager
-def damage(path: Path) -> Iterator[None]:
-    """Turn what goes wrong in a damaged Parquet file or in its metadata into a `FormatError`."""
-    try:
-        yield
-    except (TracekitError, MemoryError):
-        raise
-    except Exception as error:  # bytes and metadata of pandas can be wrong in many ways
-        words = (str(error).splitlines() or [type(error).__name__])[0]
-        raise FormatError(path, f"not a readable Parquet file: {words[:200]}") from None
-
-
-def check_size(path: Path) -> None:
-    """Refuse a table that would take much more memory than its file is large (limits ``expansion`` and ``fields``)."""
-    import pyarrow.parquet
-
-    facts = pyarrow.parquet.read_metadata(path)
-    limits.check("fields", facts.num_columns, path, f"{facts.num_columns:,} columns")
-    size = 8 * facts.num_rows * facts.num_columns
-    if size > 4 * limits.FREE_BYTES:
-        times = size / max(1, path.stat().st_size)
-        limits.check("expansion", times, path, f"{facts.num_rows:,} rows, {times:,.0f} times the size of the file")
+    return frozenset() if KEY in (schema.metadata or {}) else frozenset(schema.names)
 
 
 def read_flat(path: Path, needed: frozenset[str]) -> pd.DataFrame:
@@ -185,17 +188,3 @@ def list_batches(path: Path, name: str) -> Iterator[Any]:
                 yield batch.column(0)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FormatError(path, f"cannot be read as a Parquet file: {str(error).splitlines()[0]}") from None
-
-
-def _about(stored: bytes, path: Path) -> dict[str, Any]:
-    try:
-        about: dict[str, Any] = json.loads(stored)
-        version, history, machine = about["version"], about["history"], about["machine"]
-    except (ValueError, RecursionError, KeyError, TypeError):
-        raise FormatError(path, "the tracekit metadata in the file is damaged") from None
-    steps = isinstance(history, list) and all(isinstance(step, str) for step in history)
-    if type(version) is not int or not steps or not isinstance(machine, dict):
-        raise FormatError(path, "the tracekit metadata in the file is damaged")
-    if version > _VERSION:
-        raise FormatError(path, f"was written by a newer tracekit (file version {version}); upgrade tracekit")
-    return about

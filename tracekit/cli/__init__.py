@@ -23,6 +23,7 @@ from tracekit.terminal import escaped
 #: Modules that define commands, in the order of `tracekit --help`.
 COMMAND_MODULES = (
     "tracekit.cli.traces",
+    "tracekit.cli.changes",
     "tracekit.cli.inspect",
     "tracekit.cli.transform",
     "tracekit.cli.capacity",

@@ -53,6 +53,7 @@ def convert_in_parts(
     procs: int | None,
     machine: str | None,
     resource: str | None,
+    part_jobs: int | None = None,
     force: bool,
     options: dict[str, Any],
 ) -> str | None:
@@ -88,6 +89,7 @@ def convert_in_parts(
             procs=procs,
             machine=machine,
             resource=resource,
+            part_jobs=part_jobs,
             force=force,
             progress=show,
             **options,
