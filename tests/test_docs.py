@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -156,6 +159,27 @@ def test_a_tasks_commands_run(page: str, tmp_path: Path, run: Run, monkeypatch: 
     for words in commands_of(DOCS[f"docs/tasks/{page}.md"]):
         code, _, error = run(*words[1:])
         assert code == 0, (words, error)
+
+
+PAPERS = sorted(place for place in DOCS if place.startswith("docs/papers/") and not place.endswith("index.md"))
+
+
+@pytest.mark.parametrize("place", PAPERS)
+@pytest.mark.slow
+def test_a_papers_commands_run(place: str, tmp_path: Path) -> None:
+    """Blocks of kind sh run in a shell as they stand; lines with a $ need data that is named above them."""
+    (block,) = blocks(DOCS[place], "sh")
+    assert block.startswith("tracekit sample sample.swf\n")
+    script = f'tracekit() {{ "{sys.executable}" -m tracekit "$@"; }}\n{block}'
+    done = subprocess.run(
+        ["bash", "-euc", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_toml_in_the_docs_is_toml() -> None:
