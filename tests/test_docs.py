@@ -17,6 +17,8 @@ from shared_data import ROOT
 
 from tracekit.cleaning import RULES
 from tracekit.cli.app import app
+from tracekit.cli.groups import GROUPS
+from tracekit.environment import PURPOSES
 from tracekit.errors import MissingExtra
 from tracekit.registry import EXTRAS
 from tracekit.schema import COLUMNS
@@ -87,6 +89,21 @@ def test_every_command_has_an_example_and_is_documented(name: str) -> None:
     assert example.startswith("tracekit "), f"{name}: the help must end with 'Example: `tracekit …`'"
     assert f"tracekit {name}" in example
     assert re.search(rf"`{name}\b", DOCS["docs/commands.md"]), f"{name} is not in docs/commands.md"
+
+
+def test_commands_are_grouped_by_what_one_wants_to_do() -> None:
+    """Every command is in one group, and docs/commands.md has the groups of --help, in their order."""
+    import typer
+
+    group: Any = typer.main.get_command(app)
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(group.commands)
+    assert group.list_commands(None) == grouped
+    page = DOCS["docs/commands.md"]
+    assert re.findall(r"^## (.*)$", page, re.MULTILINE)[: len(GROUPS)] == list(GROUPS)
+    for title, part in zip(GROUPS, re.split(r"^## .*$", page, flags=re.MULTILINE)[1:], strict=False):
+        assert list(dict.fromkeys(re.findall(r"^\| `([a-z-]+)", part, re.MULTILINE))) == list(GROUPS[title]), title
+    assert {purpose for purpose, _, _ in PURPOSES} <= set(GROUPS)
 
 
 def test_every_format_is_documented() -> None:
