@@ -88,8 +88,8 @@ def test_books_without_the_jobs_leave_the_word_to_the_completion_log(
     rows = [
         f"JobId={7 + k} UserId=u(1) GroupId=g(1) Name={job.name(PLAN.tag)} JobState=COMPLETED Partition=batch "
         "TimeLimit=1 StartTime=2026-01-01T00:00:01 EndTime=2026-01-01T00:00:05 NodeList=n1 NodeCnt=1 "
-        "ProcCnt=1 WorkDir=/ ReservationName= Tres=cpu=1 Account= QOS= WcKey= Cluster=unknown SubmitTime=2026-01-01T00:00:00 "
-        "EligibleTime=2026-01-01T00:00:00 DerivedExitCode=0:0 ExitCode=0:0 \n"
+        "ProcCnt=1 WorkDir=/ ReservationName= Tres=cpu=1 Account= QOS= WcKey= Cluster=unknown "
+        "SubmitTime=2026-01-01T00:00:00 EligibleTime=2026-01-01T00:00:00 DerivedExitCode=0:0 ExitCode=0:0 \n"
         for k, job in enumerate(PLAN.jobs)
     ]
     (tmp_path / "jobcomp.txt").write_text("".join(rows))
@@ -136,3 +136,21 @@ def test_a_replay_is_read_from_the_books(room: Path, run: Run, monkeypatch: pyte
         if lab.exists:
             lab.stop()
     assert not lab.pids()
+
+
+@NEEDS_SLURM
+@NEEDS_ACCOUNTING
+@pytest.mark.slow
+def test_an_interrupted_start_leaves_no_database_behind(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+
+    def interrupted(_: Path) -> bool:
+        begun.append(processes.read_pid(room / "lab" / "run" / "mariadbd.pid") or 0)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(accounting, "_answers", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Own(room / "lab").start(2, 2, with_accounting=True)
+    assert begun[0]
+    assert not processes.alive(begun[0])
+    assert not Own(room / "lab").pids()
