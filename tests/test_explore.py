@@ -99,6 +99,27 @@ def test_many_sizes_share_bins_and_classes_do_not_mix() -> None:
     assert scale.codes(np.array([np.nan, 1.0, 999.0])).tolist() == [scale.unknown, 0, len(scale.edges) - 1]
 
 
+def test_values_of_any_size_fit_into_the_bins() -> None:
+    sizes = 2.0 ** -np.arange(0, 200, 0.2)
+    for scale, values in ((time_scale(1e300), np.logspace(0, 300, 999)), (size_scale(sizes), np.sort(sizes))):
+        assert scale.unknown < 256
+        assert (np.diff(scale.edges) > 0).all()
+        codes = scale.codes(values).astype(int)
+        assert (np.diff(codes) >= 0).all()
+        assert codes.max() < scale.unknown
+        assert scale.codes(np.array([np.nan])).tolist() == [scale.unknown]
+
+
+def test_a_damaged_run_time_does_not_lead_beyond_all_dates(toy: Trace, tmp_path: Path) -> None:
+    far = Trace(toy.jobs, toy.machine.replace(epoch=1.7e9))
+    for column in ("run_time", "wait_time"):
+        values = np.full(len(far), 60.0)
+        values[0] = 1e13
+        path = tmp_path / f"{column}.html"
+        write([Source.of_trace("far", far.assign({column: values}))], path)
+        assert blocks(path.read_text())[0]["axis"]["calendar"]
+
+
 def test_hours_of_the_week_follow_the_clock_of_the_machine(toy: Trace) -> None:
     submit = np.arange(200) * 86400.0 / 2  # a hundred days: the clock changes on the way
     trace = toy.assign({"submit_time": submit})

@@ -113,7 +113,7 @@ def places(source: Source, rows: Rows) -> tuple[Any, Any, Any, Any, dict[str, An
     if source.hosts is not None:
         return _on_hosts(source, rows, drawn)
     total = max(int(np.ceil(source.total)), 1)
-    units = np.minimum(np.maximum(np.ceil(size).astype(np.int64), 1), total)
+    units = np.clip(np.ceil(size), 1, total).astype(np.int64)
     found = lanes(start, end, units, total)
     job = np.repeat(drawn, [len(runs) for runs in found])
     runs = np.array([run for one in found for run in one], dtype=np.int64).reshape(-1, 2)
