@@ -250,6 +250,13 @@ def test_places_do_not_overlap(sample: Trace) -> None:
         assert all(a[1] <= b[0] for a, b in pairwise(spans))
 
 
+def test_jobs_that_hold_fractions_all_have_a_place() -> None:
+    jobs = pd.DataFrame({"job_id": [1, 2, 3], "submit_time": 0.0, "wait_time": 0.0, "run_time": 5.0, "req_gpus": 0.5})
+    found = Source.of_trace("shared", Trace(jobs, Machine(gpus=2, unit="gpus")))
+    job, first, count, _, tracks = singles.places(found, np.arange(3))
+    assert (job.tolist(), first.tolist(), count.tolist(), tracks["height"]) == ([0, 1, 2], [0, 1, 2], [1, 1, 1], 3)
+
+
 def test_a_schedule_takes_users_and_dates_from_its_trace(sample: Trace) -> None:
     trace = sample.head(300)
     result = tracekit.simulate(trace, "sjf")
