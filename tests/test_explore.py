@@ -343,8 +343,11 @@ def test_an_experiment_shows_its_traces(toy: Trace, tmp_path: Path, run: Run) ->
     assert [(one["name"], one["jobs"]) for one in json.loads(out)["sources"]] == [
         ("real (training part)", 200), ("lublin", 100)
     ]  # fmt: skip
-    (tmp_path / "RUN" / "experiment.json").write_text("{}")
-    assert run("explore", tmp_path / "RUN", "-o", tmp_path / "q.html")[0] == 1
+    for damaged in ("{}", '{"files": {"traces": {"lublin": [3]}}}'):
+        (tmp_path / "RUN" / "experiment.json").write_text(damaged)
+        code, _, error = run("explore", tmp_path / "RUN", "-o", tmp_path / "q.html")
+        assert code == 1
+        assert "does not say which traces the experiment made" in error
 
 
 def test_errors_come_before_any_work_and_name_the_next_step(swf: Path, tmp_path: Path, toy: Trace, run: Run) -> None:
