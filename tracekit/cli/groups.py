@@ -20,8 +20,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Judge": ("score", "metrics", "report", "verdict", "experiment", "compare"),
     "Share": ("share", "anonymize", "audit-privacy"),
     "Schedule": (
-        "simulate", "policies", "sweep", "explain", "check-schedule", "order", "reproduce", "clusters", "cluster",
-        "place", "energy", "pareto",
+        "simulate", "policies", "sweep", "outages", "explain", "check-schedule", "order", "reproduce", "clusters",
+        "cluster", "place", "energy", "pareto",
     ),
     "Learn": ("train", "evaluate", "ablation", "order-labels", "order-study"),
     "Run on a cluster": ("slurm", "serve", "lsf"),
