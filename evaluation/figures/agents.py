@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ _BLUE, _ORANGE, _GREEN = PALETTE[:3]
 _COLOURS = {"good": _GREEN, "better": _BLUE, "worse": _ORANGE}
 _MAX_ARMS = 12  # in one figure of curves
 _MAX_SCORES = 20  # of those to trust
+_TITLE = 34  # characters of a line above a small figure
 _MAX_KEY = 40  # characters; the keys of scores are known, and all of them fit
 _BANDS = 4  # arms, above which bands would hide each other
 _FARTHEST = float(np.log(20))  # where the axis of differences ends: intervals of too few seeds reach anywhere
@@ -155,8 +157,8 @@ def paired(table: pd.DataFrame, arm: str, margin: float | None, look: Mapping[st
     axis.scatter(both[:, 0], both[:, 1], s=22, color=look["color"], alpha=0.75, linewidths=0)
     axis.set(xlim=pad, ylim=pad, xlabel="trained on real jobs", ylabel=f"trained on {label(arm)}")
     if logarithmic:
-        axis.set(xscale="log", yscale="log")
-    axis.set_title(what, color=INK)
+        _logarithmic(axis, "xy")
+    axis.set_title(textwrap.fill(what, _TITLE), color=INK)
     above = int((both[:, 1] > both[:, 0]).sum())
     words = (
         f"{what} on {len(both)} held-out windows, agents trained on real jobs across, on {arm} up. {above} windows lie "
@@ -186,9 +188,9 @@ def by_load(windows: pd.DataFrame, heuristics: pd.DataFrame | None, looks: Mappi
     axis.set_yticks(
         range(len(people)), [label(who) + (" (heuristic)" if kind == "heuristic" else "") for kind, who in people]
     )
-    axis.set(ylim=(len(people) - 0.4, -0.6), xlabel=f"{what}, mean over held-out windows (left = better)")
+    axis.set(ylim=(len(people) - 0.4, -0.6), xlabel=f"{what}\nmean over held-out windows (left = better)")
     if float(means["value"].min()) > 0 and float(means["value"].max()) > 10 * float(means["value"].min()):
-        axis.set_xscale("log")
+        _logarithmic(axis, "x")
     axis.tick_params(axis="y", length=0)
     if len(loads) > 1:
         legend(axis, loc="best")
@@ -246,6 +248,18 @@ def costs(table: pd.DataFrame) -> Drawing:
         f"{name} {total:,.0f} s" for name, total in zip(wide.index, left, strict=True)
     )
     return Drawing(figure, table, words + ".")
+
+
+def _logarithmic(axis: Any, which: str) -> None:
+    """Make axes ("x", "y" or "xy") logarithmic, with plain numbers at 1, 2, 5, 10 and so on."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    for name in which:
+        axis.set(**{f"{name}scale": "log"})
+        side = getattr(axis, f"{name}axis")
+        side.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        side.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        side.set_minor_formatter(NullFormatter())
 
 
 def _look(arm: str, k: int, looks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -56,8 +56,10 @@ def experiment(content: Content, scene: Scene, gallery: Gallery) -> Html:
     if windows is not None:
         parts += [tag("h3", "Held-out windows")]
         windows = _in_order(windows, list(scene.others))
-        draw = lambda: agents.by_load(windows, content.table("heuristics"), scene.looks, what)  # noqa: E731
-        parts.append(grid(gallery("Means over held-out windows, heuristics beside them", "loads", draw, wide=True)))
+        heuristics = content.table("heuristics")
+        caption = "Means over held-out windows" + (", heuristics beside them" if heuristics is not None else "")
+        draw = lambda: agents.by_load(windows, heuristics, scene.looks, what)  # noqa: E731
+        parts.append(grid(gallery(caption, "loads", draw, wide=True)))
         arms = [arm for arm in dict.fromkeys(windows["arm"].astype(str)) if arm != "real"]
         parts.append(grid(*(_pair(content, scene, gallery, arm, what) for arm in arms)))
     if trust is not None:
