@@ -373,7 +373,7 @@ def _sampled_what_if(
         what_if = replace(what_if, demand=float(target) * size)
     elif target == "real":
         wanted = fitted.demand if only else fitted.demand * _change(model, what_if)
-        # The model knows the load of the jobs that it learnt; of rows that were left out it knows not how long they came.
+        # The model knows the load of the jobs that it learnt; rows that were left out may have come for longer.
         if np.isfinite(wanted) and (only or abs(wanted / model.demand(what_if) - 1) > LOAD_NEAR):
             what_if = replace(what_if, demand=wanted)
     made = _rejected(model, n_jobs, seed, only) if only else model.sample(n_jobs, seed=seed, what_if=what_if)
