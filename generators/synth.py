@@ -371,8 +371,11 @@ def _sampled_what_if(
     size = model.machine.size()
     if target not in ("real", "none") and size:
         what_if = replace(what_if, demand=float(target) * size)
-    elif only and target == "real" and np.isfinite(fitted.demand):
-        what_if = replace(what_if, demand=fitted.demand)
+    elif target == "real":
+        wanted = fitted.demand if only else fitted.demand * _change(model, what_if)
+        # The model knows the load of the jobs that it learnt; rows that were left out may have come for longer.
+        if np.isfinite(wanted) and (only or abs(wanted / model.demand(what_if) - 1) > LOAD_NEAR):
+            what_if = replace(what_if, demand=wanted)
     made = _rejected(model, n_jobs, seed, only) if only else model.sample(n_jobs, seed=seed, what_if=what_if)
     said = [f"{name} {value}" for name, value in what_if.said().items()]
     return made, [f"asked for {', '.join(said)}"] if said else []
@@ -386,7 +389,7 @@ def _loaded(
     if target == "real":
         demand = fitted.load * size if scaled and size else fitted.demand
         if what_if is not None and isinstance(fitted.model, Sessions):
-            demand *= fitted.model.demand(what_if) / fitted.model.demand(WhatIf())
+            demand *= _change(fitted.model, what_if)
         if not (np.isfinite(demand) and demand > 0):
             return made, "load unchanged: the load of the real trace is unknown"
     elif size:
@@ -397,11 +400,18 @@ def _loaded(
     if what_if is None or not abs(stats.mean_demand(made) / demand - 1) <= LOAD_NEAR:
         made, stretch = match_load(made, demand)
     reached = stats.mean_demand(made) / demand
+    if not np.isfinite(reached):
+        return made, "load unchanged: all jobs arrive at one instant"
     if not abs(reached - 1) <= LOAD_TOLERANCE:
         return made, f"load could not be matched: {reached:.3g} times the requested load"
     known = f"{demand / size:.4g}" if size else f"a demand of {demand:.4g} {made.machine.unit}"
     how = "" if f"{stretch:.4g}" == "1" else f" by stretching gaps by {stretch:.4g}"
     return made, f"load matched to {known} (reached {reached:.2%} of it){how}"
+
+
+def _change(model: Sessions, what_if: WhatIf) -> float:
+    """Return how many times the load becomes by what-if options."""
+    return model.demand(what_if) / model.demand(WhatIf())
 
 
 def _sampled(fitted: Fitted, n_jobs: int, seed: int, only: Mapping[str, str] | None, *, balance: bool) -> Trace:

@@ -55,11 +55,11 @@ def _moves(histories: Histories, calendar: LocalCalendar, drawn: Ints, sort: Int
     # changes over the months still does; one that had only begun stays the last.
     week = np.floor((histories.at[histories.first[drawn]] - histories.at.min(initial=np.inf)) / calendar.unit_length)
     whole = nameless & (week < calendar.units)
-    moves[whole] = _with_neighbours(week[whole], rng) - week[whole]
+    moves[whole] = with_neighbours(week[whole], rng) - week[whole]
     return np.asarray(moves * calendar.unit_length)
 
 
-def _with_neighbours(week: Floats, rng: np.random.Generator) -> Floats:
+def with_neighbours(week: Floats, rng: np.random.Generator) -> Floats:
     """Return a new order of weeks in which pairs, and here and there three, of neighbours have changed places."""
     order = np.argsort(week, kind="stable")
     found = week.copy()

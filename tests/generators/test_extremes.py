@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,18 @@ def test_a_log_with_one_job_gives_as_many_as_are_wanted(skeleton: str) -> None:
     made = library.make(fitted, 30, seed=1)
     assert len(made) == 30
     assert set(made.column("req_procs")) == set(table(1).column("req_procs"))
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS)
+def test_rows_at_the_end_that_are_left_out_do_not_stretch_the_gaps(skeleton: str) -> None:
+    """The real load is that of the whole log, which lasts longer than the usable jobs: fewer users, not longer gaps."""
+    run = np.where(np.arange(2_000) < 1_800, np.round(rng(7).lognormal(6, 1.0, 2_000)), np.nan)
+    real = table(2_000, days=60, users=60, run_time=run)
+    made = library.synth(real, seed=1, skeleton=skeleton)
+    said = re.search(r"reached (\S+)% of it\)(?: by stretching gaps by (\S+))?", made.history[-1])
+    assert said is not None
+    assert float(said[1]) == pytest.approx(100, abs=2)
+    assert float(said[2] or 1) == pytest.approx(1, abs=0.05)
 
 
 @pytest.mark.parametrize("name", ["no users", "one user", "two jobs"])

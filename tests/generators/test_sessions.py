@@ -23,6 +23,7 @@ from generators.sessions.matching import Strata, exchanged, turned
 from generators.sessions.outcomes import Order, ended_by_limit, scaled_runs
 from generators.sessions.placing import Entries, settled, shift_days
 from generators.sessions.privacy import pools, users_of
+from generators.sessions.resampled import with_neighbours
 from generators.sessions.whatif import thinned
 from tracekit import Machine, Trace, stats
 from tracekit.errors import FormatError, TracekitError, UnknownName, UsageError
@@ -109,6 +110,29 @@ def test_kinds_of_jobs_settle_where_they_were_wanted() -> None:
     to = np.array([shift_days(np.arange(2), step, 2, 1, False) for step in range(2)])
     pick = settled(entries, to, np.array([[0.0, 5.0], [5.0, 0.0]]), np.random.default_rng(1))
     assert pick.tolist() == [1, 0]
+
+
+def test_what_is_one_owners_does_not_meet_on_a_day() -> None:
+    """Two stretches of one user, or of two, where all would like to be busy on the same day."""
+    item, day, kind = np.repeat([0, 1], 5), np.zeros(10, dtype=np.int64), np.zeros(10, dtype=np.int64)
+    to = np.array([shift_days(np.arange(3), step, 3, 1, False) for step in range(3)])
+    wanted = np.array([[0.0], [11.0], [0.0]])
+    for owner, met in (([0, 0], False), ([0, 1], True)):
+        entries = Entries.of(item, 2, day, 3, kind, 1, np.array(owner))
+        for seed in range(5):
+            pick = settled(entries, to, wanted, np.random.default_rng(seed))
+            assert 1 in pick
+            assert (pick[0] == pick[1]) == met
+
+
+@pytest.mark.parametrize("weeks", [0, 1, 2, 3, 4, 5, 11])
+def test_weeks_without_users_change_places_with_their_neighbours(weeks: int) -> None:
+    for seed in range(5):
+        made = with_neighbours(np.arange(weeks).astype(float), np.random.default_rng(seed))
+        assert sorted(made) == list(range(weeks))
+        moves = np.abs(made - np.arange(weeks))
+        assert (moves <= 2).all()
+        assert weeks < 2 or (moves > 0).all(), "where there is a choice, none stays"
 
 
 def test_matched_values_are_distributed_as_the_real_ones_within_limits() -> None:
