@@ -5,8 +5,8 @@
     python benchmarks/bench_events.py --quick
 
 makes compressed JSON lines as BigQuery exports them (once), converts them in a process of its own, and prints that
-process's time (by the clock, and of all its threads) and the kernel's mark of its memory. `--reference` does the same with pandas, which holds all events at
-once, and compares the jobs of both.
+process's time (by the clock, and of all its threads) and the kernel's mark of its memory. `--reference` does the same
+with pandas, which holds all events at once, and compares the jobs of both.
 """
 
 from __future__ import annotations
