@@ -413,9 +413,11 @@ def alibaba_jobs(rows: list[tuple[Any, ...]]) -> list[Row]:
                 "x_dependencies": sum(len(_dag(task["task_name"])[1]) for task in tasks),
             }
         )
-    return sorted(
-        made, key=lambda job: (math.isnan(job["submit_time"]), np.nan_to_num(job["submit_time"]), job["job_id"])
-    )
+    return sorted(made, key=lambda job: (_known(job["submit_time"], math.inf), job["job_id"]))
+
+
+def _known(value: float, otherwise: float) -> float:
+    return otherwise if math.isnan(value) else value
 
 
 def _holds(task: Row, moment: int, instant: bool) -> bool:
