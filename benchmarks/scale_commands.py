@@ -1,12 +1,15 @@
 """The commands that read traces in parts, and streaming synthesis: the part ``commands`` of bench_scale.py.
 
-The trace is made by ``synth`` from the embedded sample, in parts; the files stay in --folder for the next run.
+The trace is made by ``synth`` from the embedded sample, in parts; the files stay in --folder for the next run. With
+--copies a trace of ten times as many jobs is ten copies of the one before, one after the other with new ids, which is
+faster than making it.
 """
 
 from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 from pathlib import Path
 
 from bench_scale import measured, show, tracekit
@@ -22,12 +25,28 @@ COMMANDS = {
     "convert": "convert {in} {out} --parts",
     "split": "split {in} -o {out} --parts --by queue",
 }
+#: Ten copies of a trace, one after the other: runs in a process of its own, like the commands.
+COPY = """
+import sys
+from swf.parts import Parts, write_parts
+from tracekit.large.source import edges
+one, many, part_jobs = sys.argv[1:]
+parts = Parts(one)
+low, high = edges(parts).column("submit_time")
+def copies():
+    for k in range(10):
+        for batch in parts.batches():
+            ids, submit = batch.column("job_id") + k * parts.jobs, batch.column("submit_time") + k * (high - low + 60)
+            yield batch.assign({"job_id": ids, "submit_time": submit})
+write_parts(copies(), many, part_jobs=int(part_jobs), machine=lambda known: (known, [*parts.history, "ten copies"]))
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
     parser.add_argument("--folder", type=Path, default=Path("/tmp/tracekit-scale"))
     parser.add_argument("--only", nargs="+", choices=sorted(COMMANDS), default=list(COMMANDS))
+    parser.add_argument("--copies", action="store_true", help="traces above a million jobs are copies of smaller ones")
     parser.add_argument("--whole", action="store_true", help="also info and validate of the whole trace in memory")
 
 
@@ -40,10 +59,15 @@ def run(arguments: argparse.Namespace) -> None:
     for jobs in arguments.jobs:
         made = folder / f"made-{jobs}"
         if not made.exists():
-            words = ["-q", "synth", sample, "-o", made, "--jobs", jobs, "--seed", 1, "--part-jobs", PART_JOBS]
-            used = measured(tracekit(*words))
+            smaller = folder / f"made-{jobs // 10}"
+            if arguments.copies and jobs > 1_000_000 and smaller.exists():
+                name, line = "copies", [sys.executable, "-c", COPY, str(smaller), str(made), str(PART_JOBS)]
+            else:
+                words = ["-q", "synth", sample, "-o", made, "--jobs", jobs, "--seed", 1, "--part-jobs", PART_JOBS]
+                name, line = "synth", tracekit(*words)
+            used = measured(line)
             size = sum(file.stat().st_size for file in made.iterdir()) / 1e6
-            show({"jobs": jobs, "command": "synth", **used, "file_mb": size})
+            show({"jobs": jobs, "command": name, **used, "file_mb": size})
         for name in arguments.only:
             _one(name, COMMANDS[name], jobs, made, folder)
             if arguments.whole and name in ("info", "validate"):

@@ -28,6 +28,14 @@ def about_of(schema: Any, path: Path) -> dict[str, Any] | None:
     return None if stored is None else _about(stored, path)
 
 
+def is_native(path: Path) -> bool:
+    """Return whether tracekit wrote a Parquet file."""
+    import pyarrow.parquet
+
+    with damage(path):
+        return KEY in (pyarrow.parquet.read_schema(path).metadata or {})
+
+
 @contextmanager
 def damage(path: Path) -> Iterator[None]:
     """Turn what goes wrong in a damaged Parquet file or in its metadata into a `FormatError`."""

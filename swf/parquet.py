@@ -12,11 +12,11 @@ from typing import IO, Any, ClassVar
 import pandas as pd
 
 from swf import _table
-from swf._native import KEY, about_of, check_size, damage, metadata
+from swf._native import KEY, about_of, check_size, damage, is_native, metadata
 from swf._notation import sorted_labels
 from swf._spill import Spill, dictionary_limit
 from swf.base import Unsteady
-from swf.parts import Parts, is_folder_of_parts
+from swf.parts import Parts, files_of, is_folder_of_parts
 from tracekit.errors import FormatError
 from tracekit.machine import Machine
 from tracekit.trace import Trace
@@ -50,7 +50,7 @@ class Parquet:
         """Return whether the file states the scheduled unit: files written by tracekit do."""
         import pyarrow.parquet
 
-        return path.is_dir() or KEY in (pyarrow.parquet.read_schema(path).metadata or {})
+        return KEY in (pyarrow.parquet.read_schema(files_of(path)[0]).metadata or {})
 
     def read(
         self, path: Path, /, *, map: dict[str, str] | None = None, on_error: str = "stop", timezone: str | None = None
@@ -59,11 +59,16 @@ class Parquet:
         import pyarrow as pa
         import pyarrow.parquet
 
-        if path.is_dir():
+        files = files_of(path)
+        if path.is_dir() and map is None and is_native(files[0]):
             return _read_folder(path, timezone)
+        tables = []
+        for file in files:
+            with damage(file):
+                check_size(file)
+                tables.append(pa.parquet.read_table(file))
         with damage(path):
-            check_size(path)
-            table = pa.parquet.read_table(path)
+            table = pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
             frame = table.to_pandas()
         about = about_of(table.schema, path) if map is None else None
         if about is None:

@@ -154,8 +154,8 @@ def test_rules_by_row_do_the_same_in_any_batches(tmp_path: Path, name: str, monk
     write_parts(in_chunks(trace), tmp_path / "in", part_jobs=90)
     text = "convert-units:req_time=hours" if name == "convert-units" else RULES[name].example or name
     whole = tracekit.read(tmp_path / "in").clean([text])
-    with Cleaned(Parts(tmp_path / "in"), [text]) as cleaned:
-        write_parts(cleaned.batches(), tmp_path / "out", part_jobs=1000)
+    cleaned = Cleaned(Parts(tmp_path / "in"), [text])
+    write_parts(cleaned.batches(), tmp_path / "out", part_jobs=1000)
     assert whole.history[-1] == cleaned.step()
     pd.testing.assert_frame_equal(plain(tracekit.read(tmp_path / "out")), plain(whole))
 

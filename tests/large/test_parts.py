@@ -136,6 +136,19 @@ def test_tables_of_other_programs_are_rejected_before_anything_is_read(tmp_path:
     assert run("info", tmp_path / "other.parquet")[0] == 0
 
 
+def test_folders_of_other_programs_can_be_converted(tmp_path: Path, run: Run) -> None:
+    other = tmp_path / "spark"
+    other.mkdir()
+    (other / "_SUCCESS").write_text("")
+    for first in (1, 4):
+        ids = range(first, first + 3)
+        table = {"job_id": ids, "submit_time": float(first), "run_time": 1.0, "req_procs": 1.5 if first > 1 else 1}
+        pd.DataFrame(table).to_parquet(other / f"part-{first}.snappy.parquet")
+    for flags in ([], ["--parts", "--force"]):
+        assert run("convert", other, tmp_path / "ours", "--part-jobs", "2", *flags)[0] == 0
+    assert tracekit.read(tmp_path / "ours").column("req_procs").tolist() == [1, 1, 1, 1.5, 1.5, 1.5]
+
+
 def test_texts_are_not_read_in_parts(toy_swf: Path, run: Run) -> None:
     assert run("info", toy_swf, "--parts")[0] == 2
 

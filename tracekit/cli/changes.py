@@ -89,30 +89,30 @@ def _clean_batches(
     from tracekit.folders import writing_together
     from tracekit.large.rules import Cleaned
 
-    with Cleaned(batches, names) as cleaned:
+    cleaned = Cleaned(batches, names)
 
-        def write(place: str, *, replace: bool, named: str | None = None) -> None:
-            save_batches(
-                cleaned.batches(),
-                place,
-                format=format,
-                part_jobs=part_jobs,
-                finish=lambda known: (known, [*cleaned.history, cleaned.step()]),
-                force=replace,
-                named=named,
-            )
+    def write(place: str, *, replace: bool, named: str | None = None) -> None:
+        save_batches(
+            cleaned.batches(),
+            place,
+            format=format,
+            part_jobs=part_jobs,
+            finish=lambda known: (known, [*cleaned.history, cleaned.step()]),
+            force=replace,
+            named=named,
+        )
 
-        def recipe() -> str:
-            return cleaning.recipe_text(cleaned.counts, source=Path(source).name)
+    def recipe() -> str:
+        return cleaning.recipe_text(cleaned.counts, source=Path(source).name)
 
-        if part_jobs is not None or target == "-":
-            write(target, replace=force)
-            write_text(f"{target}.recipe.toml", recipe(), force=force)
-        else:
-            with writing_together(target, f"{target}.recipe.toml", force=force) as (file, text):
-                write(str(file), replace=False, named=target)
-                write_text(text, recipe())
-        return cleaned.counts
+    if part_jobs is not None or target == "-":
+        write(target, replace=force)
+        write_text(f"{target}.recipe.toml", recipe(), force=force)
+    else:
+        with writing_together(target, f"{target}.recipe.toml", force=force) as (file, text):
+            write(str(file), replace=False, named=target)
+            write_text(text, recipe())
+    return cleaned.counts
 
 
 @app.command()
@@ -243,6 +243,7 @@ def scale(
     """
     from tracekit import transform
     from tracekit.large import changes
+    from tracekit.large.source import Changed
     from tracekit.large.summary import Load
     from tracekit.readings import read_load
 
@@ -257,7 +258,7 @@ def scale(
         if wanted is not None:
             batches = changes.scale_load(batches, wanted)
         reached = Load()
-        counted = changes.Changed(batches, reached.over, batches.machine)
+        counted = Changed(batches, reached.over, batches.machine)
         _save_changed(counted, target, chosen, part_jobs, force=force)
         say(f"offered load is now {reached.offered(batches.machine.size()):.4f}")
         return

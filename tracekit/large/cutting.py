@@ -46,7 +46,10 @@ def by(source: Source, way: str) -> Cut:
             raise TracekitError(f"the trace has no {way}s")
         splitting.check_count(len(known), way)
     else:
-        splitting.check_calendar(edges(source), way)
+        ends = edges(source)
+        if way in splitting.WAYS and np.isnan(ends.column("submit_time")).any():
+            raise splitting.no_submit()
+        splitting.check_calendar(ends, way)
     return Cut(lambda batch, first: splitting.part_names(batch, way), lambda name: f"only {way} {name}")
 
 

@@ -51,24 +51,24 @@ def validate(source: Source) -> Findings:
     rows: dict[str, list[int]] = {name: [] for name in counts}
     jobs = schedulable = 0
     unsorted = LaterThan()
-    with Repeats.of(source) as repeats:
-        for batch in source.batches():
-            sound = np.ones(len(batch), dtype=bool)
-            for check in CHECKS:
-                if check.name == "unsorted":
-                    found = unsorted(batch)
-                elif check.name == "duplicate-ids":
-                    found = repeats.at(jobs, len(batch))
-                else:
-                    found = check.find(batch)
-                if not check.harmless:
-                    sound &= ~found
-                counts[check.name] += int(found.sum())
-                room = SHOWN - len(rows[check.name])
-                if room:
-                    rows[check.name] += [jobs + int(row) for row in np.flatnonzero(found)[:room]]
-            jobs += len(batch)
-            schedulable += int(sound.sum())
+    repeats = Repeats.of(source)
+    for batch in source.batches():
+        sound = np.ones(len(batch), dtype=bool)
+        for check in CHECKS:
+            if check.name == "unsorted":
+                found = unsorted(batch)
+            elif check.name == "duplicate-ids":
+                found = repeats.at(jobs, len(batch))
+            else:
+                found = check.find(batch)
+            if not check.harmless:
+                sound &= ~found
+            counts[check.name] += int(found.sum())
+            room = SHOWN - len(rows[check.name])
+            if room:
+                rows[check.name] += [jobs + int(row) for row in np.flatnonzero(found)[:room]]
+        jobs += len(batch)
+        schedulable += int(sound.sum())
     problems = [
         Problem(check.name, counts[check.name], rows[check.name], check.fix, check.meaning)
         for check in CHECKS

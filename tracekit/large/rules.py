@@ -7,8 +7,7 @@ ids and the number of jobs are found in passes before. The others need the whole
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from typing import Any, Self
+from typing import Any
 
 from tracekit.cleaning import RULES, parsed, step_of
 from tracekit.doctor.fixes import recounted
@@ -28,14 +27,13 @@ def in_batches(name: str) -> bool:
 
 
 class Cleaned:
-    """A source with cleaning rules applied in order. A context: what is kept on disk is removed at the end.
+    """A source with cleaning rules applied in order.
 
     ``counts`` are the rows that each rule changed or removed in the last full iteration over `batches`.
     """
 
     def __init__(self, source: Source, rules: Sequence[str]) -> None:
         self.source, self.machine, self.history = source, source.machine, source.history
-        self.stack = ExitStack()
         self.counts: dict[str, int] = {}
         self._steps: list[tuple[str, Callable[[], Apply]]] = []
         chosen = [(text, *parsed(text)) for text in rules]
@@ -83,14 +81,8 @@ class Cleaned:
         if name == "recount-header":
             jobs = sum(len(batch) for batch in self.batches())
             return lambda: lambda batch: _recounted(batch, jobs)
-        repeats = self.stack.enter_context(Repeats.of(self))
+        repeats = Repeats.of(self)
         return lambda: _Distinct(repeats)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self.stack.close()
 
 
 class _Distinct:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
@@ -66,42 +65,36 @@ class Runs:
 
 
 class Repeats:
-    """Which jobs have an id that an earlier job has, too. A context: what is kept on disk is removed at the end."""
+    """Which jobs have an id that an earlier job has, too: one bit a job."""
 
-    def __init__(self) -> None:
-        self.stack = ExitStack()
-        self.found: NDArray[np.bool_] | None = None  # of all jobs, on disk; None = no id repeats
+    def __init__(self, bits: NDArray[np.uint8] | None = None) -> None:
+        self.bits = bits  # of all jobs, eight in a byte; None = no id repeats
 
     @classmethod
     def of(cls, source: Source) -> Self:
         """Look at the ids of all jobs: where they only grow, once; else they are sorted on disk."""
-        made = cls()
         last, jobs, growing = -np.inf, 0, True
         for batch in source.batches(["job_id"]):
             ids = batch.column("job_id")
             growing = growing and (not len(ids) or (ids[0] > last and bool((np.diff(ids) > 0).all())))
             last, jobs = ids[-1] if len(ids) else last, jobs + len(ids)
-        if growing or not jobs:
-            return made
-        folder = Path(made.stack.enter_context(TemporaryDirectory(prefix="tracekit-")))
-        runs, at = Runs(folder), 0
-        for batch in source.batches(["job_id"]):
-            runs.add(batch.column("job_id"), np.arange(at, at + len(batch)))
-            at += len(batch)
-        found = np.lib.format.open_memmap(folder / "found.npy", mode="w+", dtype=np.bool_, shape=(jobs,))
-        for ids, places in runs.blocks():
-            assert places is not None
-            found[places[1:][ids[1:] == ids[:-1]]] = True
-        made.found = found
-        return made
+        if growing:
+            return cls()
+        bits = np.zeros(-(-jobs // 8), dtype=np.uint8)
+        with TemporaryDirectory(prefix="tracekit-") as folder:
+            runs, at = Runs(Path(folder)), 0
+            for batch in source.batches(["job_id"]):
+                runs.add(batch.column("job_id"), np.arange(at, at + len(batch)))
+                at += len(batch)
+            for ids, places in runs.blocks():
+                assert places is not None
+                again = places[1:][ids[1:] == ids[:-1]]
+                np.bitwise_or.at(bits, again >> 3, (1 << (again & 7)).astype(np.uint8))
+        return cls(bits)
 
     def at(self, first: int, count: int) -> NDArray[np.bool_]:
         """Return for ``count`` jobs from position ``first`` on whether an earlier job has the same id."""
-        return np.zeros(count, dtype=bool) if self.found is None else np.array(self.found[first : first + count])
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self.found = None
-        self.stack.close()
+        if self.bits is None:
+            return np.zeros(count, dtype=bool)
+        bits = np.unpackbits(self.bits[first >> 3 : -(-(first + count) // 8)], bitorder="little")
+        return bits[first & 7 : (first & 7) + count].astype(bool)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -47,7 +48,12 @@ def check_calendar(trace: Trace, by: str) -> None:
     if not has_calendar(trace):
         raise TracekitError(f"the trace has no calendar, so it cannot be split by {by}; try a number of parts")
     if np.isnan(trace.column("submit_time")).any():
-        raise TracekitError("some jobs have no submit time; 'tracekit clean' can drop them")
+        raise no_submit()
+
+
+def no_submit() -> TracekitError:
+    """Return the error for jobs that cannot be split by time."""
+    return TracekitError("some jobs have no submit time; 'tracekit clean' can drop them")
 
 
 def check_count(parts: int, by: str) -> None:
@@ -64,12 +70,14 @@ def part_names(trace: Trace, by: str) -> NDArray[np.object_]:
         labels = [str(label) for label in trace.jobs[by].cat.categories]
         return np.array([*labels, "unknown"], dtype=object)[trace.column(by)]
     stamps = local_times(trace)
+    pairs: list[Any]
     if by == "month":
-        years, numbers, form = stamps.year, stamps.month, "{:04d}-{:02d}"
+        pairs, form = [stamps.year, stamps.month], "{:04d}-{:02d}"
     else:
         weeks = stamps.isocalendar()
-        years, numbers, form = weeks["year"], weeks["week"], "{:04d}-W{:02d}"
-    codes, found = pd.factorize(np.asarray(years, dtype=np.int64) * 100 + np.asarray(numbers, dtype=np.int64))
+        pairs, form = [weeks["year"], weeks["week"]], "{:04d}-W{:02d}"
+    years, numbers = (np.asarray(values, dtype=np.int64) for values in pairs)
+    codes, found = pd.factorize(years * 100 + numbers)
     return np.array([form.format(*divmod(int(code), 100)) for code in found], dtype=object)[codes]
 
 
