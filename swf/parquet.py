@@ -6,7 +6,7 @@ A Parquet table from elsewhere is read like a csv: by our column names or by a c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -19,6 +19,7 @@ from swf.base import Unsteady
 from tracekit import limits
 from tracekit.errors import FormatError, TracekitError
 from tracekit.machine import Machine
+from tracekit.schema import BY_NAME
 from tracekit.trace import Trace
 
 _KEY = b"tracekit"
@@ -37,6 +38,8 @@ class Parquet:
     title: ClassVar[str] = "tracekit's own lossless file (Apache Parquet)"
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
     options: ClassVar[frozenset[str]] = frozenset({"map", "on_error", "timezone"})
+    #: Whether `read` takes ``columns``, see `tracekit.api.read_as`.
+    by_column: ClassVar[bool] = True
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Accept Parquet's magic number, unless the table has its own reader."""
@@ -50,19 +53,29 @@ class Parquet:
         return _KEY in (pyarrow.parquet.read_schema(path).metadata or {})
 
     def read(
-        self, path: Path, /, *, map: dict[str, str] | None = None, on_error: str = "stop", timezone: str | None = None
+        self,
+        path: Path,
+        /,
+        *,
+        map: dict[str, str] | None = None,
+        on_error: str = "stop",
+        timezone: str | None = None,
+        columns: Collection[str] | None = None,
     ) -> Trace:
-        """Read a native file as it was written, or any Parquet table by its columns."""
+        """Read a native file as it was written, or any Parquet table by its columns.
+
+        ``columns``: of a native file only these are read, and those that every trace has.
+        """
         import pyarrow as pa
         import pyarrow.parquet
 
         with damage(path):
             check_size(path)
-            table = pa.parquet.read_table(path)
-            frame = table.to_pandas()
-        stored = (table.schema.metadata or {}).get(_KEY)
-        if stored is None or map is not None:
-            return _table.to_trace(frame, path, mapping=map, timezone=timezone, on_error=on_error)
+            stored = (pa.parquet.read_schema(path).metadata or {}).get(_KEY)
+            if stored is None or map is not None:
+                frame = pa.parquet.read_table(path).to_pandas()
+                return _table.to_trace(frame, path, mapping=map, timezone=timezone, on_error=on_error)
+            frame = _read_by_column(path, columns)
         about = _about(stored, path)
         machine = Machine.from_dict(about["machine"], origin=str(path))
         return Trace(frame, machine.replace(timezone=timezone) if timezone else machine, tuple(about["history"]))
@@ -101,6 +114,22 @@ class Parquet:
         history = [*spill.steps(), *remarks]
         spill.write(out, _metadata(kept, history))
         return spill.jobs, history
+
+
+def _read_by_column(path: Path, columns: Collection[str] | None) -> pd.DataFrame:
+    """Read a native file column by column, so that no more than one of them is in memory twice."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    made: dict[str, pd.Series] = {}
+    pool = pa.default_memory_pool()
+    with pa.parquet.ParquetFile(path) as file:
+        for name in file.schema_arrow.names:
+            required = name in BY_NAME and BY_NAME[name].required
+            if columns is None or name in columns or required:
+                made[name] = file.read(columns=[name]).to_pandas()[name]
+                pool.release_unused()
+    return pd.DataFrame(made, copy=False)
 
 
 def _metadata(machine: Machine, history: Sequence[str]) -> dict[bytes, bytes]:

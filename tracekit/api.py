@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -47,14 +47,20 @@ def read_as(
     machine: Machine | str | Path | None = None,
     procs: int | None = None,
     resource: str | None = None,
+    columns: Collection[str] | None = None,
     **options: Any,
 ) -> tuple[Trace, str]:
-    """Read a trace as `read` does; return it and the name of its format."""
+    """Read a trace as `read` does; return it and the name of its format.
+
+    ``columns`` are the only ones that the caller looks at: formats that can, leave others out.
+    """
     options = {name: value for name, value in options.items() if value is not None}
     with as_path(path) as real:
         try:
             with reading(path, "a trace"):
                 found = _reader(real, format, options)
+            if columns is not None and getattr(found, "by_column", False):
+                options["columns"] = columns
             with reading(path, f"a file of the format {found.name}"):
                 trace = found.read(real, **options)
         except FormatError as error:
