@@ -16,7 +16,7 @@ from bench_scale import measured, show, tracekit
 
 PART_JOBS = 1_000_000
 PROCS, LOAD, USERS = 256, 0.9, 3000
-STATES = 4
+STATES, QUEUES = 4, 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,6 +70,7 @@ def _columns(jobs: int, seed: int = 1) -> Iterator[dict[str, Any]]:
             "req_procs": size,
             "status": rng.integers(0, STATES, count),
             "user": rng.zipf(1.3, count) % USERS,
+            "queue": rng.integers(0, QUEUES, count),
         }
 
 
@@ -83,10 +84,13 @@ def _write(path: Path, jobs: int) -> None:
     import tracekit as tk
     from tracekit.schema import status_codes
 
-    names, writer, unfinished = [f"u{number}" for number in range(USERS)], None, path.with_suffix(".part")
+    writer, unfinished = None, path.with_suffix(".part")
+    labels = {"user": [f"u{number}" for number in range(USERS)], "queue": [f"q{number}" for number in range(QUEUES)]}
     for columns in _columns(jobs):
         columns["status"] = status_codes(columns["status"])
-        columns["user"] = pd.Categorical.from_codes(columns["user"].astype(np.int16), pd.Index(names, dtype=object))
+        for name, known in labels.items():
+            codes = columns[name].astype(np.int16)
+            columns[name] = pd.Categorical.from_codes(codes, pd.Index(known, dtype=object))
         trace = tk.Trace(pd.DataFrame(columns), tk.Machine(name="synthetic", procs=PROCS))
         if writer is None:
             first = path.with_suffix(".first.parquet")
