@@ -41,7 +41,7 @@ LAYERS = (
     ("sim.energy.model", "sim.energy.pue", "sim.energy.states"),
     ("sim.jobs", "sim.hosts.demand", "sim.hosts.rltune_demand"),
     ("sim.policies", "sim.predict"),
-    ("sim.engine", "sim.setup", "sim.lean", "sim.energy.shifting"),
+    ("sim.engine", "sim.setup", "sim.energy.shifting"),
     ("sim.hosts",),
     ("sim.energy",),
     ("sim.simulate",),

@@ -8,8 +8,8 @@ import pytest
 import tracekit
 from tracekit.api import read_as
 from tracekit.cli import main
+from tracekit.sim.analysis.lean import lean_columns
 from tracekit.sim.jobs import extract_jobs
-from tracekit.sim.lean import lean_columns
 from tracekit.sim.metrics import queue_length
 from tracekit.sim.runs import Run, run_all
 from tracekit.sim.switches import Switches

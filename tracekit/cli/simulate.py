@@ -194,7 +194,7 @@ def simulate(
     from tracekit.sim.analysis.compare import check_count
     from tracekit.sim.analysis.comparison import Comparison, check_baseline
     from tracekit.sim.analysis.grid import Grid, pairs_of
-    from tracekit.sim.lean import lean_columns
+    from tracekit.sim.analysis.lean import lean_columns
     from tracekit.sim.switches import Switches
     from tracekit.sim.windows import parse_window
 

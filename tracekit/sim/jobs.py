@@ -55,7 +55,7 @@ class Table:
 
     def take(self, rows: NDArray[np.intp] | slice) -> Table:
         """Return some rows."""
-        columns = {name: _some(getattr(self, name), rows) for name in _COLUMNS}
+        columns: dict[str, Any] = {name: _some(getattr(self, name), rows) for name in _COLUMNS}
         if self.previous is not None and self.think is not None:
             columns |= {"previous": self.previous[rows], "think": self.think[rows]}
         if self.demand is not None:
@@ -91,8 +91,8 @@ _COLUMNS = ("position", "job_id", "submit", "run", "limit", "procs", "wait", "us
 def extract_jobs(trace: Trace, switches: Switches, *, lean: bool = False) -> Table:
     """Read a trace's columns as the (resolved) switches want them, and what its jobs ask of a cluster's hosts.
 
-    ``lean``: for simulations that `tracekit.sim.lean` calls so. The table has smaller integers, columns without
-    information take no memory, and the trace is not kept.
+    ``lean``, for simulations that `tracekit.sim.analysis.lean` calls so: the table has smaller integers, columns
+    without information take no memory, and the trace is not kept.
     """
     cluster = None if switches.cluster is None else cluster_of(switches.cluster)
     resource = switches.resource or (trace.machine.unit if cluster is None else unit_of(trace, cluster))

@@ -221,13 +221,11 @@ class Session:
     # ---- compiled from end to end ------------------------------------------------------------------------------------
 
     def can_rank(self, given: Floats | None) -> bool:
-        """Return whether a static order can take the fast loop: nothing changes on the way, and Python is not asked.
-
-        Conservative plans are kept on a counter of processors.
-        """
+        """Return whether a static order can take the fast loop: nothing changes on the way, and Python is not asked."""
         rules = self.sim.rules
         if self.switches.dynamic or rules.last_two or rules.drops or capacity.is_asked(self.sim.capacity):
             return False
+        # conservative plans are kept on a counter of processors
         return rules.backfill != CONSERVATIVE or (not rules.commit and isinstance(self.sim.capacity, Processors))
 
     def ranked(self, given: Floats | None) -> None:
