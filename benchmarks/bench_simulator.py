@@ -183,21 +183,22 @@ def main() -> None:
     for policy, backfill in (("sjf", "easy"), ("fcfs", "easy-sjf")):
         note(f"engine: {policy} + {backfill}, load 1.06", big, engine_seconds(full, policy, backfill, 1)[0])
 
-    exact = synthetic(5_000 if asked.quick else 40_000, 1.15)
-    exact = exact.assign({"req_time": exact.column("run_time")})
-    seconds, start = engine_seconds(exact, "fcfs", "conservative", 1)
-    slow, again = engine_seconds(exact, "fcfs", "conservative", 1, replan=True)
-    longest = queue_length(exact.column("submit_time"), start)[1]
-    same = bool(np.array_equal(start, again))
-    note("engine: new plans at every event, load 1.15", len(exact), slow)
-    note(
-        "engine: fcfs + conservative, exact limits",
-        len(exact),
-        seconds,
-        ratio=f"{slow / seconds:.1f}× new plans",
-        same_starts=same,
-        longest_queue=f"{longest:,}",
-    )
+    crowd = synthetic(5_000 if asked.quick else 40_000, 1.15)
+    exact = crowd.assign({"req_time": crowd.column("run_time")})
+    for policy, limits, trace in (("fcfs", "exact", exact), ("fcfs", "users'", crowd), ("sjf", "users'", crowd)):
+        seconds, start = engine_seconds(trace, policy, "conservative", 1)
+        slow, again = engine_seconds(trace, policy, "conservative", 1, replan=True)
+        longest = queue_length(trace.column("submit_time"), start)[1]
+        same = bool(np.array_equal(start, again))
+        note(f"engine: {policy}, {limits} limits, new plans at every event", len(trace), slow)
+        note(
+            f"engine: {policy} + conservative, {limits} limits, load 1.15",
+            len(trace),
+            seconds,
+            ratio=f"{slow / seconds:.1f}× new plans",
+            same_starts=same,
+            longest_queue=f"{longest:,}",
+        )
 
     sizes = (10_000, 100_000) if asked.quick else (10_000, 100_000, 1_000_000, 10_000_000)
     for jobs in sizes:

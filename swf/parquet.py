@@ -5,14 +5,14 @@ A Parquet table from elsewhere is read like a csv: by our column names or by a c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import pandas as pd
 
 from swf import _table
-from swf._native import KEY, about_of, check_size, damage, is_native, metadata
+from swf._native import KEY, about_of, check_size, damage, is_native, metadata, wanted
 from swf._notation import sorted_labels
 from swf._spill import Spill, dictionary_limit
 from swf.base import Unsteady
@@ -36,6 +36,8 @@ class Parquet:
     title: ClassVar[str] = "tracekit's own lossless file (Apache Parquet)"
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
     options: ClassVar[frozenset[str]] = frozenset({"map", "on_error", "timezone"})
+    #: Whether `read` takes ``columns``, see `tracekit.api.read_as`.
+    by_column: ClassVar[bool] = True
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Accept Parquet's magic number, unless the table has its own reader."""
@@ -53,15 +55,25 @@ class Parquet:
         return KEY in (pyarrow.parquet.read_schema(files_of(path)[0]).metadata or {})
 
     def read(
-        self, path: Path, /, *, map: dict[str, str] | None = None, on_error: str = "stop", timezone: str | None = None
+        self,
+        path: Path,
+        /,
+        *,
+        map: dict[str, str] | None = None,
+        on_error: str = "stop",
+        timezone: str | None = None,
+        columns: Collection[str] | None = None,
     ) -> Trace:
-        """Read a native file or a folder of parts as written, or any Parquet table by its columns."""
+        """Read a native file or a folder of parts as written, or any Parquet table by its columns.
+
+        ``columns``: of native files only these are read, and those that every trace has.
+        """
         import pyarrow as pa
         import pyarrow.parquet
 
         files = files_of(path)
-        if path.is_dir() and map is None and is_native(files[0]):
-            return _read_folder(path, timezone)
+        if map is None and is_native(files[0]):
+            return (_read_folder if path.is_dir() else _read_file)(path, timezone, columns)
         tables = []
         for file in files:
             with damage(file):
@@ -69,14 +81,7 @@ class Parquet:
                 tables.append(pa.parquet.read_table(file))
         with damage(path):
             table = pa.concat_tables(tables, promote_options="permissive") if len(tables) > 1 else tables[0]
-            frame = table.to_pandas()
-        about = about_of(table.schema, path) if map is None else None
-        if about is None:
-            return _table.to_trace(frame, path, mapping=map, timezone=timezone, on_error=on_error)
-        if "part" in about:
-            frame = _in_label_order(frame)
-        machine = Machine.from_dict(about["machine"], origin=str(path))
-        return Trace(frame, machine.replace(timezone=timezone) if timezone else machine, tuple(about["history"]))
+            return _table.to_trace(table.to_pandas(), path, mapping=map, timezone=timezone, on_error=on_error)
 
     def write(self, trace: Trace, out: IO[bytes], /) -> list[str]:
         """Write everything; nothing is lost."""
@@ -114,17 +119,40 @@ class Parquet:
         return spill.jobs, history
 
 
-def _read_folder(path: Path, timezone: str | None) -> Trace:
+def _read_file(path: Path, timezone: str | None, columns: Collection[str] | None) -> Trace:
+    """Read a native file column by column, so that no more than one of them is in memory twice."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    made: dict[str, pd.Series] = {}
+    pool = pa.default_memory_pool()
+    with damage(path):
+        check_size(path)
+        with pa.parquet.ParquetFile(path) as file:
+            about = about_of(file.schema_arrow, path)
+            for name in wanted(file.schema_arrow.names, columns):
+                made[name] = file.read(columns=[name]).to_pandas()[name]
+                pool.release_unused()
+    assert about is not None
+    frame = pd.DataFrame(made, copy=False)
+    if "part" in about:
+        frame = _in_label_order(frame)
+    machine = Machine.from_dict(about["machine"], origin=str(path))
+    return Trace(frame, machine.replace(timezone=timezone) if timezone else machine, tuple(about["history"]))
+
+
+def _read_folder(path: Path, timezone: str | None, columns: Collection[str] | None) -> Trace:
     """Read all parts of a folder into memory."""
     import pyarrow as pa
     import pyarrow.parquet
 
     parts = Parts(path)
-    tables = []
+    names = wanted(parts.schema.names, columns)
+    schema, tables = pa.schema([parts.schema.field(name) for name in names]), []
     for file in parts.files:
         with damage(file):
-            table = pa.parquet.read_table(file)
-            tables.append(table.cast(parts.schema).replace_schema_metadata(table.schema.metadata))
+            table = pa.parquet.read_table(file, columns=names).select(names)
+            tables.append(table.cast(schema).replace_schema_metadata(table.schema.metadata))
     frame = _in_label_order(pa.concat_tables(tables).to_pandas())
     machine = parts.machine.replace(timezone=timezone) if timezone else parts.machine
     return Trace(frame, machine, parts.history)

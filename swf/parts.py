@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +90,10 @@ class Parts:
         sizes = [name for name in self.columns if name.endswith(("_procs", "_nodes", "_gpus"))]
         return names if set(names) & set(sizes) else [*names, *sizes[:1]]
 
-    def bytes_whole(self) -> int:
-        """Return about how much memory reading the trace whole takes."""
-        return int(WHOLE * self.jobs * sum(_width(field.type) for field in self.schema))
+    def bytes_whole(self, columns: Collection[str] | None = None) -> int:
+        """Return about how much memory reading the trace whole takes, or only the given columns of it."""
+        names = _native.wanted(self.schema.names, columns)
+        return int(WHOLE * self.jobs * sum(_width(self.schema.field(name).type) for name in names))
 
 
 def _width(kind: Any) -> float:

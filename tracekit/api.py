@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,16 +55,22 @@ def read_as(
     machine: Machine | str | Path | None = None,
     procs: int | None = None,
     resource: str | None = None,
+    columns: Collection[str] | None = None,
     **options: Any,
 ) -> tuple[Trace, str]:
-    """Read a trace as `read` does; return it and the name of its format."""
+    """Read a trace as `read` does; return it and the name of its format.
+
+    ``columns`` are the only ones that the caller looks at: formats that can, leave others out.
+    """
     options = {name: value for name, value in options.items() if value is not None}
     with as_path(path) as real:
         try:
             with reading(path, "a trace"):
                 found = _reader(real, format, options)
             if found.name == "parquet":
-                _check_memory(real)
+                _check_memory(real, columns)
+            if columns is not None and getattr(found, "by_column", False):
+                options["columns"] = columns
             with reading(path, f"a file of the format {found.name}"):
                 trace = found.read(real, **options)
         except FormatError as error:
@@ -102,14 +108,15 @@ def free_memory() -> float:
     return limits.limit("memory") or (float("inf") if known is None else known[1])
 
 
-def _check_memory(path: Path) -> None:
+def _check_memory(path: Path, columns: Collection[str] | None) -> None:
     """Raise TracekitError before a Parquet trace is read that does not fit into memory."""
     from swf.parts import readable_parts
 
     parts = readable_parts(path)
-    if parts is not None and parts.bytes_whole() > free_memory():
+    needed = 0 if parts is None else parts.bytes_whole(columns)
+    if parts is not None and needed > free_memory():
         raise TracekitError(
-            f"{path}: {parts.jobs:,} jobs take about {gigabytes(parts.bytes_whole())} of memory to read whole, and "
+            f"{path}: {parts.jobs:,} jobs take about {gigabytes(needed)} of memory to read whole, and "
             f"{gigabytes(free_memory())} may be used; --parts of info, validate, clean, slice, scale, split and "
             "convert reads such a trace in parts, and slice makes one that fits (--limit memory=none tries it anyway)"
         )

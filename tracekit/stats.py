@@ -132,12 +132,9 @@ def describe(values: Floats) -> dict[str, float] | None:
     known = values[np.isfinite(values)]
     if not len(known):
         return None
-    points = np.quantile(known, list(QUANTILES.values()))
-    return {
-        "mean": float(known.mean()),
-        **dict(zip(QUANTILES, map(float, points), strict=True)),
-        "max": float(known.max()),
-    }
+    mean, most = float(known.mean()), float(known.max())
+    points = np.quantile(known, list(QUANTILES.values()), overwrite_input=True)  # `known` is a copy
+    return {"mean": mean, **dict(zip(QUANTILES, map(float, points), strict=True)), "max": most}
 
 
 def summary(trace: Trace) -> dict[str, Any]:

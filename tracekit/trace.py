@@ -125,6 +125,10 @@ class Trace:
         ``requested`` falls back to allocated where the request is unknown, and vice versa.
         """
         resource = resource or self.machine.unit
+        names = [name for name in (f"req_{resource}", f"alloc_{resource}") if name in self.jobs.columns]
+        if len(names) < 2:
+            sizes: NDArray[np.float64] = self.column(names[0] if names else f"req_{resource}")
+            return sizes.copy() if names and self.jobs[names[0]].dtype == np.float64 else sizes
         requested, allocated = self.column(f"req_{resource}"), self.column(f"alloc_{resource}")
         if source == "max":
             return np.fmax(requested, allocated)

@@ -194,6 +194,7 @@ def simulate(
     from tracekit.sim.analysis.compare import check_count
     from tracekit.sim.analysis.comparison import Comparison, check_baseline
     from tracekit.sim.analysis.grid import Grid, pairs_of
+    from tracekit.sim.analysis.lean import lean_columns
     from tracekit.sim.switches import Switches
     from tracekit.sim.windows import parse_window
 
@@ -250,7 +251,9 @@ def simulate(
         check_folder(place)
     check_timeline(timeline, force=force)
 
-    trace = load_trace(file, from_, machine, resource)
+    # where only these simulations are made of the trace, the columns that they look at are enough
+    columns = lean_columns(pairs, switches) if shake is None and timeline is None else None
+    trace: Trace | None = load_trace(file, from_, machine, resource, columns)
     grids = [
         Grid.of(
             trace,
@@ -260,10 +263,12 @@ def simulate(
             jobs,
             name=file,
             suffix=f"__{name}" * (len(allocators) > 1),
+            lean=columns is not None,
         )
         for name in allocators
     ]
     grid = grids[0]
+    trace = None if columns is not None else trace  # a large trace takes more memory than its simulation
     if len(grids) > 1:
         compared = False  # differences are between policies of one allocator
     warnings = warn_of_rejections(grid.jobs)
@@ -287,11 +292,11 @@ def simulate(
         say(f"{len(results)} schedule{'s' * (len(results) > 1)} in {out}")
         if comparison is not None:
             say(f"{' and '.join(TABLES)} in {out}")
-    if timeline is not None:
+    if timeline is not None and trace is not None:
         write_timeline(timeline, list(zip(grids, made, strict=True)), trace, cluster, force=force)
     rows = [row for one, each in zip(grids, made, strict=True) for row in one.rows(each)]
     shaken = None
-    if shake is not None:
+    if shake is not None and trace is not None:
         named = list(grid.names)
         shaken = shaken_rows(
             trace, switches, named, list(grid.windows), rows, count=shake, seconds=shake_seconds, threads=threads
@@ -393,11 +398,13 @@ def _options(texts: list[str] | None) -> dict[str, float]:
     return found
 
 
-def load_trace(file: str, format: str | None, machine: str | None, resource: str | None) -> Trace:
+def load_trace(
+    file: str, format: str | None, machine: str | None, resource: str | None, columns: Sequence[str] | None = None
+) -> Trace:
     """Read the trace to schedule; print on stderr which unit was chosen and which jobs have none of it."""
     from tracekit.cli.traces import load
 
-    return load(file, format=format, machine=machine, resource=resource)[0]
+    return load(file, format=format, machine=machine, resource=resource, columns=columns)[0]
 
 
 def _write(grid: Grid, results: list[SimResult], out: Path, *, figures: bool) -> None:

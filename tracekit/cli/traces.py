@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,14 +49,20 @@ def load(
     map_: str | None = None,
     epoch: str | None = None,
     read: list[str] | None = None,
+    columns: Collection[str] | None = None,
 ) -> tuple[Trace, str]:
-    """Read a trace with the given flags; print on stderr what was left out and which unit was chosen."""
+    """Read a trace with the given flags; print on stderr what was left out and which unit was chosen.
+
+    ``columns``: the only ones that the command looks at; None: all.
+    """
     from tracekit.api import read_as
     from tracekit.units import note
 
     options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch, read=read)
     with shown_progress(path):
-        trace, found = read_as(path, format, procs=procs, machine=machine, resource=resource, **options)
+        trace, found = read_as(
+            path, format, procs=procs, machine=machine, resource=resource, columns=columns, **options
+        )
     tell(path, trace.history)
     missing = note(trace)
     if missing:

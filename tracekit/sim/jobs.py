@@ -38,7 +38,7 @@ class Table:
     limit: Floats  # what the user asked for
     procs: Floats  # size, in units of `resource`
     wait: Floats  # as recorded, for replay
-    user: NDArray[np.int64]  # −1 = unknown
+    user: NDArray[np.signedinteger[Any]]  # −1 = unknown
     queue: Floats  # queue factor of multifactor
     users: int
     resource: Unit
@@ -55,7 +55,7 @@ class Table:
 
     def take(self, rows: NDArray[np.intp] | slice) -> Table:
         """Return some rows."""
-        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        columns: dict[str, Any] = {name: _some(getattr(self, name), rows) for name in _COLUMNS}
         if self.previous is not None and self.think is not None:
             columns |= {"previous": self.previous[rows], "think": self.think[rows]}
         if self.demand is not None:
@@ -78,11 +78,22 @@ class Table:
         return self.take(slice(start, start + count))
 
 
+def _some(column: NDArray[Any], rows: NDArray[np.intp] | slice) -> NDArray[Any]:
+    """Return some rows of a column; a column of one value, which takes no memory, stays one."""
+    if column.strides == (0,) and not isinstance(rows, slice):
+        return np.broadcast_to(column[:1], len(rows)) if len(column) else column
+    return column[rows]
+
+
 _COLUMNS = ("position", "job_id", "submit", "run", "limit", "procs", "wait", "user", "queue")
 
 
-def extract_jobs(trace: Trace, switches: Switches) -> Table:
-    """Read a trace's columns as the (resolved) switches want them, and what its jobs ask of a cluster's hosts."""
+def extract_jobs(trace: Trace, switches: Switches, *, lean: bool = False) -> Table:
+    """Read a trace's columns as the (resolved) switches want them, and what its jobs ask of a cluster's hosts.
+
+    ``lean``, for simulations that `tracekit.sim.analysis.lean` calls so: the table has smaller integers, columns
+    without information take no memory, and the trace is not kept.
+    """
     cluster = None if switches.cluster is None else cluster_of(switches.cluster)
     resource = switches.resource or (trace.machine.unit if cluster is None else unit_of(trace, cluster))
     if switches.compat == "rltune" and cluster is not None:
@@ -112,9 +123,25 @@ def extract_jobs(trace: Trace, switches: Switches) -> Table:
         dropped = len(run) - len(keep)
     if switches.compat == "slurm":
         limit = 60.0 * np.ceil(np.round(limit / 60.0, 6))  # whole minutes
-    submit = writable(trace.column("submit_time"))
+    submit, wait = writable(trace.column("submit_time")), trace.column("wait_time")
     if switches.compat == "rltune":  # −1 is a number like any other, except for run times
         run, submit = np.where(np.isnan(run), 10.0, run), np.nan_to_num(submit, nan=-1.0)
+    if lean:
+        user = _codes(trace, "user")
+        return Table(
+            position=np.arange(len(trace), dtype=np.int32 if len(trace) < 2**31 else np.int64),
+            job_id=writable(trace.column("job_id")),
+            submit=submit,
+            run=run,
+            limit=limit,
+            procs=procs,
+            wait=writable(wait) if trace.has("wait_time") else np.broadcast_to(np.array([np.nan]), len(trace)),
+            user=user,
+            queue=np.broadcast_to(np.zeros(1), len(trace)),
+            users=int(user.max(initial=-1)) + 1,
+            resource=resource,
+            total=total,
+        )
     labels = list(trace.jobs["queue"].cat.categories) if "queue" in trace.jobs.columns else []
     factor_of = np.array([switches.queue_factors.get(label, 0.0) for label in labels] + [0.0])
     user = trace.column("user")
@@ -125,7 +152,7 @@ def extract_jobs(trace: Trace, switches: Switches) -> Table:
         run=run,
         limit=limit,
         procs=procs,
-        wait=writable(trace.column("wait_time")),
+        wait=writable(wait),
         user=user,
         queue=factor_of[trace.column("queue")] if labels else np.zeros(len(trace)),
         users=int(user.max(initial=-1)) + 1,
@@ -139,6 +166,13 @@ def extract_jobs(trace: Trace, switches: Switches) -> Table:
         stretch=_stretch(trace, switches.frequency),
     )
     return made.take(keep)
+
+
+def _codes(trace: Trace, name: str) -> NDArray[np.signedinteger[Any]]:
+    """Return the codes of a column of labels in the integers that it is stored in."""
+    if name not in trace.jobs.columns:
+        return np.broadcast_to(np.array([-1], np.int8), len(trace))
+    return np.asarray(trace.jobs[name].cat.codes)
 
 
 def _stretch(trace: Trace, frequency: float) -> Floats | None:
@@ -183,11 +217,13 @@ class Prepared:
 def prepare(jobs: Table, switches: Switches, *, replay: bool = False) -> Prepared:
     """Reject and count what cannot be simulated, sort the rest, and compute run times and estimates."""
     good, rejected = _accepted(jobs, replay=replay)
-    rows = np.flatnonzero(good)
-    submit = jobs.submit[rows]
-    if np.any(submit[1:] < submit[:-1]):
-        rows = rows[np.argsort(submit, kind="stable")]
-    kept = jobs if len(rows) == len(jobs) and np.array_equal(rows, np.arange(len(rows))) else jobs.take(rows)
+    kept = jobs
+    if not good.all() or np.any(jobs.submit[1:] < jobs.submit[:-1]):
+        rows = np.flatnonzero(good)
+        submit = jobs.submit[rows]
+        if np.any(submit[1:] < submit[:-1]):
+            rows = rows[np.argsort(submit, kind="stable")]
+        kept = jobs.take(rows)
 
     has_limit = kept.limit > 0
     run = np.where(has_limit, np.minimum(kept.run, kept.limit), kept.run) if switches.kill_at_limit else kept.run
@@ -195,7 +231,7 @@ def prepare(jobs: Table, switches: Switches, *, replay: bool = False) -> Prepare
     if kind in ("requested", "last-two"):
         # RLScheduler keeps every limit that is there, also one of 0 or the −1 of a job with neither limit nor run time
         as_given = ~np.isnan(kept.limit) if switches.compat == "rlscheduler" else has_limit
-        estimate = np.where(as_given, kept.limit, run)
+        estimate = writable(kept.limit) if as_given.all() else np.where(as_given, kept.limit, run)
     elif kind == "actual":
         estimate = run.copy()
     elif kind == "factor":
@@ -237,6 +273,8 @@ def rejection_warning(jobs: Table) -> str | None:
     rejected, the simulation is an error, which gives the reasons itself.
     """
     good, rejected = _accepted(jobs)
+    if good.all():
+        return None
     work = np.where((jobs.procs > 0) & (jobs.run > 0), jobs.procs * jobs.run, 0.0)
     of_jobs = float(np.mean(~good)) if len(jobs) else 0.0
     of_work = float(work[~good].sum() / work.sum()) if work.sum() > 0 else 0.0

@@ -15,6 +15,8 @@ from tracekit.stats import steps as steps
 
 Floats = NDArray[np.float64]
 
+#: Jobs that are looked at together where memory would grow with their number.
+_PART = 1_000_000
 #: Metrics of comparisons; all are better when lower, except the utilisation.
 COMPARED = ("mean_wait_s", "mean_bsld", "p95_bsld", "utilization", "makespan_s")
 #: Classes of `by_class`: upper bounds, inclusive; sizes as shares of the machine, lengths in seconds.
@@ -44,8 +46,11 @@ def bounded_slowdown(waits: Floats, run: Floats, bound: float = 10.0, procs: Flo
     >>> bounded_slowdown(np.array([0.0, 90.0]), np.array([5.0, 10.0]))
     array([ 1., 10.])
     """
-    quotient = (waits + run) / np.maximum(run, bound)
-    return np.maximum(1.0, quotient if procs is None else quotient / procs)
+    quotient = waits + run
+    quotient /= np.maximum(run, bound)
+    if procs is not None:
+        quotient /= procs
+    return np.maximum(1.0, quotient, out=quotient)
 
 
 def utilization(
@@ -66,10 +71,23 @@ def makespan(submit: Floats, start: Floats, run: Floats) -> float:
 
 def queue_length(submit: Floats, start: Floats) -> tuple[float, int]:
     """Return the time-average over [first submit, last start] and the maximum of the number of waiting jobs."""
-    times, level = steps(submit, start)
-    if len(times) < 2:
+    if not len(start):
         return 0.0, 0
-    return float((start - submit).sum() / (times[-1] - times[0])), int(level.max())
+    span = max(start.max(), submit.max()) - min(start.min(), submit.min())
+    if not span > 0:
+        return 0.0, 0
+    return float((start - submit).sum() / span), _most_waiting(submit, start)
+
+
+def _most_waiting(submit: Floats, start: Floats) -> int:
+    """Return the maximum of the number of waiting jobs; the same as that of `steps`, in less memory."""
+    submitted = submit if np.all(submit[1:] >= submit[:-1]) else np.sort(submit)
+    started, most = np.sort(start), 0
+    for first in range(0, len(submit), _PART):  # it is reached when a job has just been submitted
+        times = submitted[first : first + _PART]
+        waiting = np.searchsorted(submitted, times, side="right") - np.searchsorted(started, times, side="right")
+        most = max(most, int(waiting.max()))
+    return most
 
 
 def jain(values: Floats) -> float:
@@ -85,8 +103,10 @@ def jain(values: Floats) -> float:
 def per_user(values: Floats, user: NDArray[np.int64]) -> Floats:
     """Return the mean of ``values`` for each user that has jobs; jobs of unknown user (−1) are left out."""
     known = user >= 0
-    counts = np.bincount(user[known])
-    sums = np.bincount(user[known], weights=values[known])
+    if not known.all():
+        user, values = user[known], values[known]
+    counts = np.bincount(user)
+    sums = np.bincount(user, weights=values)
     return sums[counts > 0] / counts[counts > 0]
 
 
@@ -100,8 +120,8 @@ def fairness(values: Floats, user: NDArray[np.int64]) -> dict[str, float]:
 
 def by_class(values: Floats, procs: Floats, run: Floats, total: float) -> dict[str, dict[str, float]]:
     """Return jobs and mean of ``values`` by class of size × length, e.g. ``small/long``; empty classes are left out."""
-    size_class = np.searchsorted([edge for _, edge in SIZE_CLASSES], procs / total)
-    length_class = np.searchsorted([edge for _, edge in LENGTH_CLASSES], run)
+    size_class = _class_of(procs / total, SIZE_CLASSES)
+    length_class = _class_of(run, LENGTH_CLASSES)
     found: dict[str, dict[str, float]] = {}
     for i, (size, _) in enumerate(SIZE_CLASSES):
         for j, (length, _) in enumerate(LENGTH_CLASSES):
@@ -111,12 +131,18 @@ def by_class(values: Floats, procs: Floats, run: Floats, total: float) -> dict[s
     return found
 
 
+def _class_of(values: Floats, classes: tuple[tuple[str, float], ...]) -> NDArray[np.int8]:
+    return np.searchsorted([edge for _, edge in classes], values).astype(np.int8)
+
+
 def measured(submit: Floats, warmup: tuple[float, float], cooldown: tuple[float, float]) -> NDArray[np.bool_]:
     """Return which jobs count: all but the first and the last, each cut given as (share of the jobs, seconds).
 
     Shares go by the order of submit (ties by row); seconds from the first submit on, and up to the last.
     """
     count = len(submit)
+    if not any((*warmup, *cooldown)):
+        return np.ones(count, dtype=bool)
     place = np.empty(count, np.int64)
     place[np.argsort(submit, kind="stable")] = np.arange(count)
     keep: NDArray[np.bool_] = (place >= np.floor(warmup[0] * count)) & (place < count - np.floor(cooldown[0] * count))
@@ -180,7 +206,6 @@ def _all_of(
 ) -> dict[str, Any]:
     waits = wait(submit, start)
     bsld = bounded_slowdown(waits, run, bound)
-    per_processor = bounded_slowdown(waits, run, bound, procs)
     queue_mean, queue_max = queue_length(submit, start)
     some = len(start) > 0
     nan = float("nan")
@@ -194,7 +219,7 @@ def _all_of(
         "max_wait_s": float(waits.max()) if some else nan,
         "mean_response_s": float((waits + run).mean()) if some else nan,
         "mean_slowdown": float(slowdown(waits, run).mean()) if some else nan,
-        "mean_bsld_per_processor": float(per_processor.mean()) if some else nan,
+        "mean_bsld_per_processor": float(bounded_slowdown(waits, run, bound, procs).mean()) if some else nan,
         "mean_queue_length": queue_mean,
         "max_queue_length": queue_max,
         "fairness_bsld": fairness(bsld, user),

@@ -94,9 +94,10 @@ class Grid:
         *,
         name: str = "the trace",
         suffix: str = "",
+        lean: bool = False,
     ) -> Grid:
         """Read a trace's jobs as the switches want them, and choose windows of them as `windows_of` does."""
-        table = extract_jobs(trace, switches.resolved())
+        table = extract_jobs(trace, switches.resolved(), lean=lean)
         return cls(table, pairs, windows_of(windows, jobs, len(table), switches.seed), switches, name, suffix)
 
     def folders(self) -> list[str]:

@@ -1,15 +1,22 @@
-"""Conservative backfilling in order of submission, with plans that are kept from pass to pass.
+"""Conservative backfilling with static priorities: plans that are kept from pass to pass, and made up to a wall.
 
 By definition (`tracekit.sim.engine.conservative`) all waiting jobs are planned again at every event, in order, each at
-its earliest fit. A plan comes out as before while what precedes it is as before: the running jobs with their
-estimated ends, and the jobs before it in the order. Later arrivals come last. So plans are made again only
+its earliest fit. Two things save nearly all of that work, and leave every start as it is.
 
-- all of them, after a job has ended before its estimate;
+**Kept plans.** A plan comes out as before while what precedes it is as before: the running jobs with their estimated
+ends, and the jobs before it in the order. So plans are made again only
+
+- all of them, after a job has ended before its estimate, or after one has arrived that comes before a planned one;
 - from the first one on whose time has passed without a start, because a running job has outlived its estimate.
 
-With exact estimates every job is planned once. And, as there, a job is planned only if that decides about a start
-now: the planned jobs are the first ones in order, and the others wait without a plan until one of them fits now.
-Where many jobs end early this is no faster than planning from the beginning; see `Session.can_rank`.
+**Walls.** A wall is a time at which less is free than the smallest job of the trace needs. No plan reaches over it, so
+what is planned behind it cannot change what starts before it, and only starts now matter. Once the plans of some jobs
+have made a wall, those that do not fit between now and the wall need no plan: too large for what is free there, too
+long, or with their earliest fit behind it. The tree of ranks finds the others. Plans made so hold until the wall is
+reached. Where all run to their estimates no walls are used, and every job is planned once.
+
+And, as there, a job is planned only if that decides about a start now: the others wait without a plan until one of
+them fits now.
 """
 
 from __future__ import annotations
@@ -21,7 +28,7 @@ from numpy.typing import NDArray
 
 from tracekit.sim.compile import jit_internal, jit_merged
 from tracekit.sim.engine.capacity import fits, largest_startable
-from tracekit.sim.engine.rank_tree import RankTree, first_rank, leave, next_fit, smallest_size
+from tracekit.sim.engine.rank_tree import EMPTY, RankTree, first_rank, leave, next_fit, smallest_size
 from tracekit.sim.engine.start import start
 from tracekit.sim.engine.state import Simulation
 from tracekit.sim.engine.steps import (
@@ -34,6 +41,7 @@ from tracekit.sim.engine.steps import (
     forget_before,
     free_at,
     is_crowded,
+    most_before,
     next_without,
     write_running,
 )
@@ -46,6 +54,11 @@ VALID = np.dtype(
         ("planned", np.int64),  # jobs with a plan
         ("outdated", np.bool_),  # no plan holds: a job has ended before its estimate
         ("soonest", np.float64),  # the earliest plan
+        ("reached", np.int64),  # the first rank that has not been looked at
+        ("walls", np.bool_),  # whether plans are made up to a wall only
+        ("smallest", np.int64),  # size of the smallest job of all
+        ("wall", np.float64),  # when the first wall begins; inf: none is known, and all that was looked at is planned
+        ("room", np.int64),  # no more than this is free before the wall
     ],
     align=True,
 )
@@ -60,10 +73,12 @@ class Plan(NamedTuple):
     valid: NDArray[Any]  # (1,) VALID
 
 
-def empty_plan(jobs: int, most_running: int) -> Plan:
-    """Return a plan with room for all jobs; the first pass makes it."""
+def empty_plan(size: NDArray[np.int64], most_running: int, *, walls: bool) -> Plan:
+    """Return a plan with room for all jobs, by their sizes; the first pass makes it."""
+    jobs = len(size)
     valid = np.zeros(1, VALID)
-    valid["outdated"], valid["soonest"] = True, np.inf
+    valid["outdated"], valid["soonest"], valid["wall"] = True, np.inf, np.inf
+    valid["walls"], valid["smallest"] = walls, size.min(initial=EMPTY)
     return Plan(empty_steps(jobs + most_running + 2), np.zeros(jobs, np.int64), np.zeros(jobs), valid)
 
 
@@ -74,28 +89,42 @@ def note_end(plan: Plan, now: float, estimated: float) -> None:
 
 
 @jit_merged
+def note_arrival(plan: Plan, rank: int) -> None:
+    """A job has arrived: if it comes before jobs that are planned already, everything is planned again."""
+    plan.valid[0].outdated |= rank < plan.valid[0].reached
+
+
+@jit_merged
 def planned_pass(sim: Simulation, queue: RankTree, plan: Plan) -> None:
     """Start the jobs that are planned for now, and plan others as far as they may start now."""
     now, valid = sim.state[0].now, plan.valid[0]
     if smallest_size(queue) > largest_startable(sim.capacity):
         return
-    if valid.outdated or is_crowded(plan.steps):
+    over = valid.walls and (valid.wall <= now or valid.soonest < now)
+    if valid.outdated or over or is_crowded(plan.steps):
         write_running(plan.steps, now, largest_startable(sim.capacity), sim.running, sim.jobs.size)
         valid.planned, valid.outdated, valid.soonest = 0, False, np.inf
+        valid.reached, valid.wall, valid.room = 0, np.inf, EMPTY - 1
     else:
         forget_before(plan.steps, now)
         _forget_passed(sim, queue, plan)
     if valid.soonest <= now:
         _start_planned(sim, queue, plan)
-    rank = plan.rank[valid.planned - 1] + 1 if valid.planned > 0 else 0
     while True:
-        last = _next_startable(sim, queue, plan.steps, rank)
+        last = _next_startable(sim, queue, plan.steps, valid.reached)
         if last == NO_RANK:
             return
-        while rank <= last:  # the jobs before it are planned first: they may take its place
-            rank = first_rank(queue, rank)
-            _plan(sim, queue, plan, rank)
-            rank += 1
+        while valid.reached <= last:  # the jobs before it are planned first: they may take its place
+            if valid.wall == np.inf:
+                rank = first_rank(queue, valid.reached)
+            else:
+                rank = next_fit(queue, valid.reached, valid.room, 0, now, valid.wall)
+                if rank < 0 or rank > last:
+                    valid.reached = last + 1
+                    break
+            valid.reached = rank + 1
+            if _plan(sim, queue, plan, rank) and valid.walls:
+                _look_for_wall(plan)
 
 
 @jit_internal
@@ -110,6 +139,7 @@ def _forget_passed(sim: Simulation, queue: RankTree, plan: Plan) -> None:
     for i in range(first, valid.planned):
         job = queue.job[plan.rank[i]]
         add(plan.steps, plan.time[i], plan.time[i] + jobs.estimate[job], jobs.size[job])
+    valid.reached = plan.rank[first]
     valid.planned, valid.soonest = first, np.inf
     for i in range(first):
         valid.soonest = min(valid.soonest, plan.time[i])
@@ -151,17 +181,30 @@ def _next_startable(sim: Simulation, queue: RankTree, steps: Steps, rank: int) -
 
 
 @jit_internal
-def _plan(sim: Simulation, queue: RankTree, plan: Plan, rank: int) -> None:
-    """Plan the next job in order, and start it if that is now and there is really room."""
+def _plan(sim: Simulation, queue: RankTree, plan: Plan, rank: int) -> bool:
+    """Plan the next job in order, and start it if that is now and there is room; False: it is beyond the wall."""
     jobs, valid, job = sim.jobs, plan.valid[0], queue.job[rank]
-    time = begins_at(plan.steps, earliest_step(plan.steps, jobs.size[job], jobs.estimate[job]))
+    step = earliest_step(plan.steps, jobs.size[job], jobs.estimate[job], valid.wall)
+    if step == NO_STEP:
+        return False
+    time = begins_at(plan.steps, step)
     add(plan.steps, time, time + jobs.estimate[job], -jobs.size[job])
     if time <= sim.state[0].now and fits(sim.capacity, job):
         _start(sim, queue, job)
-        return
+        return True
     plan.rank[valid.planned], plan.time[valid.planned] = rank, time
     valid.planned += 1
     valid.soonest = min(valid.soonest, time)
+    return True
+
+
+@jit_internal
+def _look_for_wall(plan: Plan) -> None:
+    """Note where the first wall begins, and what is free before it at most."""
+    steps, valid = plan.steps, plan.valid[0]
+    place = next_without(steps, 0, valid.smallest)
+    if place != NO_STEP and begins_at(steps, place) < valid.wall:
+        valid.wall, valid.room = begins_at(steps, place), most_before(steps, place)
 
 
 @jit_internal

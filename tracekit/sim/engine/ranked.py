@@ -2,8 +2,8 @@
 
 Loop and pass obey the definitions of `tracekit.sim.engine.loop` and `tracekit.sim.engine.backfill`, which look at every
 waiting job at every pass; here the tree finds the next job that can start. A test keeps the two equal. For none, EASY,
-EASY with the shortest job first, RLScheduler's rule and, where it is faster, conservative backfilling, whose pass is in
-`tracekit.sim.engine.kept_plan`; without dependencies, outages or predictions.
+EASY with the shortest job first, RLScheduler's rule and, on a counter of processors, conservative backfilling, whose
+pass is in `tracekit.sim.engine.kept_plan`; without dependencies, outages or predictions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tracekit.sim.compile import jit, jit_internal, jit_merged
 from tracekit.sim.engine.backfill import make_reservation
 from tracekit.sim.engine.capacity import fits, fits_beside, give, keeps_reservation, largest_startable, tick
 from tracekit.sim.engine.events import arrival_is_first, next_arrival_or_end
-from tracekit.sim.engine.kept_plan import note_end, planned_pass
+from tracekit.sim.engine.kept_plan import note_arrival, note_end, planned_pass
 from tracekit.sim.engine.loop import tick_from
 from tracekit.sim.engine.rank_tree import RankTree, enter, first_rank, leave, next_fit, smallest_size
 from tracekit.sim.engine.running import pop_ended
@@ -69,6 +69,8 @@ def run_ranked(sim: Simulation, ranks: Ranks, plan: Any) -> None:
         for job in range(first, state.arrived):
             if np.isnan(jobs.start[job]):  # else it was running when the simulation began
                 _arrive(sim, ranks, job)
+                if len(plan) > 0:
+                    note_arrival(plan, ranks.policy.rank[job])
                 waiting += 1
         if waiting == 0:
             seen = state.arrived

@@ -83,7 +83,7 @@ def rules_for(switches: Switches, backfill: str, scale: int = 1, total: int = 0)
 
 #: Steps × cells of a conservative plan on hosts: two tables of 8 bytes each, 4 GB.
 MAX_PLAN = 250_000_000
-#: Share of jobs that may end before their estimates where conservative plans are kept.
+#: Share of jobs that may end before their estimates where conservative plans are made up to the last job.
 MOST_EARLY = 0.05
 #: Waiting jobs that an allocator written in Python sees beside the one to be placed.
 MOST_UPCOMING = 32
@@ -221,16 +221,12 @@ class Session:
     # ---- compiled from end to end ------------------------------------------------------------------------------------
 
     def can_rank(self, given: Floats | None) -> bool:
-        """Return whether a static order can take the fast loop: nothing changes on the way, and Python is not asked.
-
-        Conservative plans are kept for a counter of processors and jobs in order of submission, and where nearly all
-        jobs run to their estimates: after an early end all plans are made again, which is no faster there.
-        """
-        rules, jobs = self.sim.rules, self.jobs
+        """Return whether a static order can take the fast loop: nothing changes on the way, and Python is not asked."""
+        rules = self.sim.rules
         if self.switches.dynamic or rules.last_two or rules.drops or capacity.is_asked(self.sim.capacity):
             return False
-        plain = given is None and not rules.commit and isinstance(self.sim.capacity, Processors)
-        return rules.backfill != CONSERVATIVE or (plain and bool(np.mean(jobs.estimate > jobs.run) <= MOST_EARLY))
+        # conservative plans are kept on a counter of processors
+        return rules.backfill != CONSERVATIVE or (not rules.commit and isinstance(self.sim.capacity, Processors))
 
     def ranked(self, given: Floats | None) -> None:
         """Run a static order: one value per job, smallest first; None = as submitted."""
@@ -242,7 +238,11 @@ class Session:
             gaps = empty_tree(np.argsort(self.jobs.estimate, kind="stable"), jobs)
         elif rule == RLSCHEDULER and given is not None:
             gaps = empty_tree(None, jobs)
-        plan = empty_plan(jobs, len(self.sim.running.ends)) if rule == CONSERVATIVE else ()
+        plan: Any = ()
+        if rule == CONSERVATIVE:
+            # in order of submission and with exact estimates plans are seldom made again: then all are made once
+            walls = given is not None or bool(np.mean(self.jobs.estimate > self.jobs.run) > MOST_EARLY)
+            plan = empty_plan(self.jobs.size, len(self.sim.running.ends), walls=walls)
         run_ranked(self.sim, Ranks(queue, gaps, gaps is not queue), plan)
 
     def run(self, code: int, given: Floats | None) -> None:

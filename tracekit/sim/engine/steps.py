@@ -139,18 +139,30 @@ def next_without(steps: Steps, place: int, units: int) -> int:
 
 
 @jit_internal
-def earliest_step(steps: Steps, units: int, estimate: float) -> int:
-    """Return the first step from which so many units are free for ``estimate`` seconds."""
+def earliest_step(steps: Steps, units: int, estimate: float, before: float) -> int:
+    """Return the first step from which so many units are free for ``estimate`` seconds.
+
+    `NO_STEP` if it does not begin before ``before``.
+    """
     place = 0
     while True:
         # Candidates are beginnings of steps only: between two of them nothing becomes free.
         place = next_with(steps, place, units)
-        if place == NO_STEP:
+        if place == NO_STEP or begins_at(steps, place) >= before:
             return NO_STEP
         other = next_without(steps, place, units)
         if other == NO_STEP or begins_at(steps, other) >= begins_at(steps, place) + estimate:
             return place
         place = other
+
+
+@jit_internal
+def most_before(steps: Steps, place: int) -> int:
+    """Return a bound of what is free in the steps before ``place``: none of them has more."""
+    most = 0
+    for turn in range((place >> SHIFT) + 1):
+        most = max(most, steps.most[steps.order[turn]])
+    return most
 
 
 @jit_internal
