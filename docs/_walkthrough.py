@@ -36,7 +36,7 @@ PAGES = {
 DRAWN = {"hosts": "hosts/*/hosts-heatmap.png", "power": "watts/*/power.png"}
 WIDTH, HEIGHT, MOST_BYTES = 1180, 1000, 200_000
 TERMINAL = (
-    "<meta charset=utf-8><style>body{{margin:0;background:#12161b;color:#e6eaee}}"
+    "<meta charset=utf-8><style>body{{margin:0;overflow:hidden;background:#12161b;color:#e6eaee}}"
     "pre{{margin:0;padding:18px 22px;font:14px/1.35 'DejaVu Sans Mono',monospace;display:inline-block}}"
     "b{{color:#56d3a4}}</style><pre>{}</pre>"
 )
@@ -65,12 +65,9 @@ def run(block: str, folder: Path) -> str:
     """Run a block in a shell and return what it prints on a terminal of 110 columns, notes included."""
     script = f'tracekit() {{ "{sys.executable}" -m tracekit "$@"; }}\n{block}'
     settings = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "110"}
-    done = subprocess.run(
-        ["bash", "-euc", script], cwd=folder, env=settings, capture_output=True, text=True, check=True
-    )
-    return done.stdout + "\n".join(
-        line for line in done.stderr.splitlines() if not re.match(r"\d+/\d+ tasks|compiling", line)
-    )
+    done = subprocess.run(["bash", "-euc", script], cwd=folder, env=settings, stdout=subprocess.PIPE, text=True,
+                          stderr=subprocess.STDOUT, check=True)  # fmt: skip
+    return "\n".join(line for line in done.stdout.splitlines() if not re.match(r"\d+/\d+ tasks|compiling", line))
 
 
 def picture(name: str, block: str, said: str, folder: Path, browser: Chromium) -> Image.Image:
