@@ -37,7 +37,8 @@ DRAWN = {"hosts": "hosts/*/hosts-heatmap.png", "power": "watts/*/power.png"}
 WIDTH, HEIGHT, MOST_BYTES = 1180, 1000, 200_000
 TERMINAL = (
     "<meta charset=utf-8><style>body{{margin:0;overflow:hidden;background:#12161b;color:#e6eaee}}"
-    "pre{{margin:0;padding:18px 22px;font:14px/1.35 'DejaVu Sans Mono',monospace;display:inline-block}}"
+    "pre{{margin:0;padding:18px 22px;white-space:pre-wrap}}"
+    "pre{{font:14px/1.35 'DejaVu Sans Mono',monospace;display:inline-block}}"
     "b{{color:#56d3a4}}</style><pre>{}</pre>"
 )
 
