@@ -178,6 +178,15 @@ def test_a_tasks_commands_run(page: str, tmp_path: Path, run: Run, monkeypatch: 
         assert code == 0, (words, error)
 
 
+def test_the_walkthrough_has_a_picture_for_every_step() -> None:
+    page = DOCS["docs/walkthrough.md"]
+    shown = re.findall(r"^!\[[^]]+\]\((assets/walkthrough/\w+\.png)\)$", page, re.MULTILINE)
+    assert len(shown) == len(blocks(page, "sh")) == len(re.findall(r"^## ", page, re.MULTILINE))
+    there = {f"assets/walkthrough/{path.name}" for path in (ROOT / "docs" / "assets" / "walkthrough").iterdir()}
+    assert set(shown) == there
+    assert all((ROOT / "docs" / name).stat().st_size < 200_000 for name in shown)
+
+
 PAPERS = sorted(place for place in DOCS if place.startswith("docs/papers/") and not place.endswith("index.md"))
 
 

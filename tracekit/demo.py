@@ -19,16 +19,16 @@ PLAN = "plan.toml"
 
 #: Title and command of each step.
 STEPS: tuple[tuple[str, list[str]], ...] = (
-    ("Write the embedded sample: 10,000 jobs made by a script, not recorded", ["sample", "sample.swf"]),
-    ("Describe it", ["info", "sample.swf"]),
-    ("Check it for problems", ["doctor", "sample.swf"]),
-    ("Draw it", ["plot", "sample.swf", "-o", "pictures"]),
-    ("Simulate six policies", ["simulate", "sample.swf", "--policy", POLICIES]),
+    ("A trace: the embedded sample, 10,000 jobs made by a script, not recorded", ["sample", "sample.swf"]),
+    ("What is in it", ["info", "sample.swf"]),
+    ("What is wrong with it", ["doctor", "sample.swf"]),
+    ("What it looks like", ["plot", "sample.swf", "-o", "pictures"]),
+    ("What six policies make of it", ["simulate", "sample.swf", "--policy", POLICIES]),
     (
-        "Make traces with three models, score them, and compare agents trained on them and on real jobs",
+        "Synthetic traces by three models: their scores, and whether they are as good to learn from as real jobs",
         ["experiment", "sample.swf", "--config", PLAN, "-o", "run"],
     ),
-    ("Write the report", ["report", "run", "-o", "report.html"]),
+    ("The story in four pictures, with everything else below them", ["report", "run", "-o", "report.html"]),
 )
 #: What a second tour replaces; the folder run is resumed, since its finished tasks are still valid.
 OUTPUTS = ("sample.swf", PLAN, "pictures", "report.html", "report.json")

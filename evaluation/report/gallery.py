@@ -15,6 +15,8 @@ from evaluation.report.markup import Html, Tab, figure, inline, joined, missing,
 from tracekit.plots.style import NothingToDraw
 
 Tell = Callable[[str], None]
+#: How policies rank on each trace, or why that is unknown.
+Ranks = pd.DataFrame | str
 MAX_BYTES = 7_000_000  # of all figures; the page has to stay below 8 MB
 #: With more models than this, schedules are drawn for all of them together only.
 SCHEDULES_FOR = 14
@@ -59,12 +61,16 @@ def grid(*parts: Html) -> Html:
     return tag("div", joined(parts), class_="figures two" if len(parts) in (2, 4) else "figures")
 
 
-def models(content: Content, scene: Scene, gallery: Gallery) -> Html:
-    """Return the tabs of all traces together and of each model."""
+def ranked(scene: Scene) -> Ranks:
+    """Return how policies rank on each trace, or why that is unknown."""
     try:
-        ranks: pd.DataFrame | str = schedules.rankings(scene)
+        return schedules.rankings(scene)
     except NothingToDraw as reason:
-        ranks = str(reason)
+        return str(reason)
+
+
+def models(content: Content, scene: Scene, gallery: Gallery, ranks: Ranks) -> Html:
+    """Return the tabs of all traces together and of each model."""
     panels = []
     if len(content.synthetic) > 1:
         panels.append(Tab("all-models", "All together", _together(scene, gallery, ranks)))
@@ -74,7 +80,9 @@ def models(content: Content, scene: Scene, gallery: Gallery) -> Html:
     return tabs("Models", panels)
 
 
-def _slopes(ranks: pd.DataFrame | str, traces: list[str]) -> Callable[[], Drawing]:
+def slopes(ranks: Ranks, traces: list[str]) -> Callable[[], Drawing]:
+    """Return what draws the ranks of policies on some traces."""
+
     def draw() -> Drawing:
         if isinstance(ranks, str):
             raise NothingToDraw(ranks)
@@ -83,15 +91,15 @@ def _slopes(ranks: pd.DataFrame | str, traces: list[str]) -> Callable[[], Drawin
     return draw
 
 
-def _together(scene: Scene, gallery: Gallery, ranks: pd.DataFrame | str) -> Html:
+def _together(scene: Scene, gallery: Gallery, ranks: Ranks) -> Html:
     parts = [tag("h4", "Each column by itself"), _cdfs(scene, gallery, "all")]
     parts += [tag("h4", "Jobs in time"), _curves(scene, gallery, "all"), tag("h4", "Scheduling")]
     caption = "Rank of every policy on every trace; lines that cross are disagreements"
-    parts.append(grid(gallery(caption, "rankings all", _slopes(ranks, ["real", *scene.others]), wide=True)))
+    parts.append(grid(gallery(caption, "rankings all", slopes(ranks, ["real", *scene.others]), wide=True)))
     return joined(parts)
 
 
-def _model(scene: Scene, name: str, gallery: Gallery, ranks: pd.DataFrame | str, *, schedules_too: bool) -> Html:
+def _model(scene: Scene, name: str, gallery: Gallery, ranks: Ranks, *, schedules_too: bool) -> Html:
     parts = [*_absent(scene, name), tag("h4", "Each column by itself"), _cdfs(scene, gallery, name)]
     parts += [
         tag("h4", "Columns together"),
@@ -107,7 +115,7 @@ def _model(scene: Scene, name: str, gallery: Gallery, ranks: pd.DataFrame | str,
         tag("h4", "Scheduling"),
         grid(
             gallery("Rank of every policy; lines that cross are disagreements", f"rankings {name}",
-                    _slopes(ranks, ["real", name]), wide=True),
+                    slopes(ranks, ["real", name]), wide=True),
         ),
     ]  # fmt: skip
     if schedules_too:

@@ -25,8 +25,8 @@ BADGES = {"good": "✓ good enough", "better": "✓ better", "copies": "= copies
 _FEW = 4  # verdicts that fit above the table
 
 
-def overview(content: Content) -> Html:
-    """Return heading, verdicts, the closest traces, and a sentence for every family."""
+def overview(content: Content, story: Html) -> Html:
+    """Return heading, verdicts, the closest traces, the story in pictures, and a sentence for every family."""
     few = len(content.verdicts) <= _FEW
     verdicts = [verdict_list(content)] if content.verdicts and len(content.uses) == 1 else []
     return joined(
@@ -38,6 +38,7 @@ def overview(content: Content) -> Html:
             *(verdicts if few else []),
             who_wins(content),
             *([] if few else verdicts),
+            story,
             *(_sensitivity(use) for use in content.uses),
             families(content.scores),
         ]

@@ -13,10 +13,11 @@ from evaluation.figures.base import Scene
 from evaluation.report.content import Content
 from evaluation.report.energy import energy_section
 from evaluation.report.experiment import experiment
-from evaluation.report.gallery import Gallery, grid, models, privacy_figure
+from evaluation.report.gallery import Gallery, grid, models, privacy_figure, ranked
 from evaluation.report.markup import Html, details, inline, joined, paragraph, tag
 from evaluation.report.overview import overview
 from evaluation.report.sharing import sharing_table
+from evaluation.report.story import told
 from evaluation.report.tables import cost_table, definitions, privacy_table, provenance, score_tables
 from tracekit.errors import OutputError
 from tracekit.files import check_writable, is_stream, write_text
@@ -66,7 +67,9 @@ def page(content: Content, progress: Progress | None = None) -> str:
 
     gallery = Gallery(tell)
     scene = Scene.of(content.real, content.synthetic, quick=bool(content.scores.switches.get("quick", True)))
-    agents = experiment(content, scene, gallery)  # first, so that it is never left out for size
+    ranks = ranked(scene)
+    story = told(content, scene, gallery, ranks)  # first, so that it is never left out for size
+    agents = experiment(content, scene, gallery)
     sections: list[tuple[str, str, str]] = []  # id, name, body
     if agents:
         sections.append(("agents", "Agents", agents))
@@ -74,15 +77,16 @@ def page(content: Content, progress: Progress | None = None) -> str:
         ("scores", "Scores", score_tables(content.scores)),
         ("privacy", "Privacy", _privacy(content, scene, gallery)),
         *([("energy", "Energy", energy_section(content, scene, gallery))] if content.power else []),
-        ("models", "Models", models(content, scene, gallery)),
+        ("models", "Models", models(content, scene, gallery, ranks)),
         ("cost", "Cost", _cost(content, gallery)),
         ("definitions", "Definitions", details("What every metric measures", definitions())),
         ("provenance", "Provenance", provenance(content)),
     ]
     links = [tag("a", name, href=f"#{ident}") for ident, name, _ in sections]
-    bar = tag("div", tag("strong", "tracekit"), tag("a", "Overview", href="#overview"), *links,
+    bar = tag("div", tag("strong", "tracekit"), tag("a", "Overview", href="#overview"),
+              *([tag("a", "In four pictures", href="#story")] if story else []), *links,
               tag("button", "Theme: auto", type="button", class_="theme"))  # fmt: skip
-    body = [tag("section", overview(content), id="overview", aria_label="Overview")]
+    body = [tag("section", overview(content, story), id="overview", aria_label="Overview")]
     for ident, name, text in sections:
         body.append(
             tag("section", tag("h2", name, id=f"{ident}-name"), Html(text), id=ident, aria_labelledby=f"{ident}-name")

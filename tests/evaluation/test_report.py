@@ -24,9 +24,10 @@ from evaluation.report.experiment import _in_order
 from evaluation.report.gallery import Gallery, slug
 from evaluation.report.headline import headline
 from evaluation.report.markup import Cell, Html, inline, table, tag
+from evaluation.report.story import shown
 from evaluation.report.summary_text import Bold, best, family_sentence, standings
 from evaluation.report.tables import definition, family_table, score_tables
-from evaluation.score import Scored, Scores
+from evaluation.score import Scored, Scores, score
 from tracekit import Trace
 from tracekit.errors import TracekitError
 
@@ -294,3 +295,21 @@ def test_no_label_of_the_scores_to_trust_is_clipped() -> None:
         assert box.x0 >= 0
         assert box.y0 >= 0
         assert box.x1 <= figure.bbox.x1
+
+
+def test_the_pictures_show_a_trace_that_passes_or_the_least_bad_one(real: Trace) -> None:
+    part = real.head(200)
+    scores = score(part, [part, part], quick=True, families=["marginal"], names=["real", "a", "b"])
+    uses = [{"learner": "x", "use": "predicting"}, {"learner": "y", "use": "forecasting"}]
+
+    def found(**outcomes: tuple[str, str]) -> tuple[str, list[str]]:
+        rows = [
+            {"model": model, "learner": use["learner"], "verdict": verdict}
+            for model, verdicts in outcomes.items()
+            for use, verdict in zip(uses, verdicts, strict=True)
+        ]
+        return shown(Content(part, {"a": part, "b": part}, scores, verdicts=rows, uses=uses))
+
+    assert found(a=("equivalent", "worse"), b=("undecided", "equivalent")) == ("b", ["forecasting"])
+    assert found(a=("worse", "worse"), b=("worse", "equivalent")) == ("b", [])
+    assert found(a=("equivalent", "better"), b=("equivalent", "better")) == ("a", ["predicting", "forecasting"])

@@ -121,10 +121,10 @@ def test_readers_of_screens_find_their_way(outline: Outline) -> None:
 
 def test_every_part_is_there(outline: Outline, path: Path) -> None:
     ids = {attributes.get("id") for _, attributes in outline.elements}
-    assert {"overview", "agents", "scores", "privacy", "models", "cost", "definitions", "provenance"} <= ids
+    assert {"overview", "story", "agents", "scores", "privacy", "models", "cost", "definitions", "provenance"} <= ids
     names = {str(attributes["data-name"]).split("-")[0] for attributes in outline.all("figure")}
     assert {"cdf", "pearson", "associations", "hours", "autocorrelation", "dispersion", "rankings", "queue", "gantt",
-            "verdicts", "learning", "loads", "paired", "trust", "privacy", "cost"} <= names  # fmt: skip
+            "verdicts", "learning", "loads", "paired", "trust", "privacy", "cost", "story"} <= names  # fmt: skip
     for words in ("ctgan failed: ", "diverged", "out of memory", "yes (damaged jobs: +40 %)", "0" * 64, "a note"):
         assert words in outline.text, words
 

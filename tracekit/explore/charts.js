@@ -26,7 +26,8 @@ function timeAxis(pen, box, axis, from, to) {
   for (const [quantum, words] of timeTicks(axis, from, to, Math.max(2, Math.floor(box.width / 70)))) {
     const x = place(quantum);
     pen.line([x, bottom, x, bottom + 4], pen.look.quiet);
-    pen.text(Math.min(Math.max(x, box.x + 12), box.x + box.width - 12), bottom + 16, words, { align: "center" });
+    const half = 3.1 * words.length; // of the words' width: none may be cut off
+    pen.text(Math.min(Math.max(x, box.x + half), box.x + box.width - half), bottom + 16, words, { align: "center" });
   }
   return place;
 }
