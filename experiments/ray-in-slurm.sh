@@ -16,8 +16,10 @@ export RAY_TMPDIR="${TMPDIR:-/tmp}"
 # A token of this job's own: others on these machines cannot send it work, and a token in the home folder does not get in the way.
 export RAY_AUTH_MODE=token RAY_AUTH_TOKEN="$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')"
 
-trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+started=
+trap 'kill $started 2>/dev/null || true' EXIT
 srun --overlap --nodes=1 --ntasks=1 --nodelist="$first" ray start --head --port="$port" $common &
+started=$!
 tries=0
 until ray health-check --address "$address:$port" >/dev/null 2>&1; do
   tries=$((tries + 1))
@@ -27,5 +29,6 @@ done
 others=$((SLURM_JOB_NUM_NODES - 1))
 if [ "$others" -gt 0 ]; then
   srun --overlap --nodes="$others" --ntasks="$others" --exclude="$first" ray start --address="$address:$port" $common &
+  started="$started $!"
 fi
 tracekit experiment "$@" --engine ray --address "$address:$port"

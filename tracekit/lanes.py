@@ -49,7 +49,8 @@ def most_at_once(start: Floats, end: Floats, held: NDArray[np.int64]) -> int:
     long = end > start
     if not long.any():
         return max(int(held.max(initial=1)), 1)
-    return max(int(steps(start[long], end[long], held[long])[1].max()), int(held.max()), 1)
+    amount = held[long].astype(np.float64)
+    return max(int(steps(start[long], end[long], amount)[1].max()), int(held.max()), 1)
 
 
 def _take(firsts: list[int], counts: list[int], wanted: int) -> Runs:

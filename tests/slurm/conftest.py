@@ -38,7 +38,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Own]:
 @pytest.fixture
 def queue(own: Own) -> Iterator[list[int]]:
     """One job that fills the machine, and four that wait: limits 4, 3, 2, 1 minutes; the last one is held."""
-    full = submit(own, "--ntasks=4", "--time=5")
+    full = submit(own, "--ntasks=4", "--time=9", sleep=500)  # longer than any test
     assert processes.wait_until(lambda: "RUNNING" in own.slurm.call("squeue", "-h", "-o", "%T"), 30)
     jobs = [submit(own, "--ntasks=1", f"--time={4 - k}") for k in range(4)]
     own.slurm.call("scontrol", "hold", str(jobs[3]))

@@ -69,13 +69,19 @@ def test_a_node_is_drained_and_a_task_is_killed(
     done: list[str] = []
 
     def harm() -> None:
-        """Drain the node of the first task that runs, and kill a task on another one."""
-        assert processes.wait_until(lambda: bool(running(own)), 120)
-        _, node = running(own)[0]
+        """Drain the node of the first task that runs, and kill a task on another one; tasks may end at any moment."""
+        seen: list[tuple[str, str]] = []
+
+        def runs(other_than: str) -> bool:
+            seen[:] = [one for one in running(own) if one[1] != other_than]
+            return bool(seen)
+
+        assert processes.wait_until(lambda: runs(""), 120)
+        _, node = seen[0]
         own.slurm.call("scontrol", "update", f"NodeName={node}", "State=DRAIN", "Reason=test")
         done.append(f"drained {node}")
-        assert processes.wait_until(lambda: any(where != node for _, where in running(own)), 120)
-        task, _ = next(one for one in running(own) if one[1] != node)
+        assert processes.wait_until(lambda: runs(node), 120)
+        task, _ = seen[0]
         own.slurm.attempt("scancel", "--signal=KILL", "--full", task)
         done.append(f"killed {task}")
 
