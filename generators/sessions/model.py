@@ -34,6 +34,8 @@ SKELETONS = ("resampled", "modelled")
 LONG_TERM = 0.5
 #: No run time is scaled by more than this to reach a load; what is left is a matter of how many users there are.
 MAX_SCALING = 0.08
+#: Of so small a share of a period, jobs are made in the time of the period before.
+SURPLUS = 0.05
 #: With fewer jobs than this the result is little more than a copy, and a note says so.
 FEW_JOBS = 20
 #: Run times are not scaled where they are so few different ones (as a share of the jobs): a scaled constant is another.
@@ -168,11 +170,25 @@ class Sessions:
         parts: list[pd.DataFrame] = []
         made = 0
         for part in self.periods(seed, what_if, tune=tune, some=n_jobs < len(self._jobs) / 2):
+            if len(parts) == 1 and 0 < n_jobs - made <= min(SURPLUS * made, len(part)):
+                return self._with_few_more(parts[0], part, n_jobs - made)
             parts.append(part)
             made += len(part)
             if made >= n_jobs:
                 break
         return (pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]).iloc[:n_jobs]
+
+    def _with_few_more(self, jobs: pd.DataFrame, later: pd.DataFrame, count: int) -> pd.DataFrame:
+        """Return one period's jobs and a few of the next one, at the same hours of the week.
+
+        Its quiet beginning alone would change how long the trace lasts, and with that the load of all.
+        """
+        unit, begin = self._calendar.unit_length, (len(later) - count) // 2
+        few = later.iloc[max(begin, 0) : max(begin, 0) + count]
+        at = few["submit_time"] - max(round(self._calendar.period / unit), 1) * unit
+        first, last = jobs["submit_time"].iloc[[0, -1]]
+        few = few.assign(submit_time=at.clip(first, last))
+        return pd.concat([jobs, few]).sort_values("submit_time", kind="stable", ignore_index=True)
 
     def _demand_of(self, jobs: pd.DataFrame) -> float:
         """Return the mean number of busy units; NaN where there is no work or no time."""

@@ -103,6 +103,16 @@ def test_a_log_with_one_job_gives_as_many_as_are_wanted(skeleton: str) -> None:
 
 
 @pytest.mark.parametrize("skeleton", SKELETONS)
+def test_a_few_jobs_more_than_the_real_trace_has_do_not_make_it_longer(skeleton: str) -> None:
+    real = table(2_000, days=60, users=60)
+    fitted = library.fit(real, "sessions", skeleton=skeleton)
+    made = library.make(fitted, 2_020, seed=1)
+    assert len(made) == 2_020
+    assert (np.diff(made.column("submit_time")) >= 0).all()
+    assert stats.span(made) == pytest.approx(stats.span(real), rel=0.03)
+
+
+@pytest.mark.parametrize("skeleton", SKELETONS)
 def test_rows_at_the_end_that_are_left_out_do_not_stretch_the_gaps(skeleton: str) -> None:
     """The real load is that of the whole log, which lasts longer than the usable jobs: fewer users, not longer gaps."""
     run = np.where(np.arange(2_000) < 1_800, np.round(rng(7).lognormal(6, 1.0, 2_000)), np.nan)
