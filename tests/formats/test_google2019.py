@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -338,6 +339,14 @@ def test_options_on_the_command_line(flag: str, words: str, cell: Path, run: Run
     code, _, said = run("info", str(cell), "--read", flag)
     assert code == 2
     assert words in said
+
+
+def test_without_duckdb_the_extra_is_named(cell: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    code, _, said = run("info", str(cell))
+    assert code == 3
+    assert "needs the package duckdb" in said
+    assert "[events]" in said
 
 
 def test_names_of_files_may_be_anything(tmp_path: Path) -> None:
