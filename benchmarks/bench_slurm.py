@@ -3,6 +3,7 @@
     python benchmarks/bench_slurm.py windows DIR TRACE…    writes DIR/<name>A.swf and DIR/<name>B.swf, and their speeds
     python benchmarks/bench_slurm.py replays DIR [N]       replays them, N at a time (default 4); goes on if interrupted
     python benchmarks/bench_slurm.py tables DIR            the tables, from all replays that have ended
+    python benchmarks/bench_slurm.py steering DIR          the table of steered windows alone
     python benchmarks/bench_slurm.py recorded FILE         a recorded jobcomp log of 64 nodes, under several switches
 
 A window is 130 consecutive jobs, at a multiple of 130, on 64 processors at load 1.1, the first two in which no job
@@ -24,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import tracekit
-from tracekit import Trace
+from tracekit import Trace, simulate
 from tracekit.slurm.compare import MATCHING, Agreement, compare, fit_interval, fit_reaction
 from tracekit.slurm.plan import Plan
 from tracekit.slurm.session import OUTCOME, outcome_in
@@ -32,8 +33,8 @@ from tracekit.transform.scaling import scale_load, scale_procs
 
 JOBS, PROCS, LOAD, SPAN_S = 130, 64, 1.1, 300
 REPEATS = 3
-#: The window on which Slurm is steered, by what, and how often.
-STEERED, STEERING, STEERED_REPEATS = "ctcA", ("saf", "agent:default", "fcfs", "sjf"), 4
+#: The windows on which Slurm is steered, by what, and how often.
+STEERED, STEERING, STEERED_REPEATS = ("ctcA", "lublinA"), ("saf", "agent:default", "fcfs", "sjf"), 2
 #: Reactions over which simulations with backfilling are averaged: single ones are chaotic.
 AROUND = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
@@ -67,7 +68,8 @@ def replays(folder: Path, at_once: int) -> None:
     for repeat in range(1, REPEATS + 1):
         for setting in ("none", "easy", "conservative"):
             names += [f"{one.stem}-{setting}-{repeat}" for one in sorted(folder.glob("*A.swf"))]
-    names += [f"{STEERED}-drive_{policy}-{n}" for n in range(1, STEERED_REPEATS + 1) for policy in STEERING]
+    repeats = range(1, STEERED_REPEATS + 1)
+    names += [f"{window}-drive_{policy}-{n}" for n in repeats for window in STEERED for policy in STEERING]
 
     def one(name: str) -> None:
         window, setting, _ = name.split("-")
@@ -144,19 +146,28 @@ def tables(folder: Path) -> None:
                         taus.append(float(np.mean([agreed.order_agreement for agreed in made])))
             apart = [f"{100 * (np.mean(simulated) / np.mean(real) - 1):+.0f} %" for simulated in waits]
             row([name, setting, each(real), each(waits[0]), apart[0], each(taus, 2), apart[1], apart[2]])
-    print(f"\n{STEERED}, steered; simulated with a reaction of {reaction:g} s on counts, and over reactions\n")
-    row(["order", "measured", "forecast", "over reactions", "means differ by", "launch and end"])
-    for policy in STEERING:
-        found = ended(folder, f"{STEERED}-drive_{policy}-*")
-        real = [float(one.column("wait_time").mean()) for one, _, _ in found]
-        several, single = list[float](), list[float]()
-        for one, _, _ in found:
-            made = [compare(one, policy=policy, reaction=r, nodes=False) for r in (reaction, *AROUND[::2])]
-            single.append(mean_wait(made[:1]))
-            several.append(mean_wait(made[1:]))
-        apart = f"{100 * (np.mean(single) / np.mean(real) - 1):+.0f} %"
-        over = each([launch(one, plan) for one, plan, _ in found])
-        row([policy, each(real), each(single), each(several), apart, over])
+    steering(folder)
+
+
+def steering(folder: Path) -> None:
+    """Print the waits of steered windows, and their forecasts: an order as priorities, on nodes."""
+    for window in STEERED:
+        print(f"\n{window}, steered; forecasts are means over reactions {AROUND}\n")
+        row(["order", "measured", "forecast", "means differ by", "tau", "agent asked job by job", "launch and end"])
+        for policy in STEERING:
+            found = ended(folder, f"{window}-drive_{policy}-*")
+            real = [float(one.column("wait_time").mean()) for one, _, _ in found]
+            forecast, taus, single = list[float](), list[float](), list[float]()
+            for one, _, _ in found:
+                made = [compare(one, policy=policy, reaction=r) for r in AROUND]
+                forecast.append(mean_wait(made))
+                taus.append(float(np.mean([agreed.order_agreement for agreed in made])))
+                if policy.startswith("agent:"):
+                    asked = [simulate(one, policy, "easy", procs=PROCS, reaction=r) for r in AROUND]
+                    single.append(float(np.mean([result.wait.mean() for result in asked])))
+            apart = f"{100 * (np.mean(forecast) / np.mean(real) - 1):+.0f} %" if real else ""
+            over = each([launch(one, plan) for one, plan, _ in found])
+            row([policy, each(real), each(forecast), apart, each(taus, 2), each(single), over])
 
 
 def recorded(path: Path) -> None:
@@ -186,5 +197,7 @@ if __name__ == "__main__":
         replays(Path(place), int(rest[0]) if rest else 4)
     elif what == "recorded":
         recorded(Path(place))
+    elif what == "steering":
+        steering(Path(place))
     else:
         tables(Path(place))

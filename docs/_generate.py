@@ -171,6 +171,7 @@ def _commands() -> Iterator[str]:
     import typer
 
     from tracekit.cli import app
+    from tracekit.cli.groups import GROUPS
 
     yield from ("# Commands", "", _MADE.format(command="tracekit COMMAND --help"))
     group: Any = typer.main.get_command(app)
@@ -178,7 +179,13 @@ def _commands() -> Iterator[str]:
     for name, one in group.commands.items():
         if hasattr(one, "commands"):  # a group: its commands have names of two words
             found |= {f"{name} {inner}": command for inner, command in found.pop(name).commands.items()}
-    for name in sorted(found):
+    order = [name for names in GROUPS.values() for name in names]
+    listed = [
+        (title, ", ".join(f"[{name}](#{name.replace(' ', '-')})" for name in sorted(found) if name.split()[0] in names))
+        for title, names in GROUPS.items()
+    ]
+    yield from table(("to …", "commands"), listed)
+    for name in sorted(found, key=lambda name: (order.index(name.split()[0]), name)):
         command = found[name]
         words = [p.metavar or p.name.upper() for p in command.params if p.param_type_name == "argument"]
         yield from (f"## {name}", "", "```text", " ".join(["tracekit", name, *words, "[OPTIONS]"]), "```", "")

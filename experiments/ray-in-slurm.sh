@@ -13,6 +13,8 @@ port=$((20000 + SLURM_JOB_ID % 10000))
 cpus=${SLURM_CPUS_ON_NODE:-1}
 common="--block --disable-usage-stats --num-cpus=$cpus --object-store-memory=${RAY_STORE:-200000000}"
 export RAY_TMPDIR="${TMPDIR:-/tmp}"
+# A token of this job's own: others on these machines cannot send it work, and a token in the home folder does not get in the way.
+export RAY_AUTH_MODE=token RAY_AUTH_TOKEN="$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')"
 
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 srun --overlap --nodes=1 --ntasks=1 --nodelist="$first" ray start --head --port="$port" $common &

@@ -22,6 +22,8 @@ FORMATS: Registry[type[Format]] = Registry(
         "philly": "swf.philly:Philly",
         "alibaba-pai": "swf.alibaba:PAI",
         "alibaba-openb": "swf.alibaba:OpenB",
+        "alibaba-2018": "swf.alibaba2018:Batch2018",
+        "google-2019": "swf.google:Google2019",
         "acme": "swf.acme:Acme",
         "rltune": "swf.rltune:RLTune",
         "sacct": "swf.sacct:Sacct",

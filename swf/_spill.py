@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,6 +16,8 @@ from tracekit.machine import Machine
 from tracekit.schema import COLUMNS, STATUSES
 from tracekit.trace import Trace
 
+#: Jobs that are written at a time.
+ROW_GROUP = 250_000
 _COUNTED = re.compile(r"(skipped |left out |column \w+: )(\d+)( damaged lines?)?(.*)")
 
 
@@ -83,29 +85,76 @@ class Spill:
         self.history[key] = (pattern, (total or 0) + count)
 
     def write(self, out: IO[bytes], metadata: dict[bytes, bytes]) -> None:
-        """Write one row group a chunk."""
-        import pyarrow as pa
-        import pyarrow.feather
+        """Write one file; every row group holds all labels, so that they keep their order."""
         import pyarrow.parquet
 
-        made = {name: self._dtype(name, kinds) for name, kinds in self.types.items()}
-        order = [column.name for column in COLUMNS if column.name in made]
-        order += [name for name in self.columns if name not in order]
+        made = self._made()
         writer = None
         try:
-            for file in self.files:
-                frame = pa.feather.read_table(file, memory_map=False).to_pandas()
-                table = pa.Table.from_pandas(_cast(frame, order, made), preserve_index=False)
+            for table in self._tables(made, ROW_GROUP, keep_labels=True):
                 if writer is None:
-                    fields = [_field(table.schema.field(name), made[name]) for name in order]
-                    schema = pa.schema(fields, metadata={**table.schema.metadata, **metadata})
+                    schema = table.schema.with_metadata({**table.schema.metadata, **metadata})
                     limit = dictionary_limit(made.values())
-                    writer = pa.parquet.ParquetWriter(out, schema, compression="zstd", dictionary_pagesize_limit=limit)
-                writer.write_table(table.cast(schema.remove_metadata()).replace_schema_metadata(schema.metadata))
-                file.unlink()
+                    writer = pyarrow.parquet.ParquetWriter(
+                        out, schema, compression="zstd", dictionary_pagesize_limit=limit
+                    )
+                writer.write_table(table.replace_schema_metadata(schema.metadata))
         finally:
             if writer is not None:
                 writer.close()
+
+    def write_parts(
+        self, folder: Path, jobs: int, name: Callable[[int], str], metadata: Callable[[int], dict[bytes, bytes]]
+    ) -> None:
+        """Write files of ``jobs`` jobs each; row groups hold the labels that they use, or labels would outgrow jobs."""
+        import pyarrow.parquet
+
+        writer, number, rows = None, 0, 0
+        try:
+            for table in self._tables(self._made(), min(jobs, ROW_GROUP), keep_labels=False, within=jobs):
+                if writer is None:
+                    schema = table.schema.with_metadata({**table.schema.metadata, **metadata(number)})
+                    place = folder / name(number)
+                    writer = pyarrow.parquet.ParquetWriter(place, schema, compression="zstd")
+                writer.write_table(table.replace_schema_metadata(schema.metadata))
+                rows += len(table)
+                if rows == jobs:
+                    writer.close()
+                    writer, number, rows = None, number + 1, 0
+        finally:
+            if writer is not None:
+                writer.close()
+
+    def _made(self) -> dict[str, Any]:
+        """Return the types of the columns, in the order of the schema."""
+        made = {name: self._dtype(name, kinds) for name, kinds in self.types.items()}
+        order = [column.name for column in COLUMNS if column.name in made]
+        return {name: made[name] for name in [*order, *(name for name in self.columns if name not in order)]}
+
+    def _tables(self, made: dict[str, Any], rows: int, *, keep_labels: bool, within: int = 0) -> Iterator[Any]:
+        """Yield all jobs as Arrow tables of ``rows`` rows; one also ends at each multiple of ``within``."""
+        waiting: list[pd.DataFrame] = []
+        ready, done = 0, 0
+        for frame in self._frames(made):
+            while len(frame):
+                room = min(rows, (within - done % within) if within else rows) - ready
+                waiting.append(frame.iloc[:room])
+                ready += len(waiting[-1])
+                frame = frame.iloc[room:]
+                if len(waiting[-1]) == room:
+                    yield _table(waiting, made, keep_labels)
+                    done, ready, waiting = done + ready, 0, []
+        if ready:
+            yield _table(waiting, made, keep_labels)
+
+    def _frames(self, made: dict[str, Any]) -> Iterator[pd.DataFrame]:
+        """Yield the chunks with their common types, and remove each from the disk."""
+        import pyarrow.feather
+
+        for file in self.files:
+            frame = pyarrow.feather.read_table(file, memory_map=False).to_pandas()
+            file.unlink()
+            yield _cast(frame, list(made), made)
 
     def _dtype(self, name: str, kinds: set[str]) -> Any:
         """Return the type that the column would have if the file were read whole."""
@@ -140,6 +189,19 @@ def _field(field: Any, dtype: Any) -> Any:
     if pa.types.is_dictionary(field.type):
         return pa.field(field.name, pa.dictionary(pa.int32(), field.type.value_type))
     return field
+
+
+def _table(frames: Sequence[pd.DataFrame], made: dict[str, Any], keep_labels: bool) -> Any:
+    """Return an Arrow table with the types of the whole file; without ``keep_labels`` only with labels that occur."""
+    import pyarrow as pa
+
+    frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0].reset_index(drop=True)
+    if not keep_labels:
+        labelled = [name for name, dtype in made.items() if isinstance(dtype, pd.CategoricalDtype) and name != "status"]
+        frame = frame.assign(**{name: frame[name].cat.remove_unused_categories() for name in labelled})
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    schema = pa.schema([_field(table.schema.field(name), made[name]) for name in made], metadata=table.schema.metadata)
+    return table.cast(schema.remove_metadata()).replace_schema_metadata(schema.metadata)
 
 
 def _cast(frame: pd.DataFrame, order: Sequence[str], made: dict[str, Any]) -> pd.DataFrame:

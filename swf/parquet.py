@@ -5,29 +5,28 @@ A Parquet table from elsewhere is read like a csv: by our column names or by a c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import pandas as pd
 
 from swf import _table
+from swf._native import KEY, about_of, check_size, damage, metadata
+from swf._notation import sorted_labels
 from swf._spill import Spill, dictionary_limit
 from swf.base import Unsteady
-from tracekit import limits
-from tracekit.errors import FormatError, TracekitError
+from swf.parts import Parts, is_folder_of_parts
+from tracekit.errors import FormatError
 from tracekit.machine import Machine
 from tracekit.schema import BY_NAME
 from tracekit.trace import Trace
 
-_KEY = b"tracekit"
-_VERSION = 1
 #: Other Parquet tables that have their own reader, by the columns that identify them.
 FOREIGN: dict[str, frozenset[str]] = {
     "pm100": frozenset({"job_id", "submit_time", "run_time", "time_limit", "num_cores_req", "job_state"}),
     "fdata": frozenset({"jid", "usr", "adt", "sdt", "edt", "elpl", "cnumr"}),
+    "google-2019": frozenset({"time", "type", "collection_id"}),
 }
 
 
@@ -46,11 +45,15 @@ class Parquet:
         columns = foreign_columns(head, path)
         return head.startswith(b"PAR1") and not any(columns >= theirs for theirs in FOREIGN.values())
 
+    def sniff_folder(self, folder: Path) -> bool:
+        """Accept a folder of Parquet files: the parts of a trace."""
+        return is_folder_of_parts(folder)
+
     def states_unit(self, path: Path) -> bool:
         """Return whether the file states the scheduled unit: files written by tracekit do."""
         import pyarrow.parquet
 
-        return _KEY in (pyarrow.parquet.read_schema(path).metadata or {})
+        return path.is_dir() or KEY in (pyarrow.parquet.read_schema(path).metadata or {})
 
     def read(
         self,
@@ -62,21 +65,22 @@ class Parquet:
         timezone: str | None = None,
         columns: Collection[str] | None = None,
     ) -> Trace:
-        """Read a native file as it was written, or any Parquet table by its columns.
+        """Read a native file or a folder of parts as written, or any Parquet table by its columns.
 
         ``columns``: of a native file only these are read, and those that every trace has.
         """
         import pyarrow as pa
         import pyarrow.parquet
 
+        if path.is_dir():
+            return _read_folder(path, timezone, columns)
         with damage(path):
             check_size(path)
-            stored = (pa.parquet.read_schema(path).metadata or {}).get(_KEY)
-            if stored is None or map is not None:
+            about = about_of(pa.parquet.read_schema(path), path) if map is None else None
+            if about is None:
                 frame = pa.parquet.read_table(path).to_pandas()
                 return _table.to_trace(frame, path, mapping=map, timezone=timezone, on_error=on_error)
-            frame = _read_by_column(path, columns)
-        about = _about(stored, path)
+        frame = _read_by_column([path], columns, ordered="part" in about)
         machine = Machine.from_dict(about["machine"], origin=str(path))
         return Trace(frame, machine.replace(timezone=timezone) if timezone else machine, tuple(about["history"]))
 
@@ -86,9 +90,9 @@ class Parquet:
         import pyarrow.parquet
 
         table = pa.Table.from_pandas(trace.jobs, preserve_index=False)
-        metadata = {**(table.schema.metadata or {}), **_metadata(trace.machine, trace.history)}
+        facts = {**(table.schema.metadata or {}), **metadata(trace.machine, trace.history)}
         limit = dictionary_limit(trace.jobs.dtypes)
-        table = table.replace_schema_metadata(metadata)
+        table = table.replace_schema_metadata(facts)
         pa.parquet.write_table(table, out, compression="zstd", dictionary_pagesize_limit=limit)
         return []
 
@@ -112,29 +116,58 @@ class Parquet:
             raise Unsteady("no jobs")  # reading it whole gives the reason
         kept, remarks = machine(spill.machine)
         history = [*spill.steps(), *remarks]
-        spill.write(out, _metadata(kept, history))
+        spill.write(out, metadata(kept, history))
         return spill.jobs, history
 
 
-def _read_by_column(path: Path, columns: Collection[str] | None) -> pd.DataFrame:
-    """Read a native file column by column, so that no more than one of them is in memory twice."""
+def _read_folder(path: Path, timezone: str | None, columns: Collection[str] | None) -> Trace:
+    """Read all parts of a folder into memory."""
+    parts = Parts(path)
+    frame = _read_by_column(parts.files, columns, parts.schema)
+    machine = parts.machine.replace(timezone=timezone) if timezone else parts.machine
+    return Trace(frame, machine, parts.history)
+
+
+def _read_by_column(
+    files: Sequence[Path], columns: Collection[str] | None, schema: Any = None, *, ordered: bool = True
+) -> pd.DataFrame:
+    """Read native files column by column, so that no more than one of them is in memory twice.
+
+    ``schema``: the types of several files. ``ordered``: labels come in their usual order, as parts hold those that they
+    use, in any order.
+    """
     import pyarrow as pa
     import pyarrow.parquet
 
+    with damage(files[0]):
+        names = pa.parquet.read_schema(files[0]).names
     made: dict[str, pd.Series] = {}
     pool = pa.default_memory_pool()
-    with pa.parquet.ParquetFile(path) as file:
-        for name in file.schema_arrow.names:
-            required = name in BY_NAME and BY_NAME[name].required
-            if columns is None or name in columns or required:
-                made[name] = file.read(columns=[name]).to_pandas()[name]
-                pool.release_unused()
+    for name in names:
+        required = name in BY_NAME and BY_NAME[name].required
+        if columns is not None and name not in columns and not required:
+            continue
+        tables = []
+        for file in files:
+            with damage(file), pa.parquet.ParquetFile(file) as source:
+                table = source.read(columns=[name])
+                if schema is not None:
+                    facts = table.schema.metadata
+                    table = table.cast(pa.schema([schema.field(name)])).replace_schema_metadata(facts)
+                tables.append(table)
+        with damage(files[0]):
+            values = pa.concat_tables(tables).to_pandas()[name]
+        made[name] = _in_label_order(values) if ordered else values
+        del table, tables
+        pool.release_unused()
     return pd.DataFrame(made, copy=False)
 
 
-def _metadata(machine: Machine, history: Sequence[str]) -> dict[bytes, bytes]:
-    about = {"version": _VERSION, "machine": machine.to_dict(), "history": list(history)}
-    return {_KEY: json.dumps(about).encode()}
+def _in_label_order(values: pd.Series) -> pd.Series:
+    """Return a column with its labels in their usual order."""
+    if not isinstance(values.dtype, pd.CategoricalDtype) or values.name == "status":
+        return values
+    return values.cat.set_categories(pd.Index(sorted_labels(values.cat.categories), dtype=object))
 
 
 def foreign_columns(head: bytes, path: Path) -> frozenset[str]:
@@ -148,31 +181,7 @@ def foreign_columns(head: bytes, path: Path) -> frozenset[str]:
         schema = pa.parquet.read_schema(path)
     except Exception:  # reading the file reports what is wrong
         return frozenset()
-    return frozenset() if _KEY in (schema.metadata or {}) else frozenset(schema.names)
-
-
-@contextmanager
-def damage(path: Path) -> Iterator[None]:
-    """Turn what goes wrong in a damaged Parquet file or in its metadata into a `FormatError`."""
-    try:
-        yield
-    except (TracekitError, MemoryError):
-        raise
-    except Exception as error:  # bytes and metadata of pandas can be wrong in many ways
-        words = (str(error).splitlines() or [type(error).__name__])[0]
-        raise FormatError(path, f"not a readable Parquet file: {words[:200]}") from None
-
-
-def check_size(path: Path) -> None:
-    """Refuse a table that would take much more memory than its file is large (limits ``expansion`` and ``fields``)."""
-    import pyarrow.parquet
-
-    facts = pyarrow.parquet.read_metadata(path)
-    limits.check("fields", facts.num_columns, path, f"{facts.num_columns:,} columns")
-    size = 8 * facts.num_rows * facts.num_columns
-    if size > 4 * limits.FREE_BYTES:
-        times = size / max(1, path.stat().st_size)
-        limits.check("expansion", times, path, f"{facts.num_rows:,} rows, {times:,.0f} times the size of the file")
+    return frozenset() if KEY in (schema.metadata or {}) else frozenset(schema.names)
 
 
 def read_flat(path: Path, needed: frozenset[str]) -> pd.DataFrame:
@@ -213,17 +222,3 @@ def list_batches(path: Path, name: str) -> Iterator[Any]:
                 yield batch.column(0)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise FormatError(path, f"cannot be read as a Parquet file: {str(error).splitlines()[0]}") from None
-
-
-def _about(stored: bytes, path: Path) -> dict[str, Any]:
-    try:
-        about: dict[str, Any] = json.loads(stored)
-        version, history, machine = about["version"], about["history"], about["machine"]
-    except (ValueError, RecursionError, KeyError, TypeError):
-        raise FormatError(path, "the tracekit metadata in the file is damaged") from None
-    steps = isinstance(history, list) and all(isinstance(step, str) for step in history)
-    if type(version) is not int or not steps or not isinstance(machine, dict):
-        raise FormatError(path, "the tracekit metadata in the file is damaged")
-    if version > _VERSION:
-        raise FormatError(path, f"was written by a newer tracekit (file version {version}); upgrade tracekit")
-    return about

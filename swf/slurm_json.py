@@ -69,6 +69,7 @@ _TEXTS = {
     "alloctres": ("tres.allocated", "tres_alloc_str"),
 }
 _ABSENT = object()
+_MOST_DIGITS = 300
 
 
 class SlurmJson:
@@ -98,7 +99,7 @@ class SlurmJson:
 def read_jobs(data: bytes, path: Path, on_error: str) -> Trace:
     """Read the text of a listing."""
     try:
-        listed = json.loads(text_of(data))
+        listed = json.loads(text_of(data), parse_int=_whole)
     except json.JSONDecodeError as error:
         raise FormatError(path, f"not JSON: {error.msg}", line=error.lineno) from None
     except RecursionError:
@@ -112,7 +113,7 @@ def read_jobs(data: bytes, path: Path, on_error: str) -> Trace:
     rows, places = [], []
     for place, job in enumerate(jobs, 1):
         row = _row(job, strange) if isinstance(job, dict) else {}
-        if not row.get("jobid") or not row.get("submit"):
+        if not row.get("jobid", "").isdecimal() or not row.get("submit"):
             if on_error != "skip":
                 problem = f"job {place} of the list has no job_id or no submit time"
                 raise FormatError(path, problem, hint="convert --on-error skip leaves such jobs out")
@@ -185,6 +186,11 @@ def _steps(steps: Any, strange: Counter[str]) -> dict[str, Any]:
         return {}
     found["totalcpu"] = f"{cpu:.6f}" if cpu > 0 else ""
     return found | {"used_kb": memory, "joules": energy}
+
+
+def _whole(digits: str) -> int | float:
+    """Return a whole number; one that no computer counts to as a float, which may be infinite."""
+    return int(digits) if len(digits) < _MOST_DIGITS else float(digits)
 
 
 def _at(job: Any, place: str) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -16,6 +17,10 @@ from toys import SWF_TEXT
 
 from tracekit import Machine, Trace
 from tracekit.cli import main
+
+# No test of properties fails because the machine is busy.
+settings.register_profile("tracekit", deadline=None)
+settings.load_profile("tracekit")
 
 # A shell starts what runs in its background with Ctrl-C ignored, and commands inherit that; ours must not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -16,7 +16,7 @@ from tracekit.registry import imported
 
 PACKAGES = ("tracekit", "swf", "generators", "evaluation")
 CORE = {"trace", "machine", "schema", "errors", "registry", "files", "stats", "validation", "transform", "cleaning"}
-CORE |= {"compiled", "limits", "provenance", "readings"}
+CORE |= {"compiled", "folders", "limits", "progress", "provenance", "readings"}
 #: Modules of tracekit that join the packages; all others do not use formats, models and scores.
 DOORS = ("tracekit/__init__.py", "tracekit/__main__.py", "tracekit/api.py", "tracekit/demo.py", "tracekit/cli/")
 PICTURES = ("tracekit/plots/", "evaluation/figures/")
@@ -27,7 +27,7 @@ LEARNING += tuple(f"tracekit/sim/tasks/{task}/gym.py" for task in ("pick_host", 
 #: The order inside tracekit, lowest first: a module imports its own layer and lower ones only. An entry is a
 #: module, or a package and all that is in it; where two entries fit, the longer one counts.
 LAYERS = (
-    ("errors", "limits", "terminal", "notebook", "_guard"),
+    ("errors", "limits", "progress", "terminal", "notebook", "_guard"),
     ("registry", "schema", "files", "catalog", "readings"),
     ("machine", "download", "folders", "compiled", "clusters"),
     ("trace",),
@@ -36,6 +36,7 @@ LAYERS = (
     ("recorded", "transform", "lanes"),
     ("doctor",),
     ("cleaning",),
+    ("large",),
     ("sim", "sim.compile", "sim.metrics", "sim.switches", "sim.windows"),
     ("sim.energy.series",),
     ("sim.energy.model", "sim.energy.pue", "sim.energy.states"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +17,8 @@ from shared_data import ROOT
 
 from tracekit.cleaning import RULES
 from tracekit.cli.app import app
+from tracekit.cli.groups import GROUPS
+from tracekit.environment import PURPOSES
 from tracekit.errors import MissingExtra
 from tracekit.registry import EXTRAS
 from tracekit.schema import COLUMNS
@@ -86,6 +91,21 @@ def test_every_command_has_an_example_and_is_documented(name: str) -> None:
     assert re.search(rf"`{name}\b", DOCS["docs/commands.md"]), f"{name} is not in docs/commands.md"
 
 
+def test_commands_are_grouped_by_what_one_wants_to_do() -> None:
+    """Every command is in one group, and docs/commands.md has the groups of --help, in their order."""
+    import typer
+
+    group: Any = typer.main.get_command(app)
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(group.commands)
+    assert group.list_commands(None) == grouped
+    page = DOCS["docs/commands.md"]
+    assert re.findall(r"^## (.*)$", page, re.MULTILINE)[: len(GROUPS)] == list(GROUPS)
+    for title, part in zip(GROUPS, re.split(r"^## .*$", page, flags=re.MULTILINE)[1:], strict=False):
+        assert list(dict.fromkeys(re.findall(r"^\| `([a-z-]+)", part, re.MULTILINE))) == list(GROUPS[title]), title
+    assert {purpose for purpose, _, _ in PURPOSES} <= set(GROUPS)
+
+
 def test_every_format_is_documented() -> None:
     from swf import FORMATS
 
@@ -156,6 +176,27 @@ def test_a_tasks_commands_run(page: str, tmp_path: Path, run: Run, monkeypatch: 
     for words in commands_of(DOCS[f"docs/tasks/{page}.md"]):
         code, _, error = run(*words[1:])
         assert code == 0, (words, error)
+
+
+PAPERS = sorted(place for place in DOCS if place.startswith("docs/papers/") and not place.endswith("index.md"))
+
+
+@pytest.mark.parametrize("place", PAPERS)
+@pytest.mark.slow
+def test_a_papers_commands_run(place: str, tmp_path: Path) -> None:
+    """Blocks of kind sh run in a shell as they stand; lines with a $ need data that is named above them."""
+    (block,) = blocks(DOCS[place], "sh")
+    assert block.startswith("tracekit sample sample.swf\n")
+    script = f'tracekit() {{ "{sys.executable}" -m tracekit "$@"; }}\n{block}'
+    done = subprocess.run(
+        ["bash", "-euc", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_toml_in_the_docs_is_toml() -> None:

@@ -99,6 +99,27 @@ def test_many_sizes_share_bins_and_classes_do_not_mix() -> None:
     assert scale.codes(np.array([np.nan, 1.0, 999.0])).tolist() == [scale.unknown, 0, len(scale.edges) - 1]
 
 
+def test_values_of_any_size_fit_into_the_bins() -> None:
+    sizes = 2.0 ** -np.arange(0, 200, 0.2)
+    for scale, values in ((time_scale(1e300), np.logspace(0, 300, 999)), (size_scale(sizes), np.sort(sizes))):
+        assert scale.unknown < 256
+        assert (np.diff(scale.edges) > 0).all()
+        codes = scale.codes(values).astype(int)
+        assert (np.diff(codes) >= 0).all()
+        assert codes.max() < scale.unknown
+        assert scale.codes(np.array([np.nan])).tolist() == [scale.unknown]
+
+
+def test_a_damaged_run_time_does_not_lead_beyond_all_dates(toy: Trace, tmp_path: Path) -> None:
+    far = Trace(toy.jobs, toy.machine.replace(epoch=1.7e9))
+    for column in ("run_time", "wait_time"):
+        values = np.full(len(far), 60.0)
+        values[0] = 1e13
+        path = tmp_path / f"{column}.html"
+        write([Source.of_trace("far", far.assign({column: values}))], path)
+        assert blocks(path.read_text())[0]["axis"]["calendar"]
+
+
 def test_hours_of_the_week_follow_the_clock_of_the_machine(toy: Trace) -> None:
     submit = np.arange(200) * 86400.0 / 2  # a hundred days: the clock changes on the way
     trace = toy.assign({"submit_time": submit})
@@ -229,6 +250,13 @@ def test_places_do_not_overlap(sample: Trace) -> None:
         assert all(a[1] <= b[0] for a, b in pairwise(spans))
 
 
+def test_jobs_that_hold_fractions_all_have_a_place() -> None:
+    jobs = pd.DataFrame({"job_id": [1, 2, 3], "submit_time": 0.0, "wait_time": 0.0, "run_time": 5.0, "req_gpus": 0.5})
+    found = Source.of_trace("shared", Trace(jobs, Machine(gpus=2, unit="gpus")))
+    job, first, count, _, tracks = singles.places(found, np.arange(3))
+    assert (job.tolist(), first.tolist(), count.tolist(), tracks["height"]) == ([0, 1, 2], [0, 1, 2], [1, 1, 1], 3)
+
+
 def test_a_schedule_takes_users_and_dates_from_its_trace(sample: Trace) -> None:
     trace = sample.head(300)
     result = tracekit.simulate(trace, "sjf")
@@ -315,8 +343,11 @@ def test_an_experiment_shows_its_traces(toy: Trace, tmp_path: Path, run: Run) ->
     assert [(one["name"], one["jobs"]) for one in json.loads(out)["sources"]] == [
         ("real (training part)", 200), ("lublin", 100)
     ]  # fmt: skip
-    (tmp_path / "RUN" / "experiment.json").write_text("{}")
-    assert run("explore", tmp_path / "RUN", "-o", tmp_path / "q.html")[0] == 1
+    for damaged in ("{}", '{"files": {"traces": {"lublin": [3]}}}'):
+        (tmp_path / "RUN" / "experiment.json").write_text(damaged)
+        code, _, error = run("explore", tmp_path / "RUN", "-o", tmp_path / "q.html")
+        assert code == 1
+        assert "does not say which traces the experiment made" in error
 
 
 def test_errors_come_before_any_work_and_name_the_next_step(swf: Path, tmp_path: Path, toy: Trace, run: Run) -> None:

@@ -19,7 +19,7 @@ from tracekit import _guard, errors
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PYTHONS = ("3.11", "3.12", "3.13")
-HEAVY = ("torch", "sdv", "ray", "gymnasium", "realtabformer", "stable_baselines3", "sb3_contrib", "opendp")
+HEAVY = ("torch", "sdv", "ray", "gymnasium", "realtabformer", "stable_baselines3", "sb3_contrib", "opendp", "duckdb")
 
 
 def python(code: str, *path: Path, cwd: Path = ROOT, words: Iterable[str] = ()) -> subprocess.CompletedProcess[str]:
@@ -38,7 +38,7 @@ def test_the_version_has_one_source() -> None:
 def test_the_distributions_name_is_the_same_everywhere() -> None:
     assert PROJECT["project"]["name"] == errors.DISTRIBUTION
     extras = PROJECT["project"]["optional-dependencies"]
-    assert extras["all"] == [f"{errors.DISTRIBUTION}[synth,rl,ray,sb3,dp]"]
+    assert extras["all"] == [f"{errors.DISTRIBUTION}[synth,rl,ray,sb3,dp,events]"]
     for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "tracekit").rglob("*.py")]:
         assert not re.search(r"pip install '?tracekit(\[|'|\s|$)", path.read_text()), path
 

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from tracekit.errors import FormatError, UsageError, reading
+from tracekit import limits
+from tracekit.environment import memory
+from tracekit.errors import FormatError, TracekitError, UsageError, reading
 from tracekit.files import as_path, check_writable, head_of, is_stream, plain_suffix, read_toml, writing
+from tracekit.large.source import gigabytes
 from tracekit.machine import Machine
+from tracekit.schema import SIZE_COLUMNS
 from tracekit.trace import Trace
-from tracekit.units import Tally, with_unit
+from tracekit.transform.splitting import check_count
+from tracekit.units import Tally, checked, with_unit
 
 if TYPE_CHECKING:
     from swf.base import Blocks, Format
+    from swf.parts import Parts
+    from tracekit.large.cutting import Cut
+    from tracekit.large.source import Source
 
 #: Files with more text than this are converted to Parquet in parts.
 LARGE_BYTES = 200 * 1024 * 1024
@@ -61,6 +69,8 @@ def read_as(
                 found = _reader(real, format, options)
             if columns is not None and getattr(found, "by_column", False):
                 options["columns"] = columns
+            if found.name == "parquet":
+                _check_memory(real, columns)
             with reading(path, f"a file of the format {found.name}"):
                 trace = found.read(real, **options)
         except FormatError as error:
@@ -70,6 +80,73 @@ def read_as(
         stated = _states_unit(found, real)
     trace = with_unit(trace, resource or _unit_in(machine), stated=stated)
     return trace.replace(machine=_described(trace.machine, path, machine, procs)), found.name
+
+
+def capacity(path: str | Path, format: str | None = None, **options: Any) -> list[tuple[float, float, float]]:
+    """Return what was missing of a trace's machine: (from, to, processors), in seconds of the trace."""
+    from swf import FORMATS
+    from swf._events import CapacityFormat
+
+    with reading(path, "a trace"):
+        found: Any = _reader(Path(path), format, options)
+    name = str(found.name)
+    if not isinstance(found, CapacityFormat):
+        able = ", ".join(name for name in FORMATS if hasattr(FORMATS.get(name), "outages"))
+        raise UsageError(f"format {name} does not tell when parts of the machine were missing; {able} does")
+    with reading(path, f"a file of the format {name}"):
+        made: list[tuple[float, float, float]] = found.outages(Path(path), **options)
+        return made
+
+
+#: A Parquet trace is read in batches where reading it whole would take more than this share of the free memory.
+SHARE = 0.5
+
+
+def free_memory() -> float:
+    """Return how many bytes reading a trace may take: the limit ``memory``, or what is free; infinity if unknown."""
+    known = memory()
+    return limits.limit("memory") or (float("inf") if known is None else known[1])
+
+
+def _check_memory(path: Path, columns: Collection[str] | None = None) -> None:
+    """Raise TracekitError before a Parquet trace is read that does not fit into memory."""
+    from swf.parts import readable_parts
+
+    parts = readable_parts(path)
+    needed = 0 if parts is None else parts.bytes_whole(columns)
+    if parts is not None and needed > free_memory():
+        raise TracekitError(
+            f"{path}: {parts.jobs:,} jobs take about {gigabytes(needed)} of memory to read whole, and "
+            f"{gigabytes(free_memory())} may be used; --parts of info, validate, clean, slice, scale, split and "
+            "convert reads such a trace in parts, and slice makes one that fits (--limit memory=none tries it anyway)"
+        )
+
+
+def open_parts(
+    path: str | Path,
+    *,
+    machine: Machine | str | Path | None = None,
+    procs: int | None = None,
+    resource: str | None = None,
+    timezone: str | None = None,
+) -> Parts:
+    """Open a Parquet trace, a file or a folder of parts, to be read in batches; the other arguments as in `read`."""
+    from swf.parts import Parts
+
+    with reading(path, "a Parquet trace"):
+        parts = Parts(path)
+    if timezone:
+        parts.machine = parts.machine.replace(timezone=timezone)
+    tally, asked = Tally(), resource or _unit_in(machine)
+    if asked is None:
+        for batch in parts.batches(SIZE_COLUMNS):
+            tally.add(batch)
+            if tally.covered[tally.read]:
+                break  # the unit that the file states is kept where any job has one
+    unit, steps = (checked(asked), []) if asked is not None else tally.decide(None, stated=True)
+    parts.machine = _described(parts.machine.replace(unit=unit), path, machine, procs)
+    parts.history = (*parts.history, *steps)
+    return parts
 
 
 def _states_unit(format: Format, path: Path) -> bool:
@@ -123,18 +200,21 @@ def to_parquet(
     force: bool = False,
     progress: Callable[[float], None] | None = None,
     part_bytes: int = 16 * 1024 * 1024,
+    part_jobs: int | None = None,
     **options: Any,
 ) -> tuple[int, str, list[str]] | None:
     """Convert a file of any size to our Parquet file in parts, so that memory does not grow with it.
+
+    With ``part_jobs`` the target is a folder of Parquet files with so many jobs each.
 
     Returns the number of jobs, the format that was read and the history; or None where the format, or this file, can
     only be read whole. ``progress`` is called with the share of the file that has been read, once for each pass.
     """
     from swf.base import Blocks, StreamingFormat, Unsteady
-    from swf.parquet import Parquet
 
     options = {name: value for name, value in options.items() if value is not None}
-    check_writable(target, force=force)
+    if part_jobs is None:
+        check_writable(target, force=force)
     path = Path(source)
     if is_stream(source) or is_stream(target) or not path.is_file():
         return None
@@ -148,18 +228,65 @@ def to_parquet(
         unit, steps = tally.decide(resource or _unit_in(machine))
         return _described(known.replace(unit=unit), source, machine, procs), steps
 
-    place = Path(target).resolve()
     try:
-        with (
-            writing(target, force=force) as out,
-            TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as folder,
-        ):
-            jobs, history = Parquet().write_chunks(
-                tally.over(_chunks(found, blocks, options)), out, folder=Path(folder), machine=described
-            )
+        jobs, history = write_chunks(
+            tally.over(_chunks(found, blocks, options)), target, part_jobs=part_jobs, force=force, machine=described
+        )
     except Unsteady:
         return None
     return jobs, found.name, history
+
+
+def write_chunks(
+    chunks: Iterable[Trace],
+    target: str | Path,
+    *,
+    part_jobs: int | None = None,
+    force: bool = False,
+    machine: Callable[[Machine], tuple[Machine, list[str]]] = lambda known: (known, []),
+) -> tuple[int, list[str]]:
+    """Write chunks of jobs as one Parquet file, or as a folder of files with ``part_jobs`` jobs each, all or nothing.
+
+    ``machine`` turns the machine of the last chunk into the one to keep, with notes for the history.
+    """
+    from swf.parquet import Parquet
+    from swf.parts import write_parts
+
+    if part_jobs is not None:
+        return write_parts(chunks, target, part_jobs=part_jobs, force=force, machine=machine)
+    place = Path(target).resolve()
+    with (
+        writing(target, force=force) as out,
+        TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as folder,
+    ):
+        return Parquet().write_chunks(chunks, out, folder=Path(folder), machine=machine)
+
+
+def write_split(
+    source: Source, cut: Cut, target: str | Path, place: Callable[[list[str]], list[str]], *, force: bool = False
+) -> list[tuple[str, int, Path]]:
+    """Split a trace that is read in batches into Parquet files of a folder, all or none.
+
+    ``place`` turns the names of the parts into file names. Returns name, jobs and file of every part.
+    """
+    from swf._native import metadata
+    from swf._spill import Spill
+    from tracekit.folders import writing_folder
+
+    parts: dict[str, Spill] = {}
+    with writing_folder(target, force=force) as folder, TemporaryDirectory(prefix=".waiting", dir=folder) as waiting:
+        for name, piece in cut.pieces(source):
+            if name not in parts:
+                check_count(len(parts) + 1, "part")
+                parts[name] = Spill(Path(waiting) / str(len(parts)))
+                parts[name].folder.mkdir()
+            parts[name].add(piece)
+        names = sorted(parts, key=cut.key)
+        for name, file in zip(names, place(names), strict=True):
+            with (folder / file).open("wb") as out:
+                history = [*source.history, cut.step(name)]
+                parts[name].write(out, metadata(source.machine, history))
+    return [(name, parts[name].jobs, Path(target) / file) for name, file in zip(names, place(names), strict=True)]
 
 
 def _chunks(found: Any, blocks: Blocks, options: dict[str, Any]) -> Iterator[Trace]:

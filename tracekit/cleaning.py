@@ -24,13 +24,15 @@ from tracekit.validation import BY_CHECK, WHOLE_COLUMNS
 class Rule:
     """A named change to a trace; ``apply`` returns the new trace and the number of rows it changed or removed.
 
-    A rule whose ``example`` is not empty needs an argument after a colon, and gets it as a second value.
+    A rule whose ``example`` is not empty needs an argument after a colon, and gets it as a second value. What a rule
+    ``by_row`` does to a job depends on that job and the machine alone, so it also works on a part of the trace.
     """
 
     name: str
     meaning: str
     apply: Callable[..., tuple[Trace, int]]
     example: str = ""
+    by_row: bool = False
 
 
 def _drop(check_name: str) -> Rule:
@@ -41,7 +43,8 @@ def _drop(check_name: str) -> Rule:
         found = check.find(trace)
         return (trace.take(~found), int(found.sum())) if found.any() else (trace, 0)
 
-    return Rule(f"drop-{check_name}", f"remove jobs where {check.meaning}", apply)
+    by_row = check_name != "duplicate-ids"
+    return Rule(f"drop-{check_name}", f"remove jobs where {check.meaning}", apply, by_row=by_row)
 
 
 def _unset(check_name: str, columns: Sequence[str], meaning: str, bad: Callable[[np.ndarray], np.ndarray]) -> Rule:
@@ -53,7 +56,7 @@ def _unset(check_name: str, columns: Sequence[str], meaning: str, bad: Callable[
         changed = {c: trace.jobs[c].mask(bad(trace.column(c))) for c in present}
         return (trace.assign(changed), int(found.sum())) if found.any() else (trace, 0)
 
-    return Rule(f"unset-{check_name}", meaning, apply)
+    return Rule(f"unset-{check_name}", meaning, apply, by_row=True)
 
 
 def _sort(trace: Trace) -> tuple[Trace, int]:
@@ -90,16 +93,20 @@ _RULES = (
     _drop("zero-run-time"),
     _drop("missing-procs"),
     _drop("zero-procs"),
-    Rule("round-counts", "round fractional counts of processors and nodes up to whole ones", _round_counts),
+    Rule(
+        "round-counts", "round fractional counts of processors and nodes up to whole ones", _round_counts, by_row=True
+    ),
     _unset("negative-counts", SIZE_COLUMNS, "make negative counts unknown", lambda v: v < 0),
     _drop("larger-than-machine"),
-    Rule("cap-run-at-limit", "end jobs that ran beyond their requested time at that limit", _cap_run),
+    Rule("cap-run-at-limit", "end jobs that ran beyond their requested time at that limit", _cap_run, by_row=True),
     _drop("run-beyond-limit"),
     _unset("nonpositive-limit", ("req_time",), "make requested times of zero or below unknown", lambda v: v <= 0),
     _unset("negative-wait", ("wait_time",), "make waits below zero unknown", lambda v: v < 0),
     _unset("negative-memory", ("req_mem", "used_mem"), "make memory below zero unknown", lambda v: v < 0),
     _unset("negative-watts", ("mean_watts",), "make mean powers below zero unknown", lambda v: v < 0),
-    Rule("unset-too-many-watts", "make mean powers unknown that the job's nodes cannot draw", _unset_watts),
+    Rule(
+        "unset-too-many-watts", "make mean powers unknown that the job's nodes cannot draw", _unset_watts, by_row=True
+    ),
     _unset(
         "cpu-bound-not-a-share",
         ("cpu_bound",),
@@ -118,6 +125,7 @@ _RULES = (
         "remove the jobs that match a filter: drop-jobs:user=374 and job>14968 and job<28553",
         fixes.drop_jobs,
         "drop-jobs:user=374 and job>14968 and job<28553",
+        by_row=True,
     ),
     Rule("drop-flurries", "remove flurries: bursts of one user that dominate the log", fixes.drop_flurries),
     Rule(
@@ -142,6 +150,7 @@ _RULES = (
         "correct the machine, not the jobs: set-machine:procs=128; also nodes, gpus, epoch",
         fixes.set_machine,
         "set-machine:procs=128",
+        by_row=True,
     ),
     Rule("recount-header", "write the true number of jobs into MaxJobs and MaxRecords", fixes.recount_header),
     Rule(
@@ -149,6 +158,7 @@ _RULES = (
         "convert a column from another unit: convert-units:run_time=minutes, req_mem=bytes, procs=nodes",
         fixes.convert_units,
         "convert-units:run_time=minutes",
+        by_row=True,
     ),
 )
 RULES = {rule.name: rule for rule in _RULES}
@@ -156,16 +166,20 @@ RULES = {rule.name: rule for rule in _RULES}
 
 def clean(trace: Trace, rules: Sequence[str]) -> tuple[Trace, dict[str, int]]:
     """Apply rules in the order given; return the trace and how many rows each rule changed or removed."""
-    chosen = [(text, *_parsed(text)) for text in rules]
+    chosen = [(text, *parsed(text)) for text in rules]
     counts: dict[str, int] = {}
     for text, rule, arguments in chosen:
         trace, changed = rule.apply(trace, *arguments)
         counts[text] = counts.get(text, 0) + changed
-    steps = ", ".join(f"{name} ({changed} rows)" for name, changed in counts.items())
-    return trace.replace(step=f"clean: {steps}") if rules else trace, counts
+    return trace.replace(step=step_of(counts)) if rules else trace, counts
 
 
-def _parsed(text: str) -> tuple[Rule, list[str]]:
+def step_of(counts: dict[str, int]) -> str:
+    """Return what goes into the history: the rules, and how many rows each changed or removed."""
+    return "clean: " + ", ".join(f"{name} ({changed} rows)" for name, changed in counts.items())
+
+
+def parsed(text: str) -> tuple[Rule, list[str]]:
     """Return the rule of ``name`` or ``name:argument``, and its argument if it takes one."""
     name, colon, argument = text.partition(":")
     if name not in RULES:

@@ -13,15 +13,35 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tracekit.errors import DISTRIBUTION, TracekitError
+from tracekit.errors import DISTRIBUTION, TracekitError, pip_line
 
+#: What one wants to do, as `tracekit --help` groups it; what of it; and the extra or the program that it needs.
+PURPOSES: tuple[tuple[str, str, str], ...] = (
+    ("Look", "info, validate, doctor, plot, explore", ""),
+    ("Get and prepare", "all formats, cleaning, cutting, merging", ""),
+    ("Make synthetic traces", "sessions, lublin, eda, user-resample", ""),
+    ("Make synthetic traces", "learned models", "synth"),
+    ("Make synthetic traces", "model private", "dp"),
+    ("Judge", "score, report, verdict, experiment", ""),
+    ("Judge", "experiment with agents (learners ppo, order, pick-host)", "rl"),
+    ("Judge", "experiment --engine ray", "ray"),
+    ("Share", "share, anonymize", ""),
+    ("Schedule", "simulate, order, energy, also with trained agents", ""),
+    ("Learn", "train --task predict-run-time", ""),
+    ("Learn", "train, ablation, order-study, Gymnasium environments", "rl"),
+    ("Learn", "training with stable-baselines3", "sb3"),
+    ("Run on a cluster", "serve, lsf, slurm export", ""),
+    ("Run on a cluster", "slurm start, slurm replay", "slurmctld"),
+)
+_PROGRAMS = {"slurmctld": "install Slurm (Debian: apt-get install slurm-wlm munge)"}
 #: What needs an extra; the command line adds the models.
 EXTRA_USES = {
     "synth": "learned models of synth",
-    "rl": "train, experiment and verdict with agents, demo, Gymnasium environments",
+    "rl": "train, experiment and verdict with agents, Gymnasium environments",
     "ray": "experiment --engine ray",
     "sb3": "environments for stable-baselines3 and sb3-contrib",
     "dp": "model private",
+    "events": "formats google-2019 and alibaba-2018",
     "docs": "make docs",
     "dev": "make test",
 }
@@ -102,6 +122,22 @@ def _container_limits() -> Iterator[int]:
             continue  # no such file, or "max"
 
 
+def purposes(found: list[Package]) -> list[dict[str, Any]]:
+    """Return what can be done here: purpose, what of it, whether all that it needs is installed, and what to do."""
+    lacking, made = extras(found), []
+    for purpose, what, need in PURPOSES:
+        program = need in _PROGRAMS
+        ready = not need or (_find(need) is not None if program else not lacking.get(need, True))
+        advice = "" if ready else _PROGRAMS[need] if program else pip_line(need)
+        made.append({"purpose": purpose, "what": what, "ready": ready, "advice": advice})
+    return made
+
+
+def _find(program: str) -> str | None:
+    """Return where a program is; those of administrators may not be on the path."""
+    return shutil.which(program) or shutil.which(program, path="/usr/sbin:/usr/local/sbin:/sbin")
+
+
 @dataclass(frozen=True)
 class Folder:
     """A folder that tracekit writes to on its own."""
@@ -164,6 +200,7 @@ def describe() -> dict[str, Any]:
             }
             for name, lacking in extras(found).items()
         },
+        "purposes": purposes(found),
         "folders": [
             {"use": one.use, "path": str(one.path), "writable": one.writable, "free_bytes": one.free}
             for one in folders()

@@ -8,7 +8,7 @@ from bisect import bisect_left
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.stats import Floats
+from tracekit.stats import Floats, steps
 
 Runs = list[tuple[int, int]]
 
@@ -32,6 +32,24 @@ def lanes(start: Floats, end: Floats, procs: NDArray[np.int64], total: int) -> l
         found[job] = _take(firsts, counts, sizes[job])
         heapq.heappush(held, (ends[job], job))
     return found
+
+
+def whole_lanes(start: Floats, end: Floats, procs: Floats, total: int) -> tuple[NDArray[np.int64], int]:
+    """Return how many lanes each job gets, and how many there are: more than ``total`` where jobs hold fractions.
+
+    >>> whole_lanes(np.zeros(3), np.ones(3), np.array([0.5, 0.5, 1.5]), 2)
+    (array([1, 1, 2]), 4)
+    """
+    held = np.clip(np.ceil(procs), 1, total).astype(np.int64)
+    return held, max(total, most_at_once(start, end, held)) if (procs % 1 != 0).any() else total
+
+
+def most_at_once(start: Floats, end: Floats, held: NDArray[np.int64]) -> int:
+    """Return how many lanes jobs need that are all to have theirs."""
+    long = end > start
+    if not long.any():
+        return max(int(held.max(initial=1)), 1)
+    return max(int(steps(start[long], end[long], held[long])[1].max()), int(held.max()), 1)
 
 
 def _take(firsts: list[int], counts: list[int], wanted: int) -> Runs:

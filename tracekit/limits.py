@@ -22,6 +22,7 @@ LIMITS: dict[str, tuple[float, str]] = {
     "fields": (2000, "fields in one line, or columns of a table"),
     "expansion": (100, "times that a compressed file may grow when it is unpacked, beyond its first 64 MB"),
     "document": (64 * 1024**2, "bytes in a settings file (TOML or JSON)"),
+    "memory": (0, "bytes of memory that reading a Parquet trace whole may take (0: what is free)"),
 }
 #: Unpacked data up to here is never rejected, however small the file.
 FREE_BYTES = 64 * 1024**2

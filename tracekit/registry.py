@@ -23,6 +23,7 @@ EXTRAS = {
     "stable_baselines3": "sb3",
     "sb3_contrib": "sb3",
     "opendp": "dp",
+    "duckdb": "events",
 }
 
 

@@ -9,8 +9,8 @@ The story, from top to bottom:
 * within a stretch a working day is followed by the next one after as many days as is usual for this user on that day of
   the week;
 * a working day begins at an hour at which days like it began, and lasts about as long as its model;
-* the pauses between sessions and between jobs are drawn from those of this user; within a batch they are longer or
-  shorter about where those of the model are.
+* the pauses between sessions and between jobs are drawn from those of this user, longer or shorter about where those
+  of the model are.
 
 With privacy k, "this user" means at least k alike users whose habits are pooled.
 """
@@ -276,8 +276,8 @@ class Habits:
         dates, kinds = self.busy.shape
         at = shift_days(since[day] + self.later[job], 0, dates, every, home.drifts)
         kind = np.minimum(sort[job], kinds - 1)
-        entries = Entries.of(stretch[day], len(first), at, dates, kind, kinds)
-        farthest = min(MOVES, dates // every // 3)
+        entries = Entries.of(stretch[day], len(first), at, dates, kind, kinds, who[first])
+        farthest = min(MOVES, max(1, dates // every // 3), dates // every - 1)
         moves = np.arange(-farthest, farthest + 1)
         wanted = self.busy * (len(job) / self.busy.sum())
         moved = shift_items(entries, every, 1, lambda: moves, wanted, home.drifts, rng)
@@ -319,9 +319,8 @@ class Habits:
         together = rng.uniform(-1, 1, int(batch[-1]) + 1)[batch]
         away = np.where(self.long[job], STRAY, STEADY) * rng.uniform(-1, 1, len(job)) + STEADY * together
         near = 1 - np.abs(1 - np.abs(self.pause_rank[job] + away))
-        rank = np.where(self.turn[job] > BATCH, rng.random(len(job)), near)
-        own, enough = self.pauses.at(pool * 12 + kind, rank)
-        others, _ = self.all_pauses.at(kind, rank)
+        own, enough = self.pauses.at(pool * 12 + kind, near)
+        others, _ = self.all_pauses.at(kind, near)
         return np.where(enough, own, others)
 
 

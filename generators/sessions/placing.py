@@ -26,6 +26,8 @@ SWEEPS = 3
 #: Least squares even out busy and quiet days; so they are asked for with contrasts exaggerated by these factors, and
 #: the placement is taken whose days are as uneven as the real ones.
 GAINS = (1.0, 1.5, 2.0, 3.0, 5.0)
+#: What it costs that two items of one owner meet on a day, in squares of an item's mean number of jobs on a day.
+MEETS = 30.0
 
 
 def shift_days(day: Ints, step: Ints | int, days: int, every: int, drifts: bool) -> Ints:
@@ -45,14 +47,18 @@ class Entries:
     kind: Ints
     jobs: Floats
     kinds: int
+    owner: Ints  # where each owner's items begin, and the end
 
     @classmethod
-    def of(cls, item: Ints, items: int, day: Ints, days: int, kind: Ints, kinds: int) -> Self:
-        """Count jobs."""
+    def of(
+        cls, item: Ints, items: int, day: Ints, days: int, kind: Ints, kinds: int, owner: Ints | None = None
+    ) -> Self:
+        """Count jobs; ``owner``: whose each item is, never falling; by default all are of different owners."""
         found, jobs = np.unique((item * days + day) * kinds + kind, return_counts=True)
-        owner = found // (days * kinds)
-        first = np.searchsorted(owner, np.arange(items + 1)).astype(np.int64)
-        return cls(first, found // kinds % days, found % kinds, jobs.astype(np.float64), kinds)
+        first = np.searchsorted(found // (days * kinds), np.arange(items + 1)).astype(np.int64)
+        begins = np.arange(items) if owner is None else np.flatnonzero(np.diff(owner, prepend=-1))
+        begins = np.append(begins, items).astype(np.int64)
+        return cls(first, found // kinds % days, found % kinds, jobs.astype(np.float64), kinds, begins)
 
     def by_day(self, days: int, to: Ints | None = None) -> Floats:
         """Return the jobs of each day and kind, shape (days, kinds); ``to``: other days of the entries."""
@@ -99,11 +105,11 @@ def settled(entries: Entries, to: Ints, wanted: Floats, rng: np.random.Generator
     ``to``: the bin into which a choice brings a day, shape (choices, days); ``wanted``: jobs in each bin, of each kind,
     shape (bins, kinds), in the sense of least squares.
     """
-    items = len(entries.first) - 1
-    pick = rng.integers(len(to), size=items)
-    turns = np.concatenate([rng.permutation(items) for _ in range(SWEEPS)])
+    pick = rng.integers(len(to), size=len(entries.first) - 1)
+    turns = np.concatenate([rng.permutation(len(entries.owner) - 1) for _ in range(SWEEPS)])
     excess = -np.ascontiguousarray(wanted, dtype=np.float64)
-    _settle(entries.first, entries.day, entries.kind, entries.jobs, to, excess, pick, turns)
+    meets = MEETS * (float(entries.jobs.sum()) / max(len(entries.jobs), 1)) ** 2
+    _settle(entries.owner, entries.first, entries.day, entries.kind, entries.jobs, to, excess, meets, pick, turns)
     return pick
 
 
@@ -111,23 +117,39 @@ _jit: Any = partial(compiled, sources=Path(__file__).resolve().parent)
 
 
 @_jit
-def _settle(first, day, kind, jobs, to, excess, pick, turns):  # type: ignore[no-untyped-def]
-    """Change ``pick`` in place; ``turns`` lists items in the order in which they reconsider."""
+def _settle(owner, first, day, kind, jobs, to, excess, meets, pick, turns):  # type: ignore[no-untyped-def]
+    """Change ``pick`` in place; ``turns`` lists owners in the order in which their items reconsider.
+
+    ``meets``: what it costs that an item comes to a bin where its owner has another one.
+    """
+    here = np.zeros(len(excess), np.int64)  # items of the owner in each bin
     for u in range(len(pick)):
         for k in range(first[u], first[u + 1]):
             excess[to[pick[u], day[k]], kind[k]] += jobs[k]
-    for u in turns:
-        for k in range(first[u], first[u + 1]):
-            excess[to[pick[u], day[k]], kind[k]] -= jobs[k]
-        least = np.inf
-        for choice in range(len(to)):
-            cost = 0.0  # what |excess + jobs moved|² has beyond |excess|²
+    for o in turns:
+        alone = owner[o + 1] - owner[o] == 1
+        for u in range(owner[o], owner[o + 1]):
             for k in range(first[u], first[u + 1]):
-                cost += jobs[k] * (jobs[k] + 2 * excess[to[choice, day[k]], kind[k]])
-                excess[to[choice, day[k]], kind[k]] += jobs[k]
+                here[to[pick[u], day[k]]] += k == first[u] or day[k] != day[k - 1]
+        for u in range(owner[o], owner[o + 1]):
             for k in range(first[u], first[u + 1]):
-                excess[to[choice, day[k]], kind[k]] -= jobs[k]
-            if cost < least:
-                least, pick[u] = cost, choice
-        for k in range(first[u], first[u + 1]):
-            excess[to[pick[u], day[k]], kind[k]] += jobs[k]
+                excess[to[pick[u], day[k]], kind[k]] -= jobs[k]
+                here[to[pick[u], day[k]]] -= k == first[u] or day[k] != day[k - 1]
+            least = np.inf
+            for choice in range(len(to)):
+                cost = 0.0  # what |excess + jobs moved|² has beyond |excess|²
+                for k in range(first[u], first[u + 1]):
+                    cost += jobs[k] * (jobs[k] + 2 * excess[to[choice, day[k]], kind[k]])
+                    excess[to[choice, day[k]], kind[k]] += jobs[k]
+                    if not alone and here[to[choice, day[k]]] and (k == first[u] or day[k] != day[k - 1]):
+                        cost += meets
+                for k in range(first[u], first[u + 1]):
+                    excess[to[choice, day[k]], kind[k]] -= jobs[k]
+                if cost < least:
+                    least, pick[u] = cost, choice
+            for k in range(first[u], first[u + 1]):
+                excess[to[pick[u], day[k]], kind[k]] += jobs[k]
+                here[to[pick[u], day[k]]] += k == first[u] or day[k] != day[k - 1]
+        for u in range(owner[o], owner[o + 1]):
+            for k in range(first[u], first[u + 1]):
+                here[to[pick[u], day[k]]] = 0

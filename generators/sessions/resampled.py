@@ -16,6 +16,8 @@ from generators.sessions.placing import Entries, shift_days, shift_items
 FARTHEST = WEEK
 #: Days of a week; in short traces parts of a day or an hour take their place.
 DAYS = {"weeks": 7, "days": 4, "hours": 4}
+#: Chance that three weeks without users change places, not two.
+THREE = 0.3
 #: Sessions move by up to this many seconds either way.
 JITTER = 120.0
 
@@ -49,11 +51,25 @@ def _moves(histories: Histories, calendar: LocalCalendar, drawn: Ints, sort: Int
     if calendar.units > 1:
         choices = np.array([step for step in range(-farthest, farthest + 1) if step])
         moves[~nameless] = _as_busy(histories, calendar, drawn[~nameless], sort, choices, rng)
-    # Weeks of jobs without users change places, so that no week stays empty; one that had only begun stays the last.
+    # Weeks of jobs without users change places with their neighbours, so that no week stays empty and a trace that
+    # changes over the months still does; one that had only begun stays the last.
     week = np.floor((histories.at[histories.first[drawn]] - histories.at.min(initial=np.inf)) / calendar.unit_length)
     whole = nameless & (week < calendar.units)
-    moves[whole] = rng.permutation(week[whole]) - week[whole]
+    moves[whole] = _with_neighbours(week[whole], rng) - week[whole]
     return np.asarray(moves * calendar.unit_length)
+
+
+def _with_neighbours(week: Floats, rng: np.random.Generator) -> Floats:
+    """Return a new order of weeks in which pairs, and here and there three, of neighbours have changed places."""
+    order = np.argsort(week, kind="stable")
+    found = week.copy()
+    begin = 0
+    while (left := len(order) - begin) > 1:
+        count = 3 if left == 3 or (left > 4 and rng.random() < THREE) else 2
+        block = order[begin : begin + count]
+        found[block] = week[np.roll(block, 1 if rng.random() < 0.5 else -1)]
+        begin += count
+    return found
 
 
 def _as_busy(

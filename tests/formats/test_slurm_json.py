@@ -117,6 +117,19 @@ def test_what_is_not_understood_is_said(tmp_path: Path) -> None:
             tracekit.read(path, "slurm-json", on_error="skip")
 
 
+@pytest.mark.parametrize("strange", ["1.5", "1e20", "9" * 400, "9" * 5000])
+def test_numbers_beyond_all_jobs_are_left_out(strange: str, tmp_path: Path) -> None:
+    rows = ", ".join(
+        f'{{"job_id": {number}, "submit_time": 1700000000, "job_state": "COMPLETED", "cpus": {cpus}}}'
+        for number, cpus in ((1, 2), (strange, 2), (3, strange if "." not in strange else "-1"))
+    )
+    (tmp_path / "a.json").write_text(f'{{"jobs": [{rows}]}}')
+    with pytest.raises(FormatError, match="job 2 of the list has no job_id"):
+        tracekit.read(tmp_path / "a.json", "slurm-json")
+    trace = tracekit.read(tmp_path / "a.json", "slurm-json", on_error="skip")
+    assert trace.column("job_id").tolist() == [1, 3]
+
+
 def test_it_is_converted_and_named_sacct_too(tmp_path: Path, run: Run) -> None:
     code, _, error = run("convert", HERE / "sacct-22.05.json", tmp_path / "out.swf")
     assert code == 0, error

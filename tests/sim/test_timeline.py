@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -105,6 +106,17 @@ def test_many_slices_are_joined_and_still_add_up(monkeypatch: pytest.MonkeyPatch
     assert len(slices) < result.procs.sum()
     used = sum(event["dur"] * event["args"]["procs"] for event in slices) / 1e6
     assert used == pytest.approx((result.run * result.procs).sum())
+
+
+def test_jobs_that_hold_fractions_all_have_a_slice() -> None:
+    jobs = trace_of(*((0, 9, 9, 1) for _ in range(3)), procs=2).jobs.drop(columns="req_procs")
+    jobs = jobs.assign(req_gpus=[0.5, 0.5, 0.25], user=pd.Categorical(["a", None, "b"]))
+    trace = Trace(jobs, Machine(gpus=2, unit="gpus"))
+    events = events_of(Timeline("one", tracekit.simulate(trace, "fcfs"), trace))
+    check_tracks(events)
+    slices = [event for event in events if event["ph"] == "X"]
+    assert [one["args"]["procs"] for one in slices] == [0.5, 0.5, 0.25]
+    assert [one["args"].get("user") for one in slices] == ["a", None, "b"]
 
 
 def test_hosts_are_processes_and_jobs_lie_in_lanes_of_them() -> None:

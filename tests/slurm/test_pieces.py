@@ -25,7 +25,7 @@ from tracekit.slurm.compare import compare, fit_interval, fit_reaction
 from tracekit.slurm.conf import Layout, check_extra, check_folder, check_size, slurm_conf
 from tracekit.slurm.drive import Change, targets
 from tracekit.slurm.export import export
-from tracekit.slurm.order import orders_of
+from tracekit.slurm.order import AsPriorities, orders_of
 from tracekit.slurm.outcome import outcome_of
 from tracekit.slurm.own import Own
 from tracekit.slurm.plan import Plan, make_plan
@@ -203,7 +203,7 @@ def test_an_interval_is_found_again_and_backfilling_is_compared_on_nodes() -> No
     real = Trace(real.jobs, Machine(procs=16, nodes=16))
     assert fit_interval(real) == 1.01
     assert compare(real, backfill="none", interval=1.01).error == pytest.approx(np.zeros(40), abs=1e-6)
-    for nodes, expected in ((None, (True, 30.0)), (False, (False, 0.0))):
+    for nodes, expected in ((True, (True, 30.0)), (False, (False, 0.0))):
         found = compare(real, backfill="easy", nodes=nodes).to_dict()
         assert (found["on_nodes"], found["group_ends_s"]) == expected
     hosts = Machine(groups=(HostGroup(count=16, cores=1),))
@@ -306,6 +306,22 @@ def test_an_agent_orders_the_same_listing() -> None:
     listed = [entry(job, time_limit=5 + job) for job in (1, 2, 3)]
     machine = read_queue(json.dumps({"jobs": listed}), SINFO, 2000.0).snapshot
     assert sorted(orders_of("agent:default").order(machine)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["saf", "wfp3"])
+def test_orders_as_priorities_make_the_schedule_of_the_policy(name: str) -> None:
+    """What a driver would do at every pass of a simulation is the policy itself."""
+    jobs = tracekit.sample().head(200)
+    made = tracekit.simulate(jobs, AsPriorities(orders_of(name)), "easy", estimates="requested")
+    assert made.start.tolist() == tracekit.simulate(jobs, name, "easy", estimates="requested").start.tolist()
+
+
+def test_an_agent_as_priorities_is_compared_on_nodes() -> None:
+    jobs = tracekit.sample().head(60)
+    done = tracekit.simulate(jobs, "fcfs", "easy", procs=64)
+    real = Trace(jobs.jobs, Machine(procs=64, nodes=64)).assign({"wait_time": done.wait})
+    found = compare(real, policy="agent:default").to_dict()
+    assert (found["policy"], found["on_nodes"], found["jobs"]) == ("agent:default", True, 60)
 
 
 @settings(max_examples=80, deadline=None, derandomize=True, database=None)

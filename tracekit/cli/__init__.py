@@ -16,15 +16,18 @@ import typer
 
 from tracekit import limits
 from tracekit.cli.app import EscapingHandler, Settings, app, search_here
+from tracekit.cli.groups import group_commands
 from tracekit.cli.usage import explain, first_words, is_usage_problem
 from tracekit.errors import TracekitError
 from tracekit.terminal import escaped
 
-#: Modules that define commands, in the order of `tracekit --help`.
+#: Modules that define commands; the order of `tracekit --help` is that of `tracekit.cli.groups`.
 COMMAND_MODULES = (
     "tracekit.cli.traces",
+    "tracekit.cli.changes",
     "tracekit.cli.inspect",
     "tracekit.cli.transform",
+    "tracekit.cli.capacity",
     "tracekit.cli.catalog",
     "tracekit.cli.env",
     "tracekit.cli.sacct",
@@ -53,6 +56,7 @@ COMMAND_MODULES = (
 
 for _module in COMMAND_MODULES:
     importlib.import_module(_module)
+group_commands(app)
 
 
 @app.callback()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tracekit.cli.groups import GroupedCommands
 from tracekit.terminal import escaped, escaped_json
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="tracekit",
+    cls=GroupedCommands,
     help="Read, clean, synthesise, score and simulate job traces of supercomputers and GPU clusters.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -10,7 +10,7 @@ from tracekit.errors import pip_line
 
 @app.command()
 def env(json: Json = False) -> None:
-    """Show versions, extras, cores, memory and folders, and what is missing for which command.
+    """Show what can be done here and what is missing for it; versions, extras, cores, memory and folders.
 
     Include its output in bug reports.
 
@@ -54,6 +54,13 @@ def _print(facts: dict[str, Any]) -> None:
     }
     for name, value in lines.items():
         out.print(f"{name:<10} {value}", soft_wrap=False)
+    wanted = table("to …", "what", "ready", "what to do")
+    said = ""
+    for one in facts["purposes"]:
+        heading = one["purpose"] if one["purpose"] != said else ""
+        wanted.add_row(heading, one["what"], "yes" if one["ready"] else "no", one["advice"])
+        said = one["purpose"]
+    out.print(wanted, soft_wrap=False)
     rows = table("extra", "installed", "what needs it", "what to do")
     for name, extra in facts["extras"].items():
         uses = extra["needed_for"] + (f" ({', '.join(extra['models'])})" if extra.get("models") else "")
@@ -72,8 +79,8 @@ def _print(facts: dict[str, Any]) -> None:
         )
     out.print(places, soft_wrap=False)
     if facts["missing"]:
-        wanted = " ".join(f"'{name}'" for name in facts["missing"])
-        out.print(f"missing or too old for every command: pip install {wanted}", soft_wrap=False)
+        names = " ".join(f"'{name}'" for name in facts["missing"])
+        out.print(f"missing or too old for every command: pip install {names}", soft_wrap=False)
 
 
 def _gb(size: int) -> str:

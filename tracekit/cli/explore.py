@@ -193,12 +193,12 @@ def _experiment(folder: Path, about: Any) -> Iterator[Source]:
         raise FormatError(real, "no such file: the experiment has not begun")
     yield Source.of_trace("real (training part)", Trace.load(real))
     try:
-        models = {name: files[0] for name, files in about["files"]["traces"].items() if files}
+        models = {name: folder / files[0] for name, files in about["files"]["traces"].items() if files}
     except (KeyError, TypeError, AttributeError):
         raise FormatError(folder / "experiment.json", "does not say which traces the experiment made") from None
     for name, place in models.items():
-        if (folder / place).is_file():
-            yield Source.of_trace(name, Trace.load(folder / place))
+        if place.is_file():
+            yield Source.of_trace(name, Trace.load(place))
 
 
 def _stem(path: str) -> str:

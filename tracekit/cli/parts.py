@@ -1,10 +1,48 @@
-"""Conversion of files larger than memory, with a progress bar."""
+"""Conversion of files larger than memory, and progress bars of reading."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tracekit.cli.app import Settings, console, say, tell
+
+#: Seconds of work before anything is said about it, and between lines where the output is not a terminal.
+PATIENCE, BETWEEN = 2.0, 15.0
+
+
+@contextmanager
+def shown_progress(path: str) -> Iterator[None]:
+    """Show on stderr how far a reader has come that reports it, once it has taken two seconds."""
+    from tracekit.progress import heard
+
+    screen = console(stderr=True)
+    began = said = time.monotonic()
+    live = screen.is_terminal
+    with_bar: Any = None
+
+    def show(what: str, share: float) -> None:
+        nonlocal said, with_bar
+        now = time.monotonic()
+        if not what or now - began < PATIENCE or (not live and now - said < BETWEEN):
+            return
+        said = now
+        if not live:
+            say(f"{path}: {what}, {share:.0%}")
+            return
+        if with_bar is None:
+            with_bar = screen.status(what)
+            with_bar.start()
+        with_bar.update(f"{what}, {share:.0%}")
+
+    try:
+        with heard(None if Settings.quiet else show):
+            yield
+    finally:
+        if with_bar is not None:
+            with_bar.stop()
 
 
 def convert_in_parts(
@@ -15,6 +53,7 @@ def convert_in_parts(
     procs: int | None,
     machine: str | None,
     resource: str | None,
+    part_jobs: int | None = None,
     force: bool,
     options: dict[str, Any],
 ) -> str | None:
@@ -50,6 +89,7 @@ def convert_in_parts(
             procs=procs,
             machine=machine,
             resource=resource,
+            part_jobs=part_jobs,
             force=force,
             progress=show,
             **options,

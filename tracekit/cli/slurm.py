@@ -222,9 +222,9 @@ def compare(
         float, typer.Option("--interval", min=0, help="Passes every S seconds from the first start on; no reaction.")
     ] = 0.0,
     nodes: Annotated[
-        bool | None,
-        typer.Option("--nodes/--counts", help="With backfilling: on the Slurm's nodes (default), or a number of CPUs."),
-    ] = None,
+        bool,
+        typer.Option("--nodes/--counts", help="With backfilling: on the Slurm's nodes, or a number of CPUs."),
+    ] = True,
     figure: Annotated[str | None, typer.Option("--figure", metavar="FILE.png", help="Draw both schedules.")] = None,
     json: Json = False,
     force: Force = False,

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, Settings, app, console, print_json, say, table
+from tracekit.cli.large import PartJobs, is_parquet, opened, save_batches
 from tracekit.cli.simulate import Cluster
 from tracekit.cli.traces import Epoch, From, MachineFile, Map, OnError, TimeZone, To
 from tracekit.errors import MissingExtra, UnknownName, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from generators.synth import Fitted
     from tracekit.trace import Trace
 
@@ -110,6 +113,15 @@ def synth(
     epoch: Epoch = None,
     timezone: TimeZone = None,
     on_error: OnError = "stop",
+    fit_jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--fit-jobs",
+            min=1,
+            help="Learn from so many consecutive jobs in the middle of REAL, and make as many (default: all).",
+        ),
+    ] = None,
+    part_jobs: PartJobs = None,
     json: Json = False,
     force: Force = False,
 ) -> None:
@@ -182,20 +194,18 @@ def synth(
     hosts = None if cluster is None else cluster_of(cluster)
     if model is not None and model not in MODELS:
         raise UnknownName("model", model, MODELS)
-    chosen = traces.prepare(real or "", out, format=to, force=force)
+    chosen = traces.prepare(real or "", out, format=to, force=force, part_jobs=part_jobs)
     if save is not None:
         library.check_folder(save, force=force)
+    if real is None and fit_jobs is not None:
+        raise UsageError("--fit-jobs is for fitting: give the real trace")
     if real is not None and model is not None:
-        trace, _ = traces.load(
-            real,
-            format=from_,
-            machine=machine,
-            resource=resource,
-            timezone=timezone,
-            on_error=on_error,
-            map_=map_,
-            epoch=epoch,
-        )
+        reading: dict[str, Any] = {"machine": machine, "resource": resource, "timezone": timezone, "map_": map_}
+        texts: dict[str, Any] = {"on_error": on_error, "epoch": epoch}
+        if fit_jobs is not None:
+            trace = _stretch(real, fit_jobs, from_, reading, texts)
+        else:
+            trace, _ = traces.load(real, format=from_, **texts, **reading)
         trace, machine_procs = _sized(trace, procs, machine_procs)
         trace = trace if hosts is None else trace.replace(machine=with_hosts(trace.machine, hosts))
         fitted = library.fit(
@@ -215,13 +225,13 @@ def synth(
     if (
         not for_sharing
         and chosen == "parquet"
-        and count > _LARGE
+        and (count > _LARGE or part_jobs is not None)
         and out != "-"
         and not (seconds or conditions or machine_procs)
     ):
         parts = library.chunks(fitted, count, seed=seed, load=load, start=start, users=users, share=shares, more=times)
         if parts is not None:
-            _write_parts(parts, count, out, fitted, seed, force=force, json=json)
+            _write_parts(parts, count, out, fitted, seed, part_jobs, force=force, json=json)
             return
     made = library.make(
         fitted,
@@ -242,11 +252,28 @@ def synth(
     if for_sharing:
         made = sharing.published(made, seed, dated=start is not None)
         say("for sharing: before you publish it, run tracekit share with weeks that were held out")
-    traces.save(made, out, format=chosen, force=force)
+    traces.save(made, out, format=chosen, force=force, part_jobs=part_jobs)
     if json:
         print_json(_told(fitted, made, out, seed))
     if real is not None and fitted.interrupted:
         raise typer.Exit(130)
+
+
+def _stretch(real: str, jobs: int, format: str | None, reading: dict[str, Any], texts: dict[str, Any]) -> Trace:
+    """Return consecutive jobs in the middle of a trace; of a Parquet trace the rest never is in memory."""
+    from pathlib import Path
+
+    from swf.parts import readable_parts
+    from tracekit import transform
+    from tracekit.cli.traces import load
+    from tracekit.large.changes import window
+    from tracekit.large.source import in_memory
+
+    known = readable_parts(Path(real)) if is_parquet(real) and format in (None, "parquet") else None
+    if known is not None and reading["map_"] is None and (source := opened(real, True, **reading)) is not None:
+        return in_memory(window(source, max(0, (known.jobs - jobs) // 2), jobs))
+    trace, _ = load(real, format=format, **texts, **reading)
+    return transform.window(trace, max(0, (len(trace) - jobs) // 2), jobs)
 
 
 def _sized(trace: Trace, procs: int | None, machine_procs: int | None) -> tuple[Trace, int | None]:
@@ -264,28 +291,30 @@ def _sized(trace: Trace, procs: int | None, machine_procs: int | None) -> tuple[
     return trace, procs
 
 
-def _write_parts(parts: Any, jobs: int, out: str, fitted: Fitted, seed: int, *, force: bool, json: bool) -> None:
+def _write_parts(
+    parts: Iterator[Trace],
+    jobs: int,
+    out: str,
+    fitted: Fitted,
+    seed: int,
+    part_jobs: int | None,
+    *,
+    force: bool,
+    json: bool,
+) -> None:
     """Write a long trace part by part, so that memory does not grow with it."""
-    from pathlib import Path
-    from tempfile import TemporaryDirectory
-
     from generators.progress import StderrProgress, silent
-    from swf.parquet import Parquet
-    from tracekit.files import writing
 
     progress = silent if Settings.quiet else StderrProgress("writing")
 
-    def chunks() -> Any:
+    def chunks() -> Iterator[Trace]:
         done = 0
         for part in parts:
             yield part
             done += len(part)
             progress(done, jobs, "jobs")
 
-    place = Path(out).resolve()
-    with writing(out, force=force) as file, TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as folder:
-        written, history = Parquet().write_chunks(chunks(), file, folder=Path(folder))
-    say(f"{out}: {written:,} jobs, written in parts")
+    written, history = save_batches(chunks(), out, part_jobs=part_jobs, force=force, how=", written in parts")
     if json:
         notes = {"notes": fitted.notes, "history": history}
         print_json({"model": fitted.model.name, "output": out, "jobs": written, "seed": seed, **notes})

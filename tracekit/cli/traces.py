@@ -1,4 +1,4 @@
-"""Commands about one trace: convert, info, validate, clean, slice, scale, formats, sample, version."""
+"""Commands about one trace: convert, info, validate, formats, sample, version; and how every command reads one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, Settings, app, console, print_json, say, table, tell
-from tracekit.cli.parts import convert_in_parts
+from tracekit.cli.large import InParts, PartJobs, check_parts, is_parquet, opened, save_batches
+from tracekit.cli.parts import convert_in_parts, shown_progress
 from tracekit.errors import TracekitError, UsageError
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ TimeZone = Annotated[str | None, typer.Option("--timezone", help="Time zone of t
 OnError = Annotated[str, typer.Option("--on-error", help="Damaged lines: stop, or skip and count them.")]
 Map = Annotated[str | None, typer.Option("--map", help="Columns of a table: OURS=THEIRS,OURS=THEIRS …")]
 Epoch = Annotated[str | None, typer.Option("--epoch", help="Date of second 0, for formats without dates (gpw).")]
+Read = Annotated[
+    list[str] | None,
+    typer.Option("--read", help="An option of the input's format, such as cell=a or job=instance; may be repeated."),
+]
 
 
 def load(
@@ -43,6 +48,7 @@ def load(
     on_error: str = "stop",
     map_: str | None = None,
     epoch: str | None = None,
+    read: list[str] | None = None,
     columns: Collection[str] | None = None,
 ) -> tuple[Trace, str]:
     """Read a trace with the given flags; print on stderr what was left out and which unit was chosen.
@@ -52,8 +58,10 @@ def load(
     from tracekit.api import read_as
     from tracekit.units import note
 
-    options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch)
-    trace, found = read_as(path, format, procs=procs, machine=machine, resource=resource, columns=columns, **options)
+    options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch, read=read)
+    known: dict[str, Any] = {"procs": procs, "machine": machine, "resource": resource}
+    with shown_progress(path):
+        trace, found = read_as(path, format, columns=columns, **known, **options)
     tell(path, trace.history)
     missing = note(trace)
     if missing:
@@ -61,7 +69,9 @@ def load(
     return trace, found
 
 
-def read_options(*, timezone: str | None, on_error: str, map_: str | None, epoch: str | None) -> dict[str, Any]:
+def read_options(
+    *, timezone: str | None, on_error: str, map_: str | None, epoch: str | None, read: list[str] | None = None
+) -> dict[str, Any]:
     """Check the reading flags, and return them as options of the formats."""
     if on_error not in ("stop", "skip"):
         raise UsageError(f"--on-error must be stop or skip, not '{on_error}'")
@@ -74,7 +84,20 @@ def read_options(*, timezone: str | None, on_error: str, map_: str | None, epoch
         from swf._table import parse_map
 
         options["map"] = parse_map(map_)
-    return options
+    return options | own_options(read)
+
+
+def own_options(texts: list[str] | None) -> dict[str, str]:
+    """Return the values of --read: options that only some formats have."""
+    found: dict[str, str] = {}
+    for text in texts or []:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise UsageError(f"--read needs NAME=VALUE such as cell=a; got '{text}'")
+        if name in ("timezone", "on_error", "map", "epoch"):
+            raise UsageError(f"--read {name}: there is a flag for this, --{name.replace('_', '-')}")
+        found[name] = value
+    return found
 
 
 def keep_map(path: str, format: str, map_: str | None, timezone: str | None) -> None:
@@ -99,23 +122,43 @@ def _check_zone(name: str) -> None:
         raise UnknownName("time zone", name, available_timezones()) from None
 
 
-def save(trace: Trace, path: str, *, format: str | None = None, force: bool = False, named: str | None = None) -> None:
-    """Write a trace and print what its format cannot hold; ``named`` is the name to print if ``path`` is temporary."""
+def save(
+    trace: Trace,
+    path: str,
+    *,
+    format: str | None = None,
+    force: bool = False,
+    named: str | None = None,
+    part_jobs: int | None = None,
+) -> None:
+    """Write a trace and print what its format cannot hold; ``named`` is the name to print if ``path`` is temporary.
+
+    With ``part_jobs`` it becomes a folder of Parquet files with so many jobs each.
+    """
+    from swf.parts import in_chunks
     from tracekit.api import write
 
     if not len(trace):
         raise TracekitError("no job is left to write")
+    if part_jobs is not None:
+        save_batches(in_chunks(trace), path, part_jobs=part_jobs, force=force)
+        return
     for phrase in write(trace, path, format, force=force):
         say(f"not kept in this format: {phrase}")
     if path != "-":
         say(f"{named or path}: {len(trace):,} jobs")
 
 
-def prepare(source: str, target: str, *, format: str | None = None, force: bool = False) -> str:
+def prepare(
+    source: str, target: str, *, format: str | None = None, force: bool = False, part_jobs: int | None = None
+) -> str:
     """Raise OutputError before any work if the output cannot be written; return its format."""
     from tracekit.api import format_for
     from tracekit.files import check_distinct, check_writable
 
+    if part_jobs is not None:
+        check_parts(source, target, format=format, force=force)
+        return "parquet"
     check_distinct(source, target)
     check_writable(target, force=force)
     return format_for(target, format)
@@ -134,12 +177,16 @@ def convert(
     procs: Procs = None,
     machine: MachineFile = None,
     resource: Resource = None,
+    read: Read = None,
     parts: Annotated[
         bool | None,
         typer.Option(
-            "--parts/--whole", help="Convert to Parquet in parts, with little memory (default: for text above 200 MB)."
+            "--parts/--whole",
+            help="Convert to Parquet in parts, with little memory (default: for text above 200 MB, and for a Parquet "
+            "trace that would take half of the free memory).",
         ),
     ] = None,
+    part_jobs: PartJobs = None,
     force: Force = False,
 ) -> None:
     """Convert a trace to another format.
@@ -148,27 +195,24 @@ def convert(
     """
     from tracekit.api import is_large
 
-    chosen = prepare(source, target, format=to, force=force)
-    if chosen == "parquet" and (is_large(source) if parts is None else parts):
-        options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch)
-        found = convert_in_parts(
-            source, target, from_, procs=procs, machine=machine, resource=resource, force=force, options=options
-        )
+    chosen = prepare(source, target, format=to, force=force, part_jobs=part_jobs)
+    given: dict[str, Any] = {"procs": procs, "machine": machine, "resource": resource}
+    if chosen == "parquet" and is_parquet(source):
+        batches = opened(source, parts, format=from_, timezone=timezone, map_=map_, **given)
+        if batches is not None:
+            save_batches(
+                batches.batches(), target, part_jobs=part_jobs, finish=lambda m: (m, [*batches.history]), force=force
+            )
+            return
+    elif chosen == "parquet" and (is_large(source) if parts is None else parts):
+        options = read_options(timezone=timezone, on_error=on_error, map_=map_, epoch=epoch, read=read)
+        found = convert_in_parts(source, target, from_, part_jobs=part_jobs, force=force, options=options, **given)
         if found:
             keep_map(source, found, map_, timezone)
             return
-    trace, found = load(
-        source,
-        format=from_,
-        procs=procs,
-        machine=machine,
-        resource=resource,
-        timezone=timezone,
-        on_error=on_error,
-        map_=map_,
-        epoch=epoch,
-    )
-    save(trace, target, format=chosen, force=force)
+    reading: dict[str, Any] = {"timezone": timezone, "on_error": on_error, "map_": map_, "epoch": epoch, "read": read}
+    trace, found = load(source, format=from_, **reading, **given)
+    save(trace, target, format=chosen, force=force, part_jobs=part_jobs)
     keep_map(source, found, map_, timezone)
 
 
@@ -183,24 +227,23 @@ def info(
     on_error: OnError = "stop",
     map_: Map = None,
     epoch: Epoch = None,
+    read: Read = None,
+    parts: InParts = None,
     json: Json = False,
 ) -> None:
     """Describe a trace: machine, load, and the distributions of run times, sizes, waits and arrivals.
 
     Example: `tracekit info sample.swf`
     """
-    trace, found = load(
-        file,
-        format=from_,
-        procs=procs,
-        machine=machine,
-        resource=resource,
-        timezone=timezone,
-        on_error=on_error,
-        map_=map_,
-        epoch=epoch,
-    )
-    summary = {"format": found, **trace.summary()}
+    from tracekit.large.summary import summary as summary_of
+
+    given: dict[str, Any] = {"procs": procs, "machine": machine, "resource": resource, "timezone": timezone}
+    source = opened(file, parts, format=from_, map_=map_, **given)
+    if source is not None:
+        summary = {"format": "parquet", **summary_of(source)}
+    else:
+        trace, found = load(file, format=from_, on_error=on_error, map_=map_, epoch=epoch, read=read, **given)
+        summary = {"format": found, **trace.summary()}
     if json:
         print_json(summary)
         return
@@ -232,7 +275,7 @@ def _print_info(file: str, summary: dict[str, Any]) -> None:
         "submitted": f"{summary['first_submit']} to {summary['last_submit']}"
         if summary["first_submit"]
         else "no calendar",
-        "span": _human(summary["span_s"]),
+        "span": human(summary["span_s"]),
         "offered load": _share(summary["offered_load"])
         if summary["offered_load"] is not None
         else f"unknown machine; on average {summary['mean_demand'] or 0:,.1f} {machine['unit']} in demand",
@@ -273,7 +316,8 @@ def _share(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.3f}"
 
 
-def _human(seconds: float | None) -> str:
+def human(seconds: float | None) -> str:
+    """Return a span in days or hours."""
     if seconds is None:
         return "unknown"
     days = seconds / 86400
@@ -290,23 +334,31 @@ def validate(
     on_error: OnError = "stop",
     map_: Map = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 1 if any problem is found.")] = False,
+    parts: InParts = None,
     json: Json = False,
 ) -> None:
     """List the problems of a trace: counts, first rows, and the cleaning rule that fixes each.
 
     Example: `tracekit validate sample.swf`
     """
-    from tracekit.validation import schedulable, usable
+    from tracekit.large.problems import Findings
+    from tracekit.large.problems import validate as find_problems
+    from tracekit.validation import schedulable
 
-    trace, _ = load(file, format=from_, procs=procs, machine=machine, resource=resource, on_error=on_error, map_=map_)
-    problems = trace.validate()
-    fine = usable(trace)
-    sound = int(schedulable(trace).sum())
+    source = opened(file, parts, format=from_, procs=procs, machine=machine, resource=resource, map_=map_)
+    if source is not None:
+        found = find_problems(source)
+    else:
+        trace, _ = load(
+            file, format=from_, procs=procs, machine=machine, resource=resource, on_error=on_error, map_=map_
+        )
+        found = Findings(len(trace), int(schedulable(trace).sum()), trace.validate())
+    problems, fine, sound = found.problems, found.usable, found.schedulable
     if json:
         print_json(
             {
                 "usable": fine,
-                "jobs": len(trace),
+                "jobs": found.jobs,
                 "schedulable_jobs": sound,
                 "problems": [problem.to_dict() for problem in problems],
             }
@@ -320,128 +372,9 @@ def validate(
                 rows.add_row(problem.rule, f"{problem.count:,}", first, problem.fix)
             out.print(rows)
         verdict = "usable" if fine else "not usable: fewer than half of the jobs could be scheduled"
-        out.print(f"{file}: {len(trace):,} jobs, {sound:,} can be scheduled as they are; {verdict}")
+        out.print(f"{file}: {found.jobs:,} jobs, {sound:,} can be scheduled as they are; {verdict}")
     if strict and problems:
         raise typer.Exit(1)
-
-
-@app.command()
-def clean(
-    source: In,
-    target: Out,
-    rules: Annotated[
-        str | None, typer.Option("--rules", help="Rules in order, such as sort-by-submit,drop-zero-run-time.")
-    ] = None,
-    recipe: Annotated[
-        str | None, typer.Option("--recipe", help="TOML file with the rules, as written by an earlier clean.")
-    ] = None,
-    from_: From = None,
-    to: To = None,
-    procs: Procs = None,
-    machine: MachineFile = None,
-    resource: Resource = None,
-    force: Force = False,
-) -> None:
-    """Apply named cleaning rules, and write the applied recipe next to the output.
-
-    No rule is applied unless it is given; `tracekit rules` lists them.
-
-    Example: `tracekit clean sample.swf clean.swf --rules sort-by-submit,drop-zero-run-time`
-    """
-    from tracekit import cleaning
-    from tracekit.files import check_writable, write_text
-    from tracekit.folders import writing_together
-
-    if (rules is None) == (recipe is None):
-        raise UsageError("give either --rules a,b or --recipe FILE; 'tracekit rules' lists the rules")
-    names = (
-        [name.strip() for name in rules.split(",") if name.strip()]
-        if rules is not None
-        else cleaning.read_recipe(str(recipe))
-    )
-    if not names:
-        raise UsageError("no rules given; 'tracekit rules' lists them")
-    chosen = prepare(source, target, format=to, force=force)
-    beside = f"{target}.recipe.toml"
-    if target != "-":
-        check_writable(beside, force=force)
-    trace, _ = load(source, format=from_, procs=procs, machine=machine, resource=resource)
-    cleaned, counts = cleaning.clean(trace, names)
-    if target == "-":
-        save(cleaned, target, format=chosen, force=force)
-    else:
-        with writing_together(target, beside, force=force) as (file, text):
-            save(cleaned, str(file), format=chosen, named=target)
-            write_text(text, cleaning.recipe_text(counts, source=Path(source).name))
-    for name, changed in counts.items():
-        say(f"  {name}: {changed:,} rows")
-    if target != "-":
-        say(f"recipe: {beside}")
-
-
-@app.command()
-def rules(json: Json = False) -> None:
-    """List the cleaning rules and what each one does.
-
-    Example: `tracekit rules`
-    """
-    from tracekit.cleaning import RULES
-
-    if json:
-        print_json({"rules": [{"name": rule.name, "meaning": rule.meaning} for rule in RULES.values()]})
-        return
-    rows = table("rule", "what it does")
-    for rule in RULES.values():
-        rows.add_row(rule.name, rule.meaning)
-    console().print(rows)
-
-
-@app.command("slice")
-def slice_(
-    source: In,
-    target: Out,
-    after: Annotated[str | None, typer.Option("--after", help="Submitted at or after this date or second.")] = None,
-    before: Annotated[str | None, typer.Option("--before", help="Submitted before this date or second.")] = None,
-    jobs: Annotated[
-        str | None, typer.Option("--jobs", help="The first COUNT jobs, or START:COUNT from a 0-based position.")
-    ] = None,
-    user: Annotated[str | None, typer.Option("--user", help="Only these users, separated by commas.")] = None,
-    queue: Annotated[str | None, typer.Option("--queue", help="Only these queues, separated by commas.")] = None,
-    from_: From = None,
-    to: To = None,
-    procs: Procs = None,
-    machine: MachineFile = None,
-    resource: Resource = None,
-    force: Force = False,
-) -> None:
-    """Extract a part of a trace: by time, by position, by user or queue.
-
-    Dates are in the machine's time zone; plain numbers are seconds since the trace's epoch.
-
-    Example: `tracekit slice sample.swf week.swf --after 2024-01-08 --before 2024-01-15`
-    """
-    from tracekit import transform
-
-    chosen = prepare(source, target, format=to, force=force)
-    whole, _ = load(source, format=from_, procs=procs, machine=machine, resource=resource)
-    trace = whole
-    if after is not None or before is not None:
-        from_second = second(trace, after, float("-inf"))
-        trace = trace.between(from_second, second(trace, before, float("inf")))
-    for column, labels in (("user", user), ("queue", queue)):
-        if labels is not None:
-            trace = transform.with_labels(trace, column, [label.strip() for label in labels.split(",")])
-    if jobs is not None:
-        start, _, count = jobs.rpartition(":")
-        try:
-            trace = transform.window(trace, int(start or 0), int(count))
-        except ValueError:
-            raise UsageError(f"--jobs must be COUNT or START:COUNT, not '{jobs}'") from None
-    if not len(trace):
-        facts = whole.summary()
-        first, last = facts["first_submit"] or "second 0", facts["last_submit"] or _human(facts["span_s"])
-        raise TracekitError(f"no job is left to write: the {len(whole):,} jobs were submitted from {first} to {last}")
-    save(trace, target, format=chosen, force=force)
 
 
 def second(trace: Trace, text: str | None, default: float) -> float:
@@ -466,42 +399,6 @@ def second(trace: Trace, text: str | None, default: float) -> float:
         if trace.machine.epoch is None:
             raise TracekitError(f"the trace has no calendar, so '{text}' cannot be used; give seconds") from None
         return instant(text, trace.machine.timezone) - trace.machine.epoch
-
-
-@app.command()
-def scale(
-    source: In,
-    target: Out,
-    load_: Annotated[
-        str | None, typer.Option("--load", help="Offered load to reach by scaling inter-arrival times: 0.9 or 90%.")
-    ] = None,
-    procs: Annotated[
-        int | None, typer.Option("--procs", help="Size of another machine; job sizes are scaled to it.")
-    ] = None,
-    from_: From = None,
-    to: To = None,
-    machine: MachineFile = None,
-    resource: Resource = None,
-    force: Force = False,
-) -> None:
-    """Scale a trace to another load, or to a machine of another size.
-
-    Example: `tracekit scale sample.swf busy.swf --load 0.95`
-    """
-    from tracekit import transform
-    from tracekit.readings import read_load
-
-    wanted = None if load_ is None else read_load(load_)
-    if load_ is None and procs is None:
-        raise UsageError("nothing to scale: give --load X, --procs N, or both")
-    chosen = prepare(source, target, format=to, force=force)
-    trace, _ = load(source, format=from_, machine=machine, resource=resource)
-    if procs is not None:
-        trace = transform.scale_procs(trace, procs)
-    if wanted is not None:
-        trace = transform.scale_load(trace, wanted)
-    save(trace, target, format=chosen, force=force)
-    say(f"offered load is now {trace.offered_load():.4f}")
 
 
 @app.command()

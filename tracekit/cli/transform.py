@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, app, print_json, say
+from tracekit.cli.large import InParts, opened
 from tracekit.cli.traces import From, In, MachineFile, Procs, To, load, prepare, save, second
 from tracekit.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
+    from tracekit.large.source import Source
     from tracekit.trace import Trace
 
 Folder = Annotated[str, typer.Option("--out", "-o", help="Folder for the files; created if missing.")]
@@ -108,6 +110,7 @@ def split(
     procs: Procs = None,
     machine: MachineFile = None,
     resource: Resource = None,
+    parts: InParts = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -132,21 +135,52 @@ def split(
         raise UsageError("missing output folder: give -o DIR (two files only with --alternate-weeks)")
     if (by is None) == (at is None):
         raise UsageError("give either --by week|month|user|queue|partition|N or --at DATE")
+    batches = opened(file, parts, format=from_, procs=procs, machine=machine, resource=resource)
+    if batches is not None:
+        _split_batches(batches, file, out, by, at or [], to, force, json)
+        return
     trace, found = load(file, format=from_, procs=procs, machine=machine, resource=resource)
-    parts = cut(trace, by) if by is not None else split_at(trace, [second(trace, text, 0.0) for text in at or []])
-    names = file_names([name for name, _ in parts])
+    pieces = cut(trace, by) if by is not None else split_at(trace, [second(trace, text, 0.0) for text in at or []])
+    names = file_names([name for name, _ in pieces])
     written = _write_all(
         Path(out),
-        {f"{_stem(file)}_{name}": part for name, (_, part) in zip(names, parts, strict=True)},
+        {f"{_stem(file)}_{name}": part for name, (_, part) in zip(names, pieces, strict=True)},
         file,
         to or found,
         force=force,
     )
     if json:
-        rows = [{"part": n, "jobs": len(t), "file": str(p)} for (n, t), p in zip(parts, written, strict=True)]
+        rows = [{"part": n, "jobs": len(t), "file": str(p)} for (n, t), p in zip(pieces, written, strict=True)]
         print_json({"trace": file, "parts": rows})
     else:
         say(f"{len(written):,} files, {len(trace):,} jobs, in {out}")
+
+
+def _split_batches(
+    batches: Source, file: str, out: str, by: str | None, at: list[str], to: str | None, force: bool, json: bool
+) -> None:
+    """Split a trace that is read in parts into Parquet files."""
+    from tracekit.api import write_split
+    from tracekit.folders import check_folder
+    from tracekit.large import cutting
+    from tracekit.large.source import edges
+    from tracekit.transform.splitting import file_names
+
+    if to not in (None, "parquet"):
+        raise UsageError("a trace that is read in parts is split into Parquet files: leave --to out")
+    check_folder(out)
+    cut = cutting.by(batches, by) if by is not None else None
+    if cut is None:
+        ends = edges(batches)
+        cut = cutting.at([second(ends, text, 0.0) for text in at])
+    stem = _stem(file)
+    written = write_split(
+        batches, cut, out, lambda names: [f"{stem}_{name}.parquet" for name in file_names(names)], force=force
+    )
+    if json:
+        print_json({"trace": file, "parts": [{"part": n, "jobs": j, "file": str(p)} for n, j, p in written]})
+    else:
+        say(f"{len(written):,} files, {sum(jobs for _, jobs, _ in written):,} jobs, in {out}")
 
 
 def _alternate(file: str, outputs: list[str], to: str | None, trace: Trace, force: bool, json: bool) -> None:

@@ -20,7 +20,7 @@ from tracekit.doctor.finding import DAY, WEEK, CannotLook
 from tracekit.doctor.silence import LONG, find_silences
 from tracekit.doctor.units import MEMORY_UNITS, TIME_UNITS
 from tracekit.errors import UnknownName, UsageError
-from tracekit.machine import UNITS
+from tracekit.machine import UNITS, Machine
 from tracekit.schema import BY_NAME
 from tracekit.trace import Trace
 from tracekit.validation import BY_CHECK, site_nodes
@@ -167,12 +167,16 @@ def set_machine(trace: Trace, text: str) -> Changed:
 
 def recount_header(trace: Trace) -> Changed:
     """Write the number of jobs into the header lines that state one."""
+    machine = recounted(trace.machine, len(trace))
+    return (trace, 0) if machine is trace.machine else (trace.replace(machine=machine), len(trace))
+
+
+def recounted(machine: Machine, jobs: int) -> Machine:
+    """Return a machine whose header states that many jobs; the same machine if it does already, or states none."""
     count = re.compile(r"^([;\s]*(?:MaxJobs|MaxRecords)\s*:\s*)(\d+)")
-    lines = trace.machine.header or ()
-    fresh = tuple(count.sub(rf"\g<1>{len(trace)}", line) for line in lines)
-    if fresh == tuple(lines):
-        return trace, 0
-    return trace.replace(machine=trace.machine.replace(header=fresh)), len(trace)
+    lines = machine.header or ()
+    fresh = tuple(count.sub(rf"\g<1>{jobs}", line) for line in lines)
+    return machine if fresh == tuple(lines) else machine.replace(header=fresh)
 
 
 def convert_units(trace: Trace, text: str) -> Changed:

@@ -32,6 +32,9 @@ LENGTH_NAMES = ("≤ 1 min", "≤ 10 min", "≤ 1 h", "≤ 6 h", "≤ 1 d", "> 1
 _ANCHORS = (1.0, *LENGTHS, WEEK, 30 * 86400.0, 365 * 86400.0)
 _GROWTH = 0.12  # of the edges, in logarithms
 _CLASSES = 7  # of sizes, at most
+_MOST_BINS = 254  # codes are bytes, and one means unknown
+#: No axis with a calendar goes further, in Unix seconds: dates end in 2262, where a damaged run time may not.
+_LAST_DATE = 9.2e9
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class Axis:
             shifts.append(base + (WEEK * round((spans[0][0] - first) / WEEK) if apart else 0.0))
         begin = min(source.submit[0] + shift for source, shift in zip(sources, shifts, strict=True))
         end = max(_last(source) + shift for source, shift in zip(sources, shifts, strict=True))
+        end = min(end, _LAST_DATE) if calendar else end
         width = max(1.0, (end - begin) / (QUANTA - 1))
         count = int((end - begin) // width) + 1
         return cls(begin, width, count, calendar, tuple(shifts), sources[0].trace.machine.timezone)
@@ -132,7 +136,7 @@ def time_scale(longest: float) -> Scale:
     edges = [_ANCHORS[0]]
     anchors = [*_ANCHORS[1:], max(2 * _ANCHORS[-1], 1.01 * longest)]
     for low, high in zip(_ANCHORS, anchors, strict=True):
-        steps = max(1, round(np.log(high / low) / _GROWTH))
+        steps = min(max(1, round(np.log(high / low) / _GROWTH)), _MOST_BINS - len(edges))
         edges += (low * (high / low) ** (np.arange(1, steps + 1) / steps)).tolist()
         edges[-1] = high  # exactly
         if high >= longest and high >= LENGTHS[-1]:
@@ -149,7 +153,9 @@ def size_scale(sizes: Floats) -> Scale:
         return Scale(np.ones(1), np.array([0, 1], np.uint8), ("1", "unknown"))
     edges = known
     if len(known) > MOST_SIZES:
-        last = np.diff(np.ceil(np.log2(known) * 4 - 1e-9), append=np.inf) > 0
+        octaves = float(np.log2(known[-1]) - np.log2(known[0]))
+        each = min(4.0, (_MOST_BINS - 2) / octaves)  # bins of a factor of two
+        last = np.diff(np.ceil(np.log2(known) * each - 1e-9), append=np.inf) > 0
         edges = known[last]  # the largest size of each bin
     bottom, top = (int(np.ceil(np.log2(max(value, 1)))) for value in (known[0], known[-1]))
     step = max(1, -(-(top - bottom + 1) // _CLASSES))

@@ -15,7 +15,7 @@ from tracekit.explore.bins import Bins, Codes
 from tracekit.explore.cube import COLUMNS
 from tracekit.explore.pack import Pack
 from tracekit.explore.source import Source
-from tracekit.lanes import lanes
+from tracekit.lanes import lanes, most_at_once, whole_lanes
 from tracekit.sim.analysis.reasons import explained
 from tracekit.sim.hosts.parse import Parts, parse_hosts
 from tracekit.stats import has_calendar
@@ -112,8 +112,7 @@ def places(source: Source, rows: Rows) -> tuple[Any, Any, Any, Any, dict[str, An
     start, end, size = (values[rows][drawn] for values in (source.start, source.end, source.size))
     if source.hosts is not None:
         return _on_hosts(source, rows, drawn)
-    total = max(int(np.ceil(source.total)), 1)
-    units = np.minimum(np.maximum(np.ceil(size).astype(np.int64), 1), total)
+    units, total = whole_lanes(start, end, size, max(int(np.ceil(source.total)), 1))
     found = lanes(start, end, units, total)
     job = np.repeat(drawn, [len(runs) for runs in found])
     runs = np.array([run for one in found for run in one], dtype=np.int64).reshape(-1, 2)
@@ -133,7 +132,7 @@ def _on_hosts(source: Source, rows: Rows, drawn: Rows) -> tuple[Any, Any, Any, A
         here = np.flatnonzero(parts.host == one)
         amount = parts.gpus[here] if by_gpus else parts.cores[here]
         held = np.maximum(np.ceil(amount).astype(np.int64), 1)
-        total = _most_at_once(start[here], end[here], held)
+        total = most_at_once(start[here], end[here], held)
         for part, runs in zip(here.tolist(), lanes(start[here], end[here], held, total), strict=True):
             for low, units in runs:
                 job.append(int(drawn[parts.row[part]]))
@@ -152,13 +151,3 @@ def _named(texts: Sequence[str]) -> list[str]:
 
 def _counted_in_gpus(parts: Parts) -> bool:
     return bool((parts.gpus > 0).mean() > 0.5) if len(parts.gpus) else False
-
-
-def _most_at_once(start: Any, end: Any, held: Any) -> int:
-    """Return how many lanes a host needs."""
-    from tracekit.stats import steps
-
-    long = end > start
-    if not long.any():
-        return max(int(held.max(initial=1)), 1)
-    return max(int(steps(start[long], end[long], held[long])[1].max()), int(held.max()), 1)

@@ -93,6 +93,7 @@ def _start_database(folder: Path) -> None:
         ["/bin/sh", "-c", shell, "sh", *words], capture_output=True, start_new_session=True, check=True
     )
     pid = int(begun.stdout)
+    write_text(folder / "run" / "mariadbd.pid", f"{pid}\n", force=True)  # its own comes late, and an end may come first
     processes.wait_until(lambda: not processes.alive(pid) or _answers(place / "socket"), _START_S)
     if not _answers(place / "socket"):
         processes.end([pid])

@@ -18,6 +18,7 @@ from tracekit.machine import HostGroup, Machine
 from tracekit.sim.simulate import SimResult, simulate
 from tracekit.sim.switches import BACKFILLS, SLURM_GROUP_ENDS, SLURM_REACTION
 from tracekit.slurm.conf import PROFILES
+from tracekit.slurm.order import AsPriorities, orders_of
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -98,19 +99,20 @@ def compare(
     reaction: float = 0.0,
     group_ends: float | None = None,
     interval: float = 0.0,
-    nodes: bool | None = None,
+    nodes: bool = True,
 ) -> Agreement:
-    """Simulate the jobs of a replay; ``nodes``: on the Slurm's nodes, where they are known (None: if the policy can).
+    """Simulate the jobs of a replay; ``nodes``: on the Slurm's nodes, where they are known.
 
     There ends are looked at in groups as Slurm does (``group_ends`` None); on counts each by itself.
     With an ``interval`` between passes they are counted from the first start of the replay, and there is no reaction.
+    An agent's order of the queue counts as priorities, as `tracekit slurm drive` sets them.
     """
     if backfill not in BACKFILLS:
         raise UnknownName("backfilling", backfill, BACKFILLS)
     if interval:
         reaction = float(real.column("wait_time")[0])
-    wanted = not policy.startswith("agent:") if nodes is None else nodes
-    placed = bool(wanted and real.machine.nodes and real.machine.procs and backfill != "none")
+    by = AsPriorities(orders_of(policy)) if policy.startswith("agent:") else policy
+    placed = bool(nodes and real.machine.nodes and real.machine.procs and backfill != "none")
     groups = (SLURM_GROUP_ENDS if placed else 0.0) if group_ends is None else group_ends
     switches: dict[str, Any] = {"reaction": reaction, "interval": interval, "group_ends": groups}
     if placed and real.machine.nodes and real.machine.procs:
@@ -118,9 +120,9 @@ def compare(
         group = HostGroup(count=real.machine.nodes, cores=each, name="n")
         switches["cluster"] = Machine(name="slurm", groups=(group,))
         jobs = real.assign({"tasks": real.column("req_procs")})
-        made = simulate(jobs, policy, backfill, **switches)
+        made = simulate(jobs, by, backfill, **switches)
     else:
-        made = simulate(real, policy, backfill, procs=real.machine.procs, **switches)
+        made = simulate(real, by, backfill, procs=real.machine.procs, **switches)
     if len(made) != len(real):
         raise UsageError(f"{len(real) - len(made)} jobs of the replay cannot be simulated: {dict(made.rejected)}")
     order = np.argsort(made.position, kind="stable")  # as in the trace

@@ -6,12 +6,13 @@ import json
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim.policies.builtin import find
-from tracekit.sim.policies.protocol import BuiltIn
+from tracekit.sim.policies.protocol import BuiltIn, Floats, State
 from tracekit.sim.setup import PerSimulation
-from tracekit.sim.snapshot import Snapshot
+from tracekit.sim.snapshot import RunningJobs, Snapshot, WaitingJobs
 
 
 class Orders(Protocol):
@@ -98,6 +99,33 @@ class AgentOrder:
         except Refused as refused:
             raise TracekitError(f"{self.name}: {refused.reason}") from None
         return [int(job["id"]) for job in answer["order"]]
+
+
+class AsPriorities:
+    """A policy of the simulator: the order of the whole queue, as a driver makes priorities of it.
+
+    An agent in `simulate` is asked for one job at a time; on Slurm its order becomes priorities, which Slurm then
+    backfills by. This is what to compare a steered Slurm with.
+    """
+
+    def __init__(self, orders: Orders) -> None:
+        self.name, self.orders = orders.name, orders
+
+    def priority(self, queue: NDArray[np.intp], state: State, /) -> Floats:
+        """Return the place of each waiting job in the order."""
+        best = self.orders.order(seen(queue, state))
+        place = dict(zip(best, range(len(best)), strict=True))
+        return np.array([place[job] for job in queue.tolist()], dtype=np.float64)
+
+
+def seen(queue: NDArray[np.intp], state: State) -> Snapshot:
+    """Return what a driver would see at a moment of a simulation."""
+    running = RunningJobs(
+        state.running.tolist(), state.start[state.running], state.estimate[state.running], state.procs[state.running]
+    )
+    users = [None if user < 0 else str(user) for user in state.user[queue].tolist()]
+    waiting = WaitingJobs(queue.tolist(), state.submit[queue], state.estimate[queue], state.procs[queue], user=users)
+    return Snapshot(state.now, int(state.total), running, waiting)
 
 
 def request_of(machine: Snapshot) -> dict[str, Any]:

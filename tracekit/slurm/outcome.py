@@ -36,6 +36,8 @@ _EVENTS = {
 _SACCT = "JobID,JobName,User,State,Submit,Start,End,ElapsedRaw,TimelimitRaw,ReqCPUS,AllocCPUS,NNodes"
 #: Names of one call of sacct, and seconds that its books may lag behind the controller.
 _NAMES, _LAG_S = 500, 30.0
+#: Seconds between two looks into them.
+_LOOK_S = 1.0
 
 
 def completed(folder: Path, slurm: Slurm | None = None) -> Path | None:
@@ -77,23 +79,37 @@ def read_outcome(folder: Path, plan: Plan, slurm: Slurm | None = None) -> Trace:
     """
     moments, own = _moments(folder / "log" / "slurmctld.log"), folder / "own.json"
     nodes = read_json(own).get("nodes") if own.is_file() else None
+    made: Trace | TracekitError = SlurmError("neither jobcomp/filetxt nor accounting says how the jobs ended")
     if slurm is not None and has_accounting(slurm):
-        limit = time.monotonic() + _LAG_S
-        while True:
-            made = outcome_of(_from_sacct(slurm, plan), plan, moments, str(folder), nodes)
-            if len(made) == len(plan.jobs) or time.monotonic() > limit:
-                break
-            time.sleep(1.0)
-        if len(made) == len(plan.jobs):
+        made = _by_books(slurm, plan, moments, str(folder), nodes)
+        if isinstance(made, Trace) and len(made) == len(plan.jobs):
             return made
     place = completed(folder, slurm)
     if place is None:
-        if slurm is None or not has_accounting(slurm):
-            raise SlurmError("neither jobcomp/filetxt nor accounting says how the jobs ended")
+        if isinstance(made, TracekitError):
+            raise made
         return made
     if not place.is_file():
         raise TracekitError(f"{folder}: no job has ended yet (jobcomp.txt is missing)")
     return outcome_of(read(place, "jobcomp", on_error="skip"), plan, moments, str(folder), nodes)
+
+
+def _by_books(
+    slurm: Slurm, plan: Plan, moments: dict[str, dict[int, float]], source: str, nodes: int | None
+) -> Trace | TracekitError:
+    """Return what the books say once they have all jobs, or at the last; an error where that is nothing."""
+    limit = time.monotonic() + _LAG_S
+    while True:
+        made: Trace | TracekitError
+        try:
+            made = outcome_of(_from_sacct(slurm, plan), plan, moments, source, nodes)
+        except SlurmError as error:
+            return error  # there is nothing to wait for
+        except TracekitError:
+            made = TracekitError(f"{source}: by the books of sacct none of the jobs of the replay has ended")
+        if (isinstance(made, Trace) and len(made) == len(plan.jobs)) or time.monotonic() > limit:
+            return made
+        time.sleep(_LOOK_S)
 
 
 def _sacct(slurm: Slurm, plan: Plan, columns: str) -> str:
@@ -115,7 +131,7 @@ def _from_sacct(slurm: Slurm, plan: Plan) -> Trace:
 
 
 def _moments(path: Path) -> dict[str, dict[int, float]]:
-    """Return when each job was submitted, started and ended by the controller's log; the last one counts."""
+    """Return when each job was submitted, started and ended by the controller's log; the first one counts."""
     found: dict[str, dict[int, float]] = {event: {} for event in _EVENTS}
     if path.is_file():
         with path.open(errors="replace") as lines:
@@ -140,7 +156,7 @@ def outcome_of(
     rows: dict[int, dict[str, Any]] = {}
     for row, name in enumerate(names):
         job = by_name.get(name)
-        if job is None or not wait[row] >= 0:  # cancelled before its start
+        if job is None or not (wait[row] >= 0 and run[row] >= 0):  # cancelled before its start; runs by sacct's books
             continue
         number = int(ended.jobs["job_id"].iloc[row])
         start = submit[row] + wait[row]

@@ -29,11 +29,20 @@ def with_labels(trace: Trace, column: str, labels: Sequence[str]) -> Trace:
     """Return the jobs whose ``column`` (user, queue …) is one of ``labels``; an unknown label is an error."""
     if not trace.has(column):
         raise TracekitError(f"the trace has no {column}s")
-    known = [str(label) for label in trace.jobs[column].cat.categories]
+    check_labels(column, labels, [str(label) for label in trace.jobs[column].cat.categories])
+    return trace.take(trace.jobs[column].isin(list(labels)).to_numpy(), step=labels_step(column, labels))
+
+
+def check_labels(column: str, labels: Sequence[str], known: Sequence[str]) -> None:
+    """Raise TracekitError for a label that is not among the known ones of a column."""
     for label in labels:
         if label not in known:
             raise TracekitError(str(UnknownName(column, label, known[:50])))
-    return trace.take(trace.jobs[column].isin(list(labels)).to_numpy(), step=f"only {column} {', '.join(labels)}")
+
+
+def labels_step(column: str, labels: Sequence[str]) -> str:
+    """Return what the history says of a trace with some labels only."""
+    return f"only {column} {', '.join(labels)}"
 
 
 def window(trace: Trace, start: int, count: int) -> Trace:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tracekit.errors import TracekitError, UsageError
@@ -15,14 +17,20 @@ def scale_load(trace: Trace, load: float) -> Trace:
 
     Whole submit times stay whole. Recorded waits belong to the old load and become unknown.
     """
+    ratio, step = load_ratio(lambda: offered_load(trace), load)
+    return stretch(trace, ratio, step=step)
+
+
+def load_ratio(offered: Callable[[], float], load: float) -> tuple[float, str]:
+    """Return the factor of the inter-arrival times that leads to a load, and what the history says."""
     if not load > 0 or not np.isfinite(load):
         raise UsageError(f"the load must be above 0, not {load:g}")
-    before = offered_load(trace)
+    before = offered()
     if not before > 0:
         raise TracekitError(
             "the offered load is unknown or zero, so it cannot be scaled; give the machine's size with --procs"
         )
-    return stretch(trace, before / load, step=f"inter-arrivals scaled: load {before:.4f} to {load:g}")
+    return before / load, f"inter-arrivals scaled: load {before:.4f} to {load:g}"
 
 
 def stretch(trace: Trace, ratio: float, *, step: str) -> Trace:
@@ -31,12 +39,16 @@ def stretch(trace: Trace, ratio: float, *, step: str) -> Trace:
     Whole submit times stay whole. Recorded waits become unknown.
     """
     submit = trace.column("submit_time")
-    first = np.nanmin(submit)
-    scaled = first + (submit - first) * ratio
-    if is_whole(submit):
+    return stretched(trace, ratio, float(np.nanmin(submit)), whole=is_whole(submit)).replace(step=step)
+
+
+def stretched(trace: Trace, ratio: float, first: float, *, whole: bool) -> Trace:
+    """Multiply the times since ``first``; ``whole``: to whole seconds. Recorded waits become unknown."""
+    scaled = first + (trace.column("submit_time") - first) * ratio
+    if whole:
         scaled = np.round(scaled)
     scaled = np.round(scaled, 6)  # a product of seconds has no finer meaning
-    return forget_waits(trace.assign({"submit_time": scaled}, step=step))
+    return forget_waits(trace.assign({"submit_time": scaled}))
 
 
 def scale_procs(trace: Trace, procs: int) -> Trace:

@@ -30,20 +30,47 @@ def split(trace: Trace, by: str | int) -> list[tuple[str, Trace]]:
     if isinstance(by, int) or by.isdigit():
         return list(_equal(trace, int(by)))
     if by in LABELS:
-        return list(_by_label(trace, by))
+        if not trace.has(by):
+            raise TracekitError(f"the trace has no {by}s")
+    else:
+        check_calendar(trace, by)
+    names = part_names(trace, by)
+    present = sorted(set(names.tolist()))
+    check_count(len(present), by)
+    return [(name, trace.take(names == name, step=f"only {by} {name}")) for name in present]
+
+
+def check_calendar(trace: Trace, by: str) -> None:
+    """Raise an error if a trace cannot be split by week or month."""
     if by not in WAYS:
         raise UnknownName("way to split", by, WAYS)
     if not has_calendar(trace):
         raise TracekitError(f"the trace has no calendar, so it cannot be split by {by}; try a number of parts")
     if np.isnan(trace.column("submit_time")).any():
         raise TracekitError("some jobs have no submit time; 'tracekit clean' can drop them")
+
+
+def check_count(parts: int, by: str) -> None:
+    """Raise TracekitError for more parts than anybody wants."""
+    if parts > MAX_PARTS:
+        raise TracekitError(f"that would be {parts:,} parts, one per {by}; at most {MAX_PARTS:,} are allowed")
+
+
+def part_names(trace: Trace, by: str) -> NDArray[np.object_]:
+    """Return for every job the name of its part, by week, month or label."""
+    if by in LABELS:
+        if by not in trace.jobs.columns:
+            return np.full(len(trace), "unknown", dtype=object)
+        labels = [str(label) for label in trace.jobs[by].cat.categories]
+        return np.array([*labels, "unknown"], dtype=object)[trace.column(by)]
     stamps = local_times(trace)
     if by == "month":
-        names = np.array([f"{year:04d}-{month:02d}" for year, month in zip(stamps.year, stamps.month, strict=True)])
+        years, numbers, form = stamps.year, stamps.month, "{:04d}-{:02d}"
     else:
         weeks = stamps.isocalendar()
-        names = np.array([f"{year:04d}-W{week:02d}" for year, week in zip(weeks["year"], weeks["week"], strict=True)])
-    return list(_parts(trace, names, by))
+        years, numbers, form = weeks["year"], weeks["week"], "{:04d}-W{:02d}"
+    codes, found = pd.factorize(np.asarray(years, dtype=np.int64) * 100 + np.asarray(numbers, dtype=np.int64))
+    return np.array([form.format(*divmod(int(code), 100)) for code in found], dtype=object)[codes]
 
 
 def split_at(trace: Trace, moments: Sequence[float]) -> list[tuple[str, Trace]]:
@@ -60,28 +87,19 @@ def split_at(trace: Trace, moments: Sequence[float]) -> list[tuple[str, Trace]]:
 
 
 def _equal(trace: Trace, count: int) -> Iterator[tuple[str, Trace]]:
-    if not 2 <= count <= min(len(trace), MAX_PARTS):
-        most = min(len(trace), MAX_PARTS)
-        raise UsageError(f"a trace of {len(trace):,} jobs can be split into 2 to {most:,} parts, not {count}")
-    width = len(str(count))
+    check_equal(len(trace), count)
     for number, rows in enumerate(np.array_split(trace.order(), count), 1):
-        yield f"part{number:0{width}d}", trace.take(np.sort(rows), step=f"part {number} of {count} by submit time")
+        yield (
+            f"part{number:0{len(str(count))}d}",
+            trace.take(np.sort(rows), step=f"part {number} of {count} by submit time"),
+        )
 
 
-def _by_label(trace: Trace, column: str) -> Iterator[tuple[str, Trace]]:
-    if not trace.has(column):
-        raise TracekitError(f"the trace has no {column}s")
-    labels = [str(label) for label in trace.jobs[column].cat.categories]
-    codes = trace.column(column)
-    yield from _parts(trace, np.array([*labels, "unknown"], dtype=object)[codes], column)
-
-
-def _parts(trace: Trace, names: NDArray[np.object_], by: str) -> Iterator[tuple[str, Trace]]:
-    present = sorted(set(names.tolist()))
-    if len(present) > MAX_PARTS:
-        raise TracekitError(f"that would be {len(present):,} parts, one per {by}; at most {MAX_PARTS:,} are allowed")
-    for name in present:
-        yield name, trace.take(names == name, step=f"only {by} {name}")
+def check_equal(jobs: int, count: int) -> None:
+    """Raise UsageError if so many jobs cannot be split into ``count`` equal parts."""
+    most = min(jobs, MAX_PARTS)
+    if not 2 <= count <= most:
+        raise UsageError(f"a trace of {jobs:,} jobs can be split into 2 to {most:,} parts, not {count}")
 
 
 def file_names(names: Sequence[str]) -> list[str]:

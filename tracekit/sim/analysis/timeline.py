@@ -5,7 +5,8 @@ microseconds. A track (pid, tid) is a processor, or one of the lanes of a host: 
 
 * Processors: a job has a slice on each processor that it holds, so the durations of all slices add up to the used
   processor-seconds. Where that would be more than `MOST_SLICES`, it has one slice for each run of neighbouring
-  processors, on the track of the first; ``args.procs`` says how many processors a slice stands for.
+  processors, on the track of the first; ``args.procs`` says how many processors a slice stands for. Where jobs hold
+  fractions, there are as many tracks as these jobs need.
 * Hosts: each host is a process; a job has one slice on each of its hosts, and ``args.cores`` and ``args.gpus`` say what
   it holds there.
 
@@ -22,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracekit.lanes import lanes
+from tracekit.lanes import lanes, whole_lanes
 from tracekit.machine import Machine
 from tracekit.sim.analysis.explain import Recorded
 from tracekit.sim.analysis.explain_levers import LeverFacts
@@ -161,14 +162,14 @@ def micros(start: NDArray[np.float64], end: NDArray[np.float64]) -> tuple[NDArra
 def _facts(one: Timeline, names: _Names) -> list[tuple[str, str, str]]:
     """Return for each job its name, what all of its slices say, and what only the first of them says."""
     result, trace = one.result, one.trace
-    user = trace.jobs["user"].astype(str).to_numpy()[result.position] if trace.has("user") else None
+    user = trace.jobs["user"].astype(object).to_numpy()[result.position] if trace.has("user") else None
     epoch = trace.machine.epoch if has_calendar(trace) else None
     found = []
     for job, why in enumerate(explained(one.recorded, np.arange(len(result)))):
         told = f'"job":{result.job_id[job]}'
         more = f',"job_procs":{result.procs[job]:.10g},"submit_s":{result.submit[job]:.15g}'
         more += f',"wait_s":{result.wait[job]:.15g}'
-        if user is not None:
+        if user is not None and isinstance(user[job], str):
             more += f',"user":{_json(user[job])}'
         if result.energy is not None:
             more += f',"energy_kwh":{result.energy.job_kwh[job]:.6g}'
@@ -183,15 +184,15 @@ def _facts(one: Timeline, names: _Names) -> list[tuple[str, str, str]]:
 def _on_processors(one: Timeline, names: _Names) -> list[list[tuple[int, int, str]]]:
     """Return the slices of each job: process, track, and what it holds there."""
     result, pid = one.result, names.machine
-    size = np.maximum(np.ceil(result.procs).astype(np.int64), 1)
-    places = lanes(result.start, result.end, size, result.total)
+    size, total = whole_lanes(result.start, result.end, result.procs, result.total)
+    places = lanes(result.start, result.end, size, total)
     each = int(size.sum()) <= MOST_SLICES
     slices = []
-    for runs in places:
+    for runs, share in zip(places, (result.procs / size).tolist(), strict=True):
         if each:
-            ours = [(pid, first + k + 1, '"procs":1') for first, count in runs for k in range(count)]
+            ours = [(pid, first + k + 1, f'"procs":{share:.10g}') for first, count in runs for k in range(count)]
         else:
-            ours = [(pid, first + 1, f'"procs":{count}') for first, count in runs]
+            ours = [(pid, first + 1, f'"procs":{count * share:.10g}') for first, count in runs]
         slices.append(ours)
     unit = one.result.switches["resource"].removesuffix("s")
     for number in sorted({tid for ours in slices for _, tid, _ in ours}):

@@ -1,0 +1,107 @@
+"""Numbers sorted on disk, and the job ids that occur more than once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tracekit.errors import OutputError
+from tracekit.large.source import Source
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+#: About how many numbers of all runs are in memory at a time.
+BLOCK = 1_000_000
+
+
+class Runs:
+    """Sorted runs of numbers in a folder, with a whole number beside each, merged block by block."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.sizes = folder, list[int]()
+
+    def add(self, values: NDArray[Any], beside: Ints | None = None) -> None:
+        """Sort some numbers and keep them; equal ones stay in their order."""
+        if not len(values):
+            return
+        order = np.argsort(values, kind="stable")
+        place = self.folder / str(len(self.sizes))
+        try:
+            np.save(place.with_suffix(".values.npy"), values[order])
+            if beside is not None:
+                np.save(place.with_suffix(".beside.npy"), beside[order])
+        except OSError as error:
+            raise OutputError(f"{self.folder}: cannot be written: {error.strerror or error}") from None
+        self.sizes.append(len(values))
+
+    def blocks(self) -> Iterator[tuple[NDArray[Any], Ints | None]]:
+        """Yield all numbers in order, equal ones in the order in which they came and never in two blocks."""
+        runs = [self._open(number, "values") for number in range(len(self.sizes))]
+        beside = [self._open(number, "beside") for number in range(len(self.sizes))]
+        step = max(1, BLOCK // (8 * max(1, len(runs))))
+        sampled = np.sort(np.concatenate([run[::step] for run in runs])) if runs else np.empty(0)
+        cuts = np.unique(sampled[:: max(1, BLOCK // step)])[1:]
+        begin = [0] * len(runs)
+        for cut in [*cuts.tolist(), None]:
+            end = [len(run) if cut is None else int(np.searchsorted(run, cut, side="left")) for run in runs]
+            slices = [slice(one, other) for one, other in zip(begin, end, strict=True)]
+            values = np.concatenate([run[part] for run, part in zip(runs, slices, strict=True)]) if runs else sampled
+            order = np.argsort(values, kind="stable")
+            numbers = None
+            if beside and beside[0] is not None:
+                numbers = np.concatenate([run[part] for run, part in zip(beside, slices, strict=True)])[order]
+            if len(values):
+                yield values[order], numbers
+            begin = end
+
+    def _open(self, number: int, what: str) -> Any:
+        place = self.folder / f"{number}.{what}.npy"
+        return np.load(place, mmap_mode="r") if place.exists() else None
+
+
+class Repeats:
+    """Which jobs have an id that an earlier job has, too. A context: what is kept on disk is removed at the end."""
+
+    def __init__(self) -> None:
+        self.stack = ExitStack()
+        self.found: NDArray[np.bool_] | None = None  # of all jobs, on disk; None = no id repeats
+
+    @classmethod
+    def of(cls, source: Source) -> Self:
+        """Look at the ids of all jobs: where they only grow, once; else they are sorted on disk."""
+        made = cls()
+        last, jobs, growing = -np.inf, 0, True
+        for batch in source.batches(["job_id"]):
+            ids = batch.column("job_id")
+            growing = growing and (not len(ids) or (ids[0] > last and bool((np.diff(ids) > 0).all())))
+            last, jobs = ids[-1] if len(ids) else last, jobs + len(ids)
+        if growing or not jobs:
+            return made
+        folder = Path(made.stack.enter_context(TemporaryDirectory(prefix="tracekit-")))
+        runs, at = Runs(folder), 0
+        for batch in source.batches(["job_id"]):
+            runs.add(batch.column("job_id"), np.arange(at, at + len(batch)))
+            at += len(batch)
+        found = np.lib.format.open_memmap(folder / "found.npy", mode="w+", dtype=np.bool_, shape=(jobs,))
+        for ids, places in runs.blocks():
+            assert places is not None
+            found[places[1:][ids[1:] == ids[:-1]]] = True
+        made.found = found
+        return made
+
+    def at(self, first: int, count: int) -> NDArray[np.bool_]:
+        """Return for ``count`` jobs from position ``first`` on whether an earlier job has the same id."""
+        return np.zeros(count, dtype=bool) if self.found is None else np.array(self.found[first : first + count])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.found = None
+        self.stack.close()
