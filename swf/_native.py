@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 from tracekit import limits
 from tracekit.errors import FormatError, TracekitError
 from tracekit.machine import Machine
-from tracekit.schema import BY_NAME
 
 KEY = b"tracekit"
 _VERSION = 1
@@ -35,13 +34,6 @@ def is_native(path: Path) -> bool:
 
     with damage(path):
         return KEY in (pyarrow.parquet.read_schema(path).metadata or {})
-
-
-def wanted(names: Iterable[str], columns: Collection[str] | None) -> list[str]:
-    """Return the columns of a file that are read: those that are asked for, and those that every trace has."""
-    return [
-        name for name in names if columns is None or name in columns or (name in BY_NAME and BY_NAME[name].required)
-    ]
 
 
 @contextmanager

@@ -5,20 +5,21 @@ A Parquet table from elsewhere is read like a csv: by our column names or by a c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import pandas as pd
 
 from swf import _table
-from swf._native import KEY, about_of, check_size, damage, is_native, metadata, wanted
+from swf._native import KEY, about_of, check_size, damage, is_native, metadata
 from swf._notation import sorted_labels
 from swf._spill import Spill, dictionary_limit
 from swf.base import Unsteady
 from swf.parts import Parts, files_of, is_folder_of_parts
 from tracekit.errors import FormatError
 from tracekit.machine import Machine
+from tracekit.schema import BY_NAME
 from tracekit.trace import Trace
 
 #: Other Parquet tables that have their own reader, by the columns that identify them.
@@ -120,53 +121,66 @@ class Parquet:
 
 
 def _read_file(path: Path, timezone: str | None, columns: Collection[str] | None) -> Trace:
-    """Read a native file column by column, so that no more than one of them is in memory twice."""
-    import pyarrow as pa
+    """Read a native file into memory."""
     import pyarrow.parquet
 
-    made: dict[str, pd.Series] = {}
-    pool = pa.default_memory_pool()
     with damage(path):
         check_size(path)
-        with pa.parquet.ParquetFile(path) as file:
-            about = about_of(file.schema_arrow, path)
-            for name in wanted(file.schema_arrow.names, columns):
-                made[name] = file.read(columns=[name]).to_pandas()[name]
-                pool.release_unused()
+        about = about_of(pyarrow.parquet.read_schema(path), path)
     assert about is not None
-    frame = pd.DataFrame(made, copy=False)
-    if "part" in about:
-        frame = _in_label_order(frame)
+    frame = _read_by_column([path], columns, ordered="part" in about)
     machine = Machine.from_dict(about["machine"], origin=str(path))
     return Trace(frame, machine.replace(timezone=timezone) if timezone else machine, tuple(about["history"]))
 
 
 def _read_folder(path: Path, timezone: str | None, columns: Collection[str] | None) -> Trace:
     """Read all parts of a folder into memory."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
     parts = Parts(path)
-    names = wanted(parts.schema.names, columns)
-    schema, tables = pa.schema([parts.schema.field(name) for name in names]), []
-    for file in parts.files:
-        with damage(file):
-            table = pa.parquet.read_table(file, columns=names).select(names)
-            tables.append(table.cast(schema).replace_schema_metadata(table.schema.metadata))
-    frame = _in_label_order(pa.concat_tables(tables).to_pandas())
+    frame = _read_by_column(parts.files, columns, parts.schema)
     machine = parts.machine.replace(timezone=timezone) if timezone else parts.machine
     return Trace(frame, machine, parts.history)
 
 
-def _in_label_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with its labels in their usual order: parts hold those that they use, in any order."""
-    changed: dict[str, Any] = {}
-    for name in frame.columns:
-        values = frame[name]
-        if isinstance(values.dtype, pd.CategoricalDtype) and name != "status":
-            order = pd.Index(sorted_labels(values.cat.categories), dtype=object)
-            changed[str(name)] = values.cat.set_categories(order)
-    return frame.assign(**changed)
+def _read_by_column(
+    files: Sequence[Path], columns: Collection[str] | None, schema: Any = None, *, ordered: bool = True
+) -> pd.DataFrame:
+    """Read native files column by column, so that no more than one of them is in memory twice.
+
+    ``schema``: the types of several files. ``ordered``: labels come in their usual order, as parts hold those that they
+    use, in any order.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    with damage(files[0]):
+        names = pa.parquet.read_schema(files[0]).names
+    made: dict[str, pd.Series] = {}
+    pool = pa.default_memory_pool()
+    for name in names:
+        required = name in BY_NAME and BY_NAME[name].required
+        if columns is not None and name not in columns and not required:
+            continue
+        tables = []
+        for file in files:
+            with damage(file), pa.parquet.ParquetFile(file) as source:
+                table = source.read(columns=[name])
+                if schema is not None:
+                    facts = table.schema.metadata
+                    table = table.cast(pa.schema([schema.field(name)])).replace_schema_metadata(facts)
+                tables.append(table)
+        with damage(files[0]):
+            values = pa.concat_tables(tables).to_pandas()[name]
+        made[name] = _in_label_order(values) if ordered else values
+        del table, tables
+        pool.release_unused()
+    return pd.DataFrame(made, copy=False)
+
+
+def _in_label_order(values: pd.Series) -> pd.Series:
+    """Return a column with its labels in their usual order."""
+    if not isinstance(values.dtype, pd.CategoricalDtype) or values.name == "status":
+        return values
+    return values.cat.set_categories(pd.Index(sorted_labels(values.cat.categories), dtype=object))
 
 
 def foreign_columns(head: bytes, path: Path) -> frozenset[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +51,7 @@ class Parts:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.files = files_of(self.path)
-        schema: Any = None
-        self.jobs, abouts = 0, list[dict[str, Any]]()
+        self.jobs, schema, abouts = 0, None, []
         for file in self.files:
             rows, found, about = _footer(file)
             if schema is not None and not found.equals(schema):
@@ -90,9 +89,9 @@ class Parts:
         sizes = [name for name in self.columns if name.endswith(("_procs", "_nodes", "_gpus"))]
         return names if set(names) & set(sizes) else [*names, *sizes[:1]]
 
-    def bytes_whole(self, columns: Collection[str] | None = None) -> int:
-        """Return about how much memory reading the trace whole takes, or only the given columns of it."""
-        names = _native.wanted(self.schema.names, columns)
+    def bytes_whole(self, columns: Iterable[str] | None = None) -> int:
+        """Return about how much memory reading the trace whole takes, or these columns of it."""
+        names = self.columns if columns is None else self._with_required(columns)
         return int(WHOLE * self.jobs * sum(_width(self.schema.field(name).type) for name in names))
 
 

@@ -67,10 +67,10 @@ def read_as(
         try:
             with reading(path, "a trace"):
                 found = _reader(real, format, options)
-            if found.name == "parquet":
-                _check_memory(real, columns)
             if columns is not None and getattr(found, "by_column", False):
                 options["columns"] = columns
+            if found.name == "parquet":
+                _check_memory(real, columns)
             with reading(path, f"a file of the format {found.name}"):
                 trace = found.read(real, **options)
         except FormatError as error:
@@ -108,7 +108,7 @@ def free_memory() -> float:
     return limits.limit("memory") or (float("inf") if known is None else known[1])
 
 
-def _check_memory(path: Path, columns: Collection[str] | None) -> None:
+def _check_memory(path: Path, columns: Collection[str] | None = None) -> None:
     """Raise TracekitError before a Parquet trace is read that does not fit into memory."""
     from swf.parts import readable_parts
 
