@@ -456,8 +456,7 @@ heuristics go by true run times there. The loss of the weight: [run times](predi
 ## Not measured
 
 Agents without predictions beside these (`--plain`), and most of the published windows. Of `--init search`,
-only `--published lublin_256.swf --seeds 3` was run, with EASY: 53.0 (50.8 to 54.2), `f4`, the best heuristic there,
-53.6.
+only `--published lublin_256.swf` was run, with EASY: 53.0 (50.8 to 54.2), `f4`, the best heuristic there, 53.6.
 """
 
 
