@@ -109,7 +109,8 @@ def settled(entries: Entries, to: Ints, wanted: Floats, rng: np.random.Generator
     turns = np.concatenate([rng.permutation(len(entries.owner) - 1) for _ in range(SWEEPS)])
     excess = -np.ascontiguousarray(wanted, dtype=np.float64)
     meets = MEETS * (float(entries.jobs.sum()) / max(len(entries.jobs), 1)) ** 2
-    _settle(entries.owner, entries.first, entries.day, entries.kind, entries.jobs, to, excess, meets, pick, turns)
+    what = (entries.first, entries.day, entries.kind, entries.jobs)
+    _settle(entries.owner, what, to, excess, meets, pick, turns)
     return pick
 
 
@@ -117,11 +118,12 @@ _jit: Any = partial(compiled, sources=Path(__file__).resolve().parent)
 
 
 @_jit
-def _settle(owner, first, day, kind, jobs, to, excess, meets, pick, turns):  # type: ignore[no-untyped-def]
+def _settle(owner, entries, to, excess, meets, pick, turns):  # type: ignore[no-untyped-def]
     """Change ``pick`` in place; ``turns`` lists owners in the order in which their items reconsider.
 
     ``meets``: what it costs that an item comes to a bin where its owner has another one.
     """
+    first, day, kind, jobs = entries
     here = np.zeros(len(excess), np.int64)  # items of the owner in each bin
     for u in range(len(pick)):
         for k in range(first[u], first[u + 1]):
