@@ -51,7 +51,8 @@ class Parts:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.files = files_of(self.path)
-        self.jobs, schema, abouts = 0, None, []
+        schema: Any = None
+        self.jobs, abouts = 0, []
         for file in self.files:
             rows, found, about = _footer(file)
             if schema is not None and not found.equals(schema):

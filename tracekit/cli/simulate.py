@@ -253,10 +253,10 @@ def simulate(
 
     # where only these simulations are made of the trace, the columns that they look at are enough
     columns = lean_columns(pairs, switches) if shake is None and timeline is None else None
-    trace: Trace | None = load_trace(file, from_, machine, resource, columns)
+    loaded = load_trace(file, from_, machine, resource, columns)
     grids = [
         Grid.of(
-            trace,
+            loaded,
             pairs,
             replace(switches, allocate=name),
             parts if windows is None else windows,
@@ -268,7 +268,8 @@ def simulate(
         for name in allocators
     ]
     grid = grids[0]
-    trace = None if columns is not None else trace  # a large trace takes more memory than its simulation
+    trace = loaded if columns is None else None
+    del loaded  # a large trace takes more memory than its simulation
     if len(grids) > 1:
         compared = False  # differences are between policies of one allocator
     warnings = warn_of_rejections(grid.jobs)
