@@ -332,6 +332,21 @@ def test_windows_by_number_and_by_date(swf: Path, tmp_path: Path, run: Run, monk
     assert 5 <= jobs("--before", "2023-11-15") < 200
 
 
+def test_a_range_of_time_is_the_same_stretch_of_the_page_in_every_source(source: Source) -> None:
+    """The second source has other jobs before the range, and begins fifty weeks later."""
+    trace = source.trace
+    later = trace.assign({"submit_time": trace.column("submit_time") + 50 * 7 * 86400.0}).head(len(trace) // 2)
+    span = (float(source.submit[20]), float(source.submit[60]))
+    shown = [Source.of_trace("a", trace.take(np.arange(10, len(trace)))), Source.of_trace("b", later)]
+    bins = Bins.of(shown)
+    _, made = pages.page(shown, span=span)
+    assert bins.axis.shifts[1] != bins.axis.shifts[0]
+    expected = [singles.chosen(shown[0], (10, 40)), singles.chosen(shown[1], (20, 40))]
+    assert [one["single_jobs"] for one in made.sources] == [len(rows) for rows in expected]
+    with pytest.raises(UsageError, match="no job"):
+        pages.page(shown, span=(-2e9, -1e9))
+
+
 def test_an_experiment_shows_its_traces(toy: Trace, tmp_path: Path, run: Run) -> None:
     (tmp_path / "RUN" / "data").mkdir(parents=True)
     toy.save(tmp_path / "RUN" / "data" / "train.parquet")

@@ -30,6 +30,7 @@ from tracekit.slurm.outcome import outcome_of
 from tracekit.slurm.own import Own
 from tracekit.slurm.plan import Plan, make_plan
 from tracekit.slurm.queue import Job, Only, processors, read_queue
+from tracekit.slurm.session import Wish, replay
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -73,11 +74,25 @@ def test_everything_is_below_the_folder_and_on_the_loopback_address() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["SlurmctldHost=other", "authinfo=socket=/run/munge", "Include /etc/x", "Prolog=/bin/x"]
+    "line",
+    [
+        "SlurmctldHost=other",
+        "authinfo=socket=/run/munge",
+        "Include /etc/x",
+        "Prolog=/bin/x",
+        "AccountingStorageExternalHost=other",
+    ],
 )
 def test_lines_that_lead_elsewhere_are_refused(line: str) -> None:
     with pytest.raises(UsageError, match=r"mine\.conf, line 2"):
         check_extra(f"# mine\n{line}\n", "mine.conf")
+
+
+def test_books_are_kept_by_a_slurm_of_its_own_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    with pytest.raises(UsageError, match="SLURM_CONF"):
+        replay(tmp_path / "lab", Wish(tracekit.sample().head(3), "sample", accounting=True), print)
+    assert not (tmp_path / "lab").exists()
 
 
 def test_folders_that_slurm_cannot_use_are_refused(tmp_path: Path) -> None:

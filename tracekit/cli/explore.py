@@ -59,6 +59,7 @@ def explore(
 
     Example: `tracekit explore sample.swf -o page.html`
     """
+    from tracekit.cli.traces import second
     from tracekit.explore.page import MOST_SOURCES, check_target, write
     from tracekit.sim.windows import parse_window
 
@@ -71,14 +72,16 @@ def explore(
     if len(found) > MOST_SOURCES and any(Path(source).is_dir() for source in sources):
         say(f"{len(found)} traces or schedules; the first {MOST_SOURCES} are on the page")
         found = found[:MOST_SOURCES]
+    span = None
     if after is not None or before is not None:
-        part = _between(found[0], after, before)
+        first = found[0].trace
+        span = second(first, after, float("-inf")), second(first, before, float("inf"))
 
     def tell(step: str) -> None:
         if sum(len(one) for one in found) > 100_000 and not Settings.quiet:
             say(f"{step} …")
 
-    made = write(found, output, title=title, window=part, force=force, progress=tell)
+    made = write(found, output, title=title, window=part, span=span, force=force, progress=tell)
     if json:
         print_json({"page": str(output), **made.to_dict()})
         return
@@ -88,20 +91,6 @@ def explore(
         for note in one["notes"]:
             say(f"{one['name']}: {note}")
     say(f"{output}: {made.bytes / 1e6:.1f} MB, open it in a browser")
-
-
-def _between(source: Source, after: str | None, before: str | None) -> tuple[int, int]:
-    """Return the window of the first source's jobs between two dates or seconds."""
-    import numpy as np
-
-    from tracekit.cli.traces import second
-
-    low = second(source.trace, after, float("-inf"))
-    high = second(source.trace, before, float("inf"))
-    first, last = (int(place) for place in np.searchsorted(source.submit, [low, high]))
-    if last <= first:
-        raise UsageError(f"{source.name}: no job was submitted in the range of --after and --before")
-    return first, last - first
 
 
 class _Reading:

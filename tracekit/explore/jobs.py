@@ -37,6 +37,8 @@ def chosen(source: Source, window: tuple[int, int] | None) -> Rows:
             return np.arange(count)
         window = ((count - MIDDLE) // 2, MIDDLE)
     first, length = window
+    if not length:
+        return np.arange(0)
     if first >= count:
         raise UsageError(f"--window {first}:{length}: {source.name} has only {count:,} jobs, numbered from 0")
     if length > MOST:
@@ -51,6 +53,12 @@ def chosen(source: Source, window: tuple[int, int] | None) -> Rows:
         if beside.sum() <= MOST:
             inside = beside
     return np.flatnonzero(inside)
+
+
+def between(source: Source, after: float, before: float) -> tuple[int, int]:
+    """Return the window of the jobs that were submitted in a range of the source's seconds; it may be empty."""
+    first, last = (int(place) for place in np.searchsorted(source.submit, [after, before]))
+    return first, max(0, last - first)
 
 
 def packed(source: Source, bins: Bins, shift: float, codes: dict[str, Codes], rows: Rows, pack: Pack) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import tracekit
 from tracekit.errors import OutputError, UsageError
 from tracekit.explore.bins import Bins
 from tracekit.explore.cube import LEVELS, MOST_ROWS, SERIES, Cube, about, coded, cube, series
-from tracekit.explore.jobs import FEW, chosen, packed
+from tracekit.explore.jobs import FEW, between, chosen, packed
 from tracekit.explore.pack import Pack
 from tracekit.explore.source import Source
 from tracekit.files import check_writable, is_stream, write_text
@@ -54,12 +54,17 @@ def write(
     *,
     title: str = "",
     window: tuple[int, int] | None = None,
+    span: tuple[float, float] | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Made:
-    """Write a page about one or more sources; ``window`` names the jobs that are shown one by one."""
+    """Write a page about one or more sources.
+
+    The jobs that are shown one by one: ``window`` names their positions, (first, number), or ``span`` when they were
+    submitted, in seconds of the first source; in the others it is the same stretch of the page's time axis.
+    """
     target = check_target(path, force=force)
-    text, made = page(sources, title=title, window=window, progress=progress)
+    text, made = page(sources, title=title, window=window, span=span, progress=progress)
     write_text(target, text, force=force)
     return made
 
@@ -80,6 +85,7 @@ def page(
     *,
     title: str = "",
     window: tuple[int, int] | None = None,
+    span: tuple[float, float] | None = None,
     progress: Progress | None = None,
 ) -> tuple[str, Made]:
     """Return the page as HTML, and what it holds: the finest levels that stay below `MAX_BYTES`."""
@@ -92,7 +98,14 @@ def page(
     tell("binning")
     bins = Bins.of(sources)
     all_codes = [coded(source, bins, shift) for source, shift in zip(sources, bins.axis.shifts, strict=True)]
-    rows = [chosen(source, window) for source in sources]
+    moved = [bins.axis.shifts[0] - shift for shift in bins.axis.shifts]
+    parts = [
+        window if span is None else between(source, span[0] + by, span[1] + by)
+        for source, by in zip(sources, moved, strict=True)
+    ]
+    if span is not None and not any(count for _, count in filter(None, parts)):
+        raise UsageError(f"{sources[0].name}: no job was submitted in the range of --after and --before")
+    rows = [chosen(source, part) for source, part in zip(sources, parts, strict=True)]
     tell("explaining waits of single jobs")
     singles, jobs = Pack(), []
     for source, shift, (_, codes), ours in zip(sources, bins.axis.shifts, all_codes, rows, strict=True):

@@ -92,7 +92,7 @@ def check_extra(text: str, source: str) -> str:
     ours |= {"statesavelocation", "slurmdspooldir", "slurmctldpidfile", "slurmdpidfile", "communicationparameters"}
     ours |= {"slurmctldlogfile", "slurmdlogfile", "jobcomploc", "include", "slurmuser", "clustername"}
     ours |= {"prolog", "epilog", "prologslurmctld", "epilogslurmctld", "jobcomptype"}
-    ours |= {"accountingstoragetype", "accountingstoragehost", "accountingstorageport", "accountingstoragepass"}
+    ours |= {f"accountingstorage{word}" for word in ("type", "host", "backuphost", "externalhost", "port", "pass")}
     for number, line in enumerate(text.splitlines(), 1):
         name = re.split(r"[=\s]", line.strip(), maxsplit=1)[0].lower()
         if name in ours:

@@ -75,6 +75,11 @@ class Own:
         """Whether the folder holds a Slurm, running or not."""
         return (self.folder / "own.json").is_file() and self.conf.is_file()
 
+    def check_accounting(self) -> None:
+        """Raise UsageError if the Slurm that is here was made without accounting."""
+        if not self.layout().accounting:
+            raise UsageError(f"{self.folder}: the Slurm here has no accounting; choose another folder")
+
     def layout(self) -> Layout:
         """Return size and ports, as written by `start`."""
         if not self.exists:
@@ -120,8 +125,8 @@ class Own:
                         f"{self.folder}: the Slurm here has {layout.cpus} CPUs on {layout.nodes} nodes; "
                         "choose another folder for another size"
                     )
-                if with_accounting and not layout.accounting:
-                    raise UsageError(f"{self.folder}: the Slurm here has no accounting; choose another folder")
+                if with_accounting:
+                    self.check_accounting()
                 self._stop_processes()  # of a Slurm that has partly died
                 if not _free(layout.port, layout.ports):
                     layout = Layout(**{**vars(layout), "port": _ports(layout.ports)})

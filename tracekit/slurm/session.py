@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tracekit.api import write
-from tracekit.errors import TracekitError
+from tracekit.errors import TracekitError, UsageError
 from tracekit.slurm.drive import Driver
 from tracekit.slurm.guard import Guard, take_over
 from tracekit.slurm.journal import restore_all
@@ -53,9 +53,13 @@ def replay(folder: str | Path, wish: Wish, say: Callable[[str], None]) -> Trace:
     end if it was started here.
     """
     own = Own(folder)
-    own.folder.mkdir(parents=True, exist_ok=True)
     given = os.environ.get("SLURM_CONF")
     foreign = bool(given) and Path(os.path.realpath(str(given))) != own.conf
+    if wish.accounting and foreign:
+        raise UsageError("--accounting is for a Slurm of its own, and SLURM_CONF names another: unset SLURM_CONF")
+    if wish.accounting and own.exists:
+        own.check_accounting()
+    own.folder.mkdir(parents=True, exist_ok=True)
     steering = None if wish.drive is None else orders_of(wish.drive)  # what is wrong with it is said before all else
     with ExitStack() as stack:
         if foreign:
