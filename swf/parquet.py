@@ -42,12 +42,11 @@ class Parquet:
 
     def sniff(self, head: bytes, path: Path) -> bool:
         """Accept Parquet's magic number, unless the table has its own reader."""
-        columns = foreign_columns(head, path)
-        return head.startswith(b"PAR1") and not any(columns >= theirs for theirs in FOREIGN.values())
+        return head.startswith(b"PAR1") and not _has_reader(head, path)
 
     def sniff_folder(self, folder: Path) -> bool:
-        """Accept a folder of Parquet files: the parts of a trace."""
-        return is_folder_of_parts(folder)
+        """Accept a folder of Parquet files, the parts of a trace, unless the tables have their own reader."""
+        return is_folder_of_parts(folder) and not any(_has_reader(b"PAR1", file) for file in files_of(folder))
 
     def states_unit(self, path: Path) -> bool:
         """Return whether the file states the scheduled unit: files written by tracekit do."""
@@ -181,6 +180,11 @@ def _in_label_order(values: pd.Series) -> pd.Series:
     if not isinstance(values.dtype, pd.CategoricalDtype) or values.name == "status":
         return values
     return values.cat.set_categories(pd.Index(sorted_labels(values.cat.categories), dtype=object))
+
+
+def _has_reader(head: bytes, path: Path) -> bool:
+    columns = foreign_columns(head, path)
+    return any(columns >= theirs for theirs in FOREIGN.values())
 
 
 def foreign_columns(head: bytes, path: Path) -> frozenset[str]:

@@ -77,7 +77,7 @@ def test_a_long_queue_with_estimates_of_users(order, least):
     run = np.ceil(rng.lognormal(5, 1.5, count))
     limit = np.ceil(run * rng.uniform(0.9, 8, count))
     size = np.maximum(np.floor(2 ** rng.uniform(0, 5, count)), least).astype(int)
-    submit = np.cumsum(np.floor(rng.exponential(0.8 * np.mean(run * size) / total, count)))
+    submit = np.cumsum(np.floor(rng.exponential(0.3 * np.mean(run * size) / total, count)))
     values = {None: None, "shortest": limit, "random": rng.random(count)}[order]
     kept, again = both_ways(table_of(submit, run, limit, size, [0] * count, total), values)
     np.testing.assert_array_equal(kept, again)

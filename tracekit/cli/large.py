@@ -70,12 +70,15 @@ def is_parquet(path: str) -> bool:
     from swf.parts import is_folder_of_parts
 
     place = Path(path)
-    if path == "-" or not place.exists():
-        return False
     if place.is_dir():
         return is_folder_of_parts(place)
-    with place.open("rb") as file:
-        return place.is_file() and file.read(4) == b"PAR1"
+    if not place.is_file():
+        return False
+    try:
+        with place.open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError:
+        return False  # reading it reports what is wrong
 
 
 def check_parts(source: str, target: str, *, format: str | None, force: bool) -> None:

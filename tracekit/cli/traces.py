@@ -135,13 +135,17 @@ def save(
 
     With ``part_jobs`` it becomes a folder of Parquet files with so many jobs each.
     """
+    from swf._written import writable
     from swf.parts import in_chunks
     from tracekit.api import write
 
     if not len(trace):
         raise TracekitError("no job is left to write")
     if part_jobs is not None:
-        save_batches(in_chunks(trace), path, part_jobs=part_jobs, force=force)
+        sound, changed = writable(trace, text=False)
+        save_batches(in_chunks(sound), path, part_jobs=part_jobs, force=force)
+        for phrase in changed:
+            say(f"not kept in this format: {phrase}")
         return
     for phrase in write(trace, path, format, force=force):
         say(f"not kept in this format: {phrase}")
@@ -193,12 +197,14 @@ def convert(
 
     Example: `tracekit convert KTH-SP2.swf.gz kth.parquet`
     """
+    from swf.parts import readable_parts
     from tracekit.api import is_large
 
     chosen = prepare(source, target, format=to, force=force, part_jobs=part_jobs)
     given: dict[str, Any] = {"procs": procs, "machine": machine, "resource": resource}
     if chosen == "parquet" and is_parquet(source):
-        batches = opened(source, parts, format=from_, timezone=timezone, map_=map_, **given)
+        native = readable_parts(Path(source)) is not None  # tables of other programs are read whole
+        batches = opened(source, parts if native else False, format=from_, timezone=timezone, map_=map_, **given)
         if batches is not None:
             save_batches(
                 batches.batches(), target, part_jobs=part_jobs, finish=lambda m: (m, [*batches.history]), force=force
