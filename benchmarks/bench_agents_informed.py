@@ -455,8 +455,25 @@ heuristics go by true run times there. The loss of the weight: [run times](predi
 
 ## Not measured
 
-Agents without predictions beside these (`--plain`), and most of the published windows. Of `--init search`,
-only `--published lublin_256.swf` was run, with EASY: 53.0 (50.8 to 54.2), `f4`, the best heuristic there, 53.6.
+Agents without predictions beside these (`--plain`).
+
+## The published windows
+
+RLScheduler's windows in its own semantics (`--published FILE [--backfill none] --seeds 3`): agents of `--init search`,
+mean bounded slowdown over the windows, mean of three seeds and their range, beside the best heuristic there and what
+was published for RLScheduler's agent.
+
+| trace | windows | agents | best heuristic | published agent |
+|---|---|---|---|---|
+| Lublin-1, backfilling | 10 | 53.0 (50.8 to 54.2) | `f4` 53.6 | 58.64 |
+| Lublin-1 | 10 | 256.1 (251.3 to 261.7) | `f1` 258.4 | 254.67 |
+| Lublin-2, backfilling | 10 | 112.0 (104.0 to 117.9) | `f3` 90.7 | 118.79 |
+| Lublin-2 | 10 | 616.4 (599.2 to 638.5) | `smallest` 622.2 | 724.51 |
+| SDSC-SP2, first 5,000 jobs, backfilling | 4 | 254.3 (242.8 to 266.2) | `srf` 99.5 | – |
+| SDSC-SP2, first 5,000 jobs | 4 | 380.9 (234.5 to 496.3) | `multifactor` 259.5 | – |
+
+The first 5,000 jobs of SDSC-SP2 hold four of the ten windows, and leave fewer than a thousand jobs to learn from; the
+whole log, for which 466.44 and 397.82 were published, and HPC2N were not at hand.
 """
 
 
