@@ -234,7 +234,7 @@ def test_without_opendp_the_pip_line_is_given(real: Trace, monkeypatch: pytest.M
 def test_the_command_prints_the_spending(real: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tracekit.write(real, tmp_path / "real.swf")
     words = ["synth", str(tmp_path / "real.swf"), "-o", str(tmp_path / "made.swf"), "--model", "private"]
-    assert main([*words, "--epsilon", "2", "--delta", "1e-7", "--unit", "user", "--json"]) == 0
+    assert main([*words, "--epsilon", "2", "--delta", "1e-7", "--unit", "user", "--noise-seed", "1", "--json"]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out)["model"] == "private"
     assert "epsilon 2, delta 1e-07, per user" in printed.err
