@@ -37,6 +37,7 @@ COMMAND_MODULES = (
     "tracekit.cli.sharing",
     "tracekit.cli.audit",
     "tracekit.cli.simulate",
+    "tracekit.cli.reproduce",
     "tracekit.cli.schedules",
     "tracekit.cli.explore",
     "tracekit.cli.energy",
