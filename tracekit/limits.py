@@ -47,10 +47,20 @@ def _parsed(text: str) -> tuple[str, float]:
         raise UnknownName("limit", name, LIMITS)
     if value.lower() == "none":
         return name, math.inf
-    match = _NUMBER.fullmatch(value)
-    if match is None or not int(match[1]):
+    found = read_amount(value)
+    if found is None:
         raise UsageError(f"limit {name}: write {name}=NUMBER, such as {name}=1000 or {name}=64M, or {name}=none")
-    return name, float(int(match[1]) * _FACTORS[match[2].lower()])
+    return name, float(found)
+
+
+def read_amount(text: str) -> int | None:
+    """Read a whole number above 0, with K, M or G for powers of 1024; None if it is something else.
+
+    >>> read_amount("64M"), read_amount("1.5G")
+    (67108864, None)
+    """
+    match = _NUMBER.fullmatch(text.strip())
+    return (int(match[1]) * _FACTORS[match[2].lower()] or None) if match else None
 
 
 def change(texts: Iterable[str]) -> None:

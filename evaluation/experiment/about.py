@@ -11,9 +11,11 @@ from typing import Any
 from evaluation.experiment import results as tidy
 from evaluation.experiment.build import Grid
 from evaluation.experiment.grid import Plan
+from evaluation.experiment.parts import Parts
 from evaluation.experiment.prepared import Study
 from evaluation.experiment.tasks import Result, file_digest
 from tracekit.errors import FormatError, loads
+from tracekit.trace import Trace
 from tracekit.units import left_out
 
 ABOUT, TABLE, VERDICT, REPORT = "experiment.json", "results.parquet", "verdict.json", "report.html"
@@ -34,23 +36,12 @@ def failed_tasks(grid: Grid, results: Mapping[str, Result]) -> list[dict[str, st
     ]
 
 
-def about(study: Study, engine: str, results: Mapping[str, Result], command: str) -> dict[str, Any]:
-    """Return experiment.json: all that was decided, where the files are, and what failed."""
-    from evaluation.report.content import versions
-
-    real, grid = study.real, study.grid
-    done = {key for key, result in results.items() if result.ok}
-    agents: dict[str, list[str]] = {}
-    for agent in grid.agents:
-        if agent.train.key in done:
-            label = " ".join(filter(None, [agent.learner, agent.arm, agent.model]))
-            agents.setdefault(label, []).append(f"tasks/{agent.train.key}/agent")
-    path = Path(study.plan.real.path) if study.plan.real.path else None
+def facts_of(plan: Plan, name: str, real: Trace, parts: Parts) -> dict[str, Any]:
+    """Return what experiment.json says of the real trace and its parts."""
+    path = Path(plan.real.path) if plan.real.path else None
     return {
-        "identity": study.identity,
-        "command": command,
         "real": {
-            "name": study.name,
+            "name": name,
             "path": path.name if path else "",
             "sha256": file_digest(path) if path and path.is_file() else "",
             "jobs": len(real),
@@ -65,8 +56,26 @@ def about(study: Study, engine: str, results: Mapping[str, Result], command: str
                 "first_submit": float(part.column("submit_time").min()),
                 "last_submit": float(part.column("submit_time").max()),
             }
-            for name, part in study.parts.items()
+            for name, part in parts.items()
         },
+    }
+
+
+def about(study: Study, engine: str, results: Mapping[str, Result], command: str) -> dict[str, Any]:
+    """Return experiment.json: all that was decided, where the files are, and what failed."""
+    from evaluation.report.content import versions
+
+    grid = study.grid
+    done = {key for key, result in results.items() if result.ok}
+    agents: dict[str, list[str]] = {}
+    for agent in grid.agents:
+        if agent.train.key in done:
+            label = " ".join(filter(None, [agent.learner, agent.arm, agent.model]))
+            agents.setdefault(label, []).append(f"tasks/{agent.train.key}/agent")
+    return {
+        "identity": study.identity,
+        "command": command,
+        **study.facts,
         "beside": [
             {"name": name, "path": Path(file).name, "sha256": file_digest(Path(file)) if Path(file).is_file() else ""}
             for name, file in _beside(study.plan)

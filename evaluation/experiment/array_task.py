@@ -15,10 +15,11 @@ def main(order: str) -> None:
     """Do the task of this process's number in the array."""
     number = os.environ["SLURM_ARRAY_TASK_ID"]
     orders = json.loads(Path(order).read_text(encoding="utf-8"))
-    task, store = Task.of(orders["tasks"][int(number)]), Store(Path(orders["run"]))
+    task, store = Task.of(orders["tasks"][int(number)]), Store(Path(orders["runs"][int(number)]))
     scratch = store.scratch(f"{task.key}.{os.environ['SLURM_JOB_ID']}")
-    result = perform(task, {name: store.run / i.path for name, i in task.inputs.items()}, scratch)
-    if not result.lost:
+    inputs = {name: store.run / i.path for name, i in task.inputs.items()}
+    result = perform(task, inputs, scratch, orders["memory"])
+    if result.final:
         store.keep(task, scratch, result)
     answer = Path(order).with_suffix(f".{number}.answer")
     half = answer.with_suffix(".half")

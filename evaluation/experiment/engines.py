@@ -20,7 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from evaluation.experiment.tasks import Result, Store, Task
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluation.experiment.memory import PLAIN_ALLOCATION, workers
+from evaluation.experiment.tasks import Input, Result, Store, Task
 from tracekit.errors import MissingExtra, TracekitError, UnknownName, UsageError
 
 ENGINES = ("local", "ray", "slurm")
@@ -31,6 +35,7 @@ ONE_THREAD = {
     "OPENBLAS_NUM_THREADS": "1",
     "NUMBA_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
+    **PLAIN_ALLOCATION,
 }
 #: How often the processors of a Ray cluster are counted, in seconds: nodes come and go.
 _COUNT = 10.0
@@ -40,10 +45,14 @@ _LAST_WORDS = 10.0
 
 @dataclass(frozen=True)
 class Where:
-    """Which engine runs the tasks and, for Ray, the cluster's address (default: RAY_ADDRESS, else this machine)."""
+    """Which engine runs the tasks and, for Ray, the cluster's address (default: RAY_ADDRESS, else this machine).
+
+    ``memory``: bytes that a worker may take at most; as many workers run as there is memory for. None = no bound.
+    """
 
     engine: str = "local"
     address: str | None = None
+    memory: int | None = None
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -56,11 +65,15 @@ class Where:
         if self.engine == "slurm":
             from evaluation.experiment.on_slurm import Arrays
 
-            return Arrays(store, ONE_THREAD)
-        return Ray(store, self.address) if self.engine == "ray" else Local(store)
+            return Arrays(store, ONE_THREAD, memory=self.memory)
+        if self.engine == "ray":
+            return Ray(store, self.address, memory=self.memory)
+        return Local(store, memory=self.memory)
 
 
 LOCAL = Where()
+#: Contents of files by name.
+Files = dict[str, NDArray[np.uint8]]
 
 
 class Engine(Protocol):
@@ -69,6 +82,7 @@ class Engine(Protocol):
     name: str
     slots: int  # tasks at once
     heavy: int  # heavy ones among them, at most
+    memory: int | None  # bytes that one may take; None = any
 
     def start(self, task: Task) -> None:
         """Begin a task; its inputs are there."""
@@ -92,9 +106,9 @@ class Local:
 
     name = "local"
 
-    def __init__(self, store: Store, slots: int | None = None) -> None:
-        self.store = store
-        self.slots = slots or cores()
+    def __init__(self, store: Store, slots: int | None = None, *, memory: int | None = None) -> None:
+        self.store, self.memory = store, memory
+        self.slots = slots or workers(cores(), memory)
         self.heavy = 1
         self._idle: list[subprocess.Popen[str]] = []
         self._busy: dict[subprocess.Popen[str], Task] = {}
@@ -105,7 +119,8 @@ class Local:
         worker = self._idle.pop() if self._idle and not task.heavy else self._worker()
         self._busy[worker] = task
         self._ears.register(_pipe(worker), selectors.EVENT_READ, worker)
-        order = json.dumps({"task": task.to_dict(), "run": str(self.store.run)})
+        run = str(self.store.home(task.key).run)
+        order = json.dumps({"task": task.to_dict(), "run": run, "memory": self.memory})
         try:
             worker.stdin.write(order + "\n")  # type: ignore[union-attr]
             worker.stdin.flush()  # type: ignore[union-attr]
@@ -210,12 +225,14 @@ class Ray:
 
     name = "ray"
 
-    def __init__(self, store: Store, address: str | None = None, *, retries: int = 3) -> None:
+    def __init__(
+        self, store: Store, address: str | None = None, *, retries: int = 3, memory: int | None = None
+    ) -> None:
         try:
             import ray
         except ModuleNotFoundError:
             raise MissingExtra("ray", "ray") from None
-        self.ray, self.store = ray, store
+        self.ray, self.store, self.memory = ray, store, memory
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray asks for it; there are no GPUs here
         self._ours = not ray.is_initialized()
@@ -223,19 +240,25 @@ class Ray:
             _connect(ray, address or os.environ.get("RAY_ADDRESS") or None)
         self._count()
         self._work = ray.remote(num_cpus=1, max_retries=retries, retry_exceptions=False)(_work_far_away)
-        self._sent: dict[str, Any] = {}  # path -> object in Ray's store
+        self._sent: dict[str, Any] = {}  # address of a content -> object in Ray's store
         self._running: dict[Any, Task] = {}
 
     def _count(self) -> None:
-        """Take as many tasks at once as the cluster has processors now."""
-        self.slots = max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+        """Take as many tasks at once as the cluster has processors, and memory, now."""
+        there = self.ray.cluster_resources()
+        self.slots = max(1, int(there.get("CPU", 1)))
+        if self.memory is not None:
+            self.slots = max(1, min(self.slots, int(there.get("memory", 0)) // self.memory))
         self.heavy = max(1, self.slots // 2)
         self._counted = time.monotonic()
 
     def start(self, task: Task) -> None:
         """Send the task with its files."""
-        files = {name: self._file(i.path) for name, i in task.inputs.items()}
-        future = self._work.options(name=task.label).remote(task.to_dict(), sys.path, list(files), *files.values())
+        run = self.store.home(task.key).run
+        files = {name: self._file(run, i) for name, i in task.inputs.items()}
+        order = {"task": task.to_dict(), "paths": sys.path, "names": list(files), "memory": self.memory}
+        options = {"name": task.label} | ({} if self.memory is None else {"memory": self.memory})
+        future = self._work.options(**options).remote(order, *files.values())
         self._running[future] = task
 
     def wait(self, seconds: float) -> list[tuple[Task, Result]]:
@@ -255,10 +278,11 @@ class Ray:
             kind = type(error).__name__
             return Result(ok=False, reason=f"Ray gave it up: {kind}: {' '.join(str(error).split())[:200]}", lost=True)
         result = Result(**plain)
-        if not result.lost:
-            scratch = self.store.scratch(task.key)
+        if result.final:
+            store = self.store.home(task.key)
+            scratch = store.scratch(task.key)
             _unpack(files, scratch)
-            self.store.keep(task, scratch, result)
+            store.keep(task, scratch, result)
         return result
 
     def stop(self, task: Task) -> None:
@@ -276,10 +300,12 @@ class Ray:
         if self._ours:
             self.ray.shutdown()
 
-    def _file(self, path: str) -> Any:
-        if path not in self._sent:
-            self._sent[path] = self.ray.put(_packed(self.store.run / path))
-        return self._sent[path]
+    def _file(self, run: Path, i: Input) -> Any:
+        """Return a file as an object of Ray's store, where it is once for all tasks and runs that read it."""
+        address = i.digest or i.path
+        if address not in self._sent:
+            self._sent[address] = self.ray.put(_packed(run / i.path))
+        return self._sent[address]
 
 
 def _connect(ray: Any, address: str | None) -> None:
@@ -355,37 +381,42 @@ def _ray_options(address: str | None) -> dict[str, Any]:
     }
 
 
-def _work_far_away(
-    plain: dict[str, Any], paths: list[str], names: list[str], *packed: dict[str, bytes]
-) -> tuple[dict[str, Any], Any]:
+def _work_far_away(order: dict[str, Any], *packed: Files) -> tuple[dict[str, Any], Any]:
     """Do a task wherever Ray put it: unpack its inputs, work in a temporary folder, and send the files back."""
     import tempfile
 
-    sys.path += [path for path in paths if path and path not in sys.path]  # the user's own models, if any
+    sys.path += [path for path in order["paths"] if path and path not in sys.path]  # the user's own models, if any
     from evaluation.experiment.stages import perform
 
     with tempfile.TemporaryDirectory(prefix="tracekit-") as folder:
         inputs = {}
-        for name, files in zip(names, packed, strict=True):
+        for name, files in zip(order["names"], packed, strict=True):
             place = Path(folder) / "in" / name
             place.mkdir(parents=True)
             _unpack(files, place)
             inputs[name] = place / next(iter(files)).partition("/")[0]
         out = Path(folder) / "out"
         out.mkdir()
-        result = perform(Task.of(plain), inputs, out)
-        return vars(result), {} if result.lost else _packed(out, inside=True)
+        result = perform(Task.of(order["task"]), inputs, out, order["memory"])
+        return vars(result), _packed(out, inside=True) if result.final else {}
 
 
-def _packed(path: Path, *, inside: bool = False) -> dict[str, bytes]:
-    """Return a file, or all files of a folder, by their names; ``inside``: without the folder's own name."""
+def _packed(path: Path, *, inside: bool = False) -> Files:
+    """Return a file, or all files of a folder, by their names; ``inside``: without the folder's own name.
+
+    Arrays of bytes: a worker maps them from the store of its node, read-only, in place of a copy of its own.
+    """
     if path.is_file():
-        return {path.name: path.read_bytes()}
+        return {path.name: _content(path)}
     root = path if inside else path.parent
-    return {p.relative_to(root).as_posix(): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+    return {p.relative_to(root).as_posix(): _content(p) for p in sorted(path.rglob("*")) if p.is_file()}
 
 
-def _unpack(files: dict[str, bytes], folder: Path) -> None:
+def _content(path: Path) -> NDArray[np.uint8]:
+    return np.frombuffer(path.read_bytes(), np.uint8)
+
+
+def _unpack(files: Files, folder: Path) -> None:
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
+        (folder / name).write_bytes(content.data)

@@ -32,9 +32,11 @@ class Arrays:
 
     name = "slurm"
 
-    def __init__(self, store: Store, threads: dict[str, str], slurm: Slurm | None = None) -> None:
+    def __init__(
+        self, store: Store, threads: dict[str, str], slurm: Slurm | None = None, *, memory: int | None = None
+    ) -> None:
         require("sbatch", "squeue", "scancel", "sinfo")
-        self.store, self.threads = store, threads
+        self.store, self.threads, self.memory = store, threads, memory
         self.slurm = slurm or Slurm(os.environ.get("SLURM_CONF") or None, options=True)
         self.slots = min(processors(self.slurm.call("sinfo", "--json")), _MOST_TASKS)
         self.heavy = max(1, self.slots // 2)
@@ -55,7 +57,8 @@ class Arrays:
         tasks, self._ready = self._ready[:_MOST_TASKS], self._ready[_MOST_TASKS:]
         number = len(list(self.folder.glob("*.json"))) + 1
         order = self.folder / f"{number:05d}.json"
-        plain = {"run": str(self.store.run.resolve()), "tasks": [task.to_dict() for task in tasks]}
+        runs = [str(self.store.home(task.key).run.resolve()) for task in tasks]
+        plain = {"runs": runs, "tasks": [task.to_dict() for task in tasks], "memory": self.memory}
         order.write_text(json.dumps(plain), encoding="utf-8")
         paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
         variables = {**self.threads, "PYTHONPATH": paths}
@@ -63,6 +66,7 @@ class Arrays:
         command = [sys.executable, "-m", "evaluation.experiment.array_task", str(order)]
         lines += [f"cd {shlex.quote(str(Path.cwd()))}", f"exec {shlex.join(command)}", ""]
         words = ["--parsable", f"--job-name={self.job_name}", f"--array=0-{len(tasks) - 1}", "--ntasks=1", "--requeue"]
+        words += [f"--mem={-(-self.memory // 1024**2)}M"] if self.memory is not None else []
         log = str(order.with_suffix("")) + ".%a.log"
         job = self.slurm.call("sbatch", *words, f"--output={log}", stdin="\n".join(lines)).strip().partition(";")[0]
         for place, task in enumerate(tasks):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluation.experiment.build import GeneratorSpec, Grid
@@ -28,6 +28,12 @@ class Study:
     data: Mapping[str, Input]
     grid: Grid
     store: Store
+    facts: Mapping[str, Any]  # what experiment.json says of the trace and its parts
+
+    def without_traces(self) -> Study:
+        """Return the study without its jobs, which are in files: tasks, verdicts and reports do not need them here."""
+        empty = {name: part.head(0) for name, part in self.parts.items()}
+        return replace(self, real=self.real.head(0), parts=Parts(**empty))
 
     @property
     def identity(self) -> str:

@@ -10,6 +10,7 @@ from statistics import median
 from evaluation.experiment.engines import Engine
 from evaluation.experiment.grid import Limits
 from evaluation.experiment.tasks import Result, Store, Task
+from tracekit.large.source import gigabytes
 
 #: How often the display is refreshed although no task has ended, in seconds.
 _BEAT = 1.0
@@ -24,6 +25,7 @@ class Status:
     failed: int
     left_s: float  # time that is left, a guess that improves
     running: Sequence[str]
+    counted: str = "tasks"
 
 
 Progress = Callable[[Status], None]
@@ -49,8 +51,10 @@ class Runner:
         total = len(waiting)
         for key in list(waiting):
             known = self.store.result(key)
+            known = known or self._too_large(waiting[key])
             if known is not None:
                 self.results[key] = known
+                self.store.share(key)
                 del waiting[key]
         try:
             while waiting or running:
@@ -86,6 +90,14 @@ class Runner:
             found.append(task)
         return found
 
+    def _too_large(self, task: Task) -> Result | None:
+        """Refuse a task before it starts if it would take more than a worker may; nothing is written."""
+        most = self.engine.memory
+        if most is None or task.memory <= most:
+            return None
+        wanted = f"it would take about {gigabytes(task.memory)} of memory"
+        return Result(ok=False, cramped=True, reason=f"{wanted}, more than the {gigabytes(most)} of a worker")
+
     def _good(self, key: str) -> bool:
         return key in self.results and self.results[key].ok
 
@@ -107,6 +119,7 @@ class Runner:
                 ok=False, reason=f"{result.reason}; given up after {self.limits.attempts} attempts", lost=True
             )
         self._pace.append((time.monotonic() - self._began[task.key]) / max(task.cost, 0.1))
+        self.store.share(task.key)
         self.results[task.key] = result
 
     def _give_up_overdue(self, running: dict[str, Task]) -> None:

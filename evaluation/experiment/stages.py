@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +16,11 @@ import numpy as np
 import pandas as pd
 
 from evaluation.experiment.heldout import Heldout, schedulable, starts
+from evaluation.experiment.memory import bounded, forget_peak, peak
 from evaluation.experiment.tasks import LOG, Result, Task
 from tracekit import stats
 from tracekit.errors import TracekitError
+from tracekit.large.source import gigabytes
 from tracekit.registry import imported
 from tracekit.trace import Trace
 
@@ -152,20 +153,22 @@ STEPS: dict[str, Callable[[Mapping[str, Any], Inputs, Path], None]] = {
 }
 
 
-def perform(task: Task, inputs: Inputs, out: Path) -> Result:
+def perform(task: Task, inputs: Inputs, out: Path, memory: int | None = None) -> Result:
     """Do a task in this process; whatever goes wrong in it becomes a reason, never an error of the run.
 
-    What libraries print goes to ``log.txt`` in the task's folder.
+    What libraries print goes to ``log.txt`` in the task's folder. ``memory``: bytes that it may take; None = any.
     """
+    forget_peak()
     began, cpu = time.perf_counter(), time.process_time()
     reason, lost = "", False
     with _printing_to(out / LOG):
         try:
-            STEPS[task.kind](task.params, inputs, out)
+            with bounded(memory):
+                STEPS[task.kind](task.params, inputs, out)
         except Interrupted as stop:
             reason, lost = f"interrupted: {stop}", True
         except MemoryError:
-            reason = "out of memory"
+            reason = "out of memory" if memory is None else f"out of memory: it needs more than {gigabytes(memory)}"
         except Exception as error:
             reason = _said(error)
             traceback.print_exc()
@@ -175,9 +178,10 @@ def perform(task: Task, inputs: Inputs, out: Path) -> Result:
         ok=not reason,
         reason=" ".join(reason.split())[:500],
         lost=lost,
+        cramped=memory is not None and "memory" in reason.lower(),
         cpu_s=time.process_time() - cpu,
         wall_s=time.perf_counter() - began,
-        peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        peak_mb=peak(),
     )
 
 

@@ -18,14 +18,14 @@ import dataclasses
 import fcntl
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evaluation.base import METRICS
 from evaluation.experiment import results as tidy
-from evaluation.experiment.about import ABOUT, REPORT, TABLE, VERDICT, about, failed_tasks, text_of
+from evaluation.experiment.about import ABOUT, REPORT, TABLE, VERDICT, about, facts_of, failed_tasks, text_of
 from evaluation.experiment.build import ARMS, BASELINE, MODEL, Code, GeneratorSpec, Grid, build
 from evaluation.experiment.comparisons import is_open, verdicts
 from evaluation.experiment.damage import DAMAGES
@@ -40,7 +40,7 @@ from evaluation.experiment.runner import Progress, Runner, Status
 from evaluation.experiment.source import digest_of
 from evaluation.experiment.stages import on_the_same_machine
 from evaluation.experiment.summary import FIGURE, SUMMARY, write_summary
-from evaluation.experiment.tasks import Input, Result, Store, file_digest
+from evaluation.experiment.tasks import Input, Result, Store, Task, file_digest
 from evaluation.experiment.uses import Use, uses_of
 from generators import MODELS
 from tracekit.clusters import cluster_of
@@ -55,6 +55,7 @@ from tracekit.trace import Trace
 
 #: What is made from the table and the verdict; removed before they are replaced.
 _DERIVED = (REPORT, "report.json", SUMMARY, FIGURE)
+LOCK = ".lock"
 _BUDGET = {"quick": 0.25, "normal": 1.0, "thorough": 6.0}
 _HELDOUT = "evaluation.experiment.heldout"
 
@@ -64,7 +65,7 @@ _HELDOUT = "evaluation.experiment.heldout"
 
 def prepare(plan: Plan, folder: Path, real: Trace | None = None, *, data: Path | None = None) -> Study:
     """Read and divide the traces, write the parts into ``data`` (default: the run's own folder), and list the tasks."""
-    _check(plan)
+    check(plan)
     if real is None:
         real = read_source(plan.real)
     real = on_cluster(real, plan)
@@ -97,10 +98,11 @@ def prepare(plan: Plan, folder: Path, real: Trace | None = None, *, data: Path |
         uses,
         real=name,
     )
-    return Study(plan, real, name, parts, specs, uses, windows, written, grid, Store(folder))
+    facts = facts_of(plan, name, real, parts)
+    return Study(plan, real, name, parts, specs, uses, windows, written, grid, Store(folder), facts)
 
 
-def _check(plan: Plan) -> None:
+def check(plan: Plan) -> None:
     """Refuse wrong names before anything is read."""
     for policy in plan.windows.heuristics:
         find(policy)
@@ -189,7 +191,7 @@ def _written(traces: Mapping[str, Trace], folder: Path) -> dict[str, Input]:
             place = folder / file
             if not place.is_file() or file_digest(place) != new:
                 made.replace(place)
-        found[name] = Input(file, digest=new)
+        found[name] = Input(file, digest=new, jobs=len(trace))
     return found
 
 
@@ -216,10 +218,34 @@ def run(
     ``real`` may be given as a trace in place of the plan's path. ``force``: the folder may hold another experiment,
     whose table and verdict are replaced; finished tasks that serve this one are used.
     """
-    folder = Path(folder)
+    with opened(plan, Path(folder), real, where=where, force=force, command=command) as study:
+        place = where.open(study.store)
+        try:
+            runner, looks = Runner(study.store, place, plan.limits, progress), looked(study)
+            tasks = next(looks)
+            while True:
+                try:
+                    tasks = looks.send(runner.run(tasks))
+                except StopIteration as end:
+                    outcome: Outcome = end.value
+                    break
+        finally:
+            place.close()
+        if progress is not None:
+            failed = sum(not result.ok for result in outcome.results.values())
+            done = len(outcome.results)
+            progress(Status(done, done, failed, 0.0, ["the report"] if report else []))
+        return conclude(study, outcome, where.engine, command, report=report)
+
+
+@contextlib.contextmanager
+def opened(
+    plan: Plan, folder: Path, real: Trace | None = None, *, where: Where = LOCAL, force: bool = False, command: str = ""
+) -> Iterator[Study]:
+    """Prepare an experiment in its folder, which is its own during the block; what was half done is removed."""
     check_folder(folder, force=force)
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(folder):
+    with alone(folder):
         with writing_folder(folder / "data", ours=["*.parquet"], force=True) as data:
             study = prepare(plan, folder, real, data=data)
             _start_over(study, folder, force=force)
@@ -227,17 +253,10 @@ def run(
         study.store.sweep()
         if not (folder / ABOUT).is_file():
             write_text(folder / ABOUT, text_of(about(study, where.engine, {}, command)))
-        place = where.open(study.store)
         try:
-            outcome = _looked(study, Runner(study.store, place, plan.limits, progress))
+            yield study
         finally:
-            place.close()
             study.store.sweep()
-        if progress is not None:
-            failed = sum(not result.ok for result in outcome.results.values())
-            done = len(outcome.results)
-            progress(Status(done, done, failed, 0.0, ["the report"] if report else []))
-        return conclude(study, outcome, where.engine, command, report=report)
 
 
 @dataclass(frozen=True)
@@ -250,14 +269,17 @@ class Outcome:
     found: dict[str, Any]  # verdict.json
 
 
-def _looked(study: Study, runner: Runner) -> Outcome:
-    """Run the tasks of one look after the other until every verdict is decided, or the plan is exhausted."""
+def looked(study: Study) -> Generator[list[Task], Mapping[str, Result], Outcome]:
+    """Yield the tasks of one look after the other until every verdict is decided, or the plan is exhausted.
+
+    Whoever runs the tasks sends how they ended.
+    """
     looks = {use.learner: 1 for use in study.uses}
     decided: dict[tuple[str, str], Mapping[str, Any]] = {}
     kept: list[dict[str, Any]] = []  # paired differences of what an earlier look has decided
     while True:
         grid = study.grid.until(looks, decided)
-        results = runner.run(grid.tasks())
+        results = yield grid.tasks()
         rows = tidy.collected(grid, study.store, results)
         found, differences = verdicts(
             tidy.table_of(rows),
@@ -319,14 +341,22 @@ def _start_over(study: Study, folder: Path, *, force: bool) -> None:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> Iterator[None]:
     """Keep a second run out of the same folder; the lock goes with the process, however it ends."""
-    with (folder / ".lock").open("w") as lock:
+    with (folder / LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise OutputError(f"{folder}: another run is using this folder") from None
         yield
+
+
+def abandon(folder: Path) -> None:
+    """Remove the folder of a run that came to nothing, if nothing is in it."""
+    with contextlib.suppress(OSError):
+        if [path.name for path in folder.iterdir()] == [LOCK]:
+            (folder / LOCK).unlink()
+            folder.rmdir()
 
 
 # ---- 5: the outcome ------------------------------------------------------------------------------------------------

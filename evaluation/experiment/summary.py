@@ -81,19 +81,19 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
         yield f"Learner {use['learner']}, judged by {use['metric']}, {margin}.{_differ(verdict, use)}"
         yield ""
         heads = ("trained on", "good enough?", "verdict", "difference", "interval", "d", "windows worse")
-        yield from _table(heads, _verdicts(_rows(verdict, use), verdict["baselines"]))
+        yield from markdown(heads, _verdicts(_rows(verdict, use), verdict["baselines"]))
         yield f"Would a bad trace be noticed? {use['sentence']}."
         yield ""
     if verdict["scarce"]:
         share = plan["scarce"]["share"]
         yield f"With only the last {share:.0%} of the training jobs, does adding synthetic ones fitted to them help?"
         yield ""
-        rows = [[one["model"], one["use"], one["verdict"], *_numbers(one)] for one in verdict["scarce"]]
-        yield from _table(("added", "use", "verdict", "difference", "interval"), rows)
+        rows = [[one["model"], one["use"], one["verdict"], *numbers(one)] for one in verdict["scarce"]]
+        yield from markdown(("added", "use", "verdict", "difference", "interval"), rows)
     yield "## The heuristics on the same windows"
     yield ""
-    rows = [[h["policy"], f"{h['mean']:.2f}", *_numbers(h)] for h in verdict["heuristics"]]
-    yield from _table(("policy", "mean of the windows", "difference", "interval"), rows)
+    rows = [[h["policy"], f"{h['mean']:.2f}", *numbers(h)] for h in verdict["heuristics"]]
+    yield from markdown(("policy", "mean of the windows", "difference", "interval"), rows)
     yield "## Fidelity, means over samples"
     yield ""
     yield from _fidelity(folder, about)
@@ -116,7 +116,7 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
                 ]
                 for p in use["predictors"][:_MAX_PREDICTORS]
             ]
-            yield from _table(("score", "ρ", "95 % interval", "generators"), rows)
+            yield from markdown(("score", "ρ", "95 % interval", "generators"), rows)
     failures = list(dict.fromkeys(f"- {f['model'] or f['arm']}: {f['reason']}" for f in about["failures"]))
     if failures:
         yield "## What failed"
@@ -146,7 +146,8 @@ def _settings(config: Mapping[str, Any]) -> str:
     return ", ".join(said) or "defaults"
 
 
-def _numbers(one: Mapping[str, Any]) -> list[str]:
+def numbers(one: Mapping[str, Any]) -> list[str]:
+    """Return a difference and its interval as text; dashes where there are none."""
     if one.get("difference") is None:
         return ["–", "–"]
     return [percent(one["difference"]), bracket(one["low"], one["high"])]
@@ -164,7 +165,7 @@ def _first(flags: Sequence[str]) -> str:
 
 
 #: Whether a trace is good enough, by `mark`.
-_ANSWERS = {
+ANSWERS = {
     "good": "yes",
     "better": "yes",
     "copies": "yes, but copies real jobs",
@@ -198,11 +199,11 @@ def _verdicts(rows: Sequence[Mapping[str, Any]], baselines: Sequence[Mapping[str
         said = one["verdict"]
         if is_open(one):
             said += f", {one['more_windows']:,} more windows" if one["more_windows"] else ", more windows do not help"
-        answer = _ANSWERS[mark(one)]
+        answer = ANSWERS[mark(one)]
         size = one.get("effect_size")
         shown = [f"{size:+.2f}" if size is not None else "–"]
         shown += [f"{one['windows_worse']:.0%}" if "windows_worse" in one else "–"]
-        found.append([name, answer, said, *_numbers(one), *shown])
+        found.append([name, answer, said, *numbers(one), *shown])
     return found
 
 
@@ -217,7 +218,7 @@ def _fidelity(folder: Path, about: Mapping[str, Any]) -> Iterable[str]:
         name = model["name"]
         if name in means.index.get_level_values(0):
             rows.append([name, *(_cell(means.get((name, key), math.nan)) for key in shown)])
-    yield from _table(("", *shown), rows)
+    yield from markdown(("", *shown), rows)
 
 
 def _cell(value: float) -> str:
@@ -233,7 +234,8 @@ def _cost(folder: Path) -> Iterable[str]:
     yield f"CPU minutes of this run: {said}."
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:
+    """Return the lines of a table in Markdown."""
     yield "| " + " | ".join(head) + " |"
     yield "|" + "---|" * len(head)
     for row in rows:

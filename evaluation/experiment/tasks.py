@@ -20,6 +20,8 @@ from typing import Any
 
 RESULT = "result.json"
 LOG = "log.txt"  # what libraries print while the work is done
+#: Bytes that a process takes before the first job (Python, libraries, compiled code), and for each job that it reads.
+BASE, PER_JOB = 400 * 1024**2, 300
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Input:
     file: str  # name inside the folder of the task, or inside data/
     task: str = ""  # address of the task that makes it; empty = data/
     digest: str = ""  # of the content, for data/
+    jobs: int = 0  # in it; 0 = unknown
 
     @property
     def path(self) -> str:
@@ -47,12 +50,18 @@ class Task:
     about: Mapping[str, Any] = field(default_factory=dict)  # arm, model, seed …: for people, no part of the address
     heavy: bool = False  # needs much memory: one at a time
     cost: float = 1.0  # seconds of one core, a guess
+    asks: int = 0  # bytes of memory that it takes, a guess; 0 = go by the jobs that it reads
 
     @cached_property
     def key(self) -> str:
         """Return the address."""
         inputs = {name: f"{i.task}/{i.file}" if i.task else i.digest for name, i in self.inputs.items()}
         return digest({"kind": self.kind, "params": self.params, "inputs": inputs, "code": self.code})
+
+    @property
+    def memory(self) -> int:
+        """Return how many bytes it takes at least, as far as that is known beforehand."""
+        return self.asks or BASE + PER_JOB * sum(i.jobs for i in self.inputs.values())
 
     @property
     def needs(self) -> set[str]:
@@ -71,11 +80,12 @@ class Task:
         return {
             "kind": self.kind,
             "params": dict(self.params),
-            "inputs": {name: [i.file, i.task, i.digest] for name, i in self.inputs.items()},
+            "inputs": {name: [i.file, i.task, i.digest, i.jobs] for name, i in self.inputs.items()},
             "code": self.code,
             "about": dict(self.about),
             "heavy": self.heavy,
             "cost": self.cost,
+            "asks": self.asks,
         }
 
     @classmethod
@@ -87,14 +97,24 @@ class Task:
 
 @dataclass(frozen=True)
 class Result:
-    """How a task ended. ``lost``: its process was killed, which says nothing about the work: try again."""
+    """How a task ended.
+
+    ``lost``: its process was killed, which says nothing about the work: try again. ``cramped``: it was not given the
+    memory that it wanted, so another run may well do it. Neither is kept.
+    """
 
     ok: bool
     reason: str = ""  # why not
     lost: bool = False
+    cramped: bool = False
     cpu_s: float = 0.0
     wall_s: float = 0.0
     peak_mb: float = 0.0
+
+    @property
+    def final(self) -> bool:
+        """Return whether doing the task again would end in the same way."""
+        return not (self.lost or self.cramped)
 
 
 def digest(data: Any) -> str:
@@ -120,6 +140,13 @@ class Store:
     def __init__(self, run: Path) -> None:
         self.run = run
         self.folder = run / "tasks"
+
+    def home(self, key: str) -> Store:
+        """Return the store that a task works in: this one."""
+        return self
+
+    def share(self, key: str) -> None:
+        """Give a finished task to all stores that need it: there is this one only."""
 
     def place(self, key: str) -> Path:
         """Return where the task of an address lives."""
@@ -163,3 +190,50 @@ class Store:
         """Remove what an interrupted run left half done."""
         for left in self.folder.glob(".*"):
             shutil.rmtree(left, ignore_errors=True)
+
+
+class Stores(Store):
+    """The stores of several runs, for one queue over all of them: a task that two runs need is done once."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.homes: dict[str, list[Store]] = {}
+
+    def add(self, store: Store, tasks: Iterable[Task]) -> None:
+        """Take the tasks of one run."""
+        for task in tasks:
+            homes = self.homes.setdefault(task.key, [])
+            if store not in homes:
+                homes.append(store)
+
+    def home(self, key: str) -> Store:
+        """Return the store of the first run that needs the task."""
+        return self.homes[key][0]
+
+    def result(self, key: str) -> Result | None:
+        """Return how a task ended, in whichever run it was done."""
+        for store in self.homes[key]:
+            found = store.result(key)
+            if found is not None:
+                if store is not self.homes[key][0]:
+                    self.homes[key].sort(key=lambda other: other is not store)
+                return found
+        return None
+
+    def share(self, key: str) -> None:
+        """Link a finished task into the other runs that need it, so that each folder is whole by itself."""
+        first, *others = self.homes[key]
+        for store in others:
+            if first.place(key).is_dir() and store.result(key) is None:
+                scratch = store.scratch(key)
+                shutil.copytree(first.place(key), scratch, copy_function=_linked, dirs_exist_ok=True)
+                shutil.rmtree(store.place(key), ignore_errors=True)
+                scratch.replace(store.place(key))
+
+
+def _linked(source: str, target: str) -> None:
+    """Give a file a second name, or copy it where the file system has none."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)

@@ -34,8 +34,9 @@ def main() -> None:
         order = json.loads(waiting.get())
         task, store = Task.of(order["task"]), Store(Path(order["run"]))
         scratch = store.scratch(task.key)
-        result = perform(task, {name: store.run / i.path for name, i in task.inputs.items()}, scratch)
-        if not result.lost:
+        inputs = {name: store.run / i.path for name, i in task.inputs.items()}
+        result = perform(task, inputs, scratch, order["memory"])
+        if result.final:
             store.keep(task, scratch, result)
         answers.write(json.dumps(vars(result)) + "\n")
         answers.flush()

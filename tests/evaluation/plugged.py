@@ -138,3 +138,11 @@ class Sleeps(Copy):
         Path(os.environ["TRACEKIT_TEST_MARK"]).write_text(str(os.getpid()))
         time.sleep(float(os.environ.get("TRACEKIT_TEST_SLEEP", "60")))
         return super().fit(trace, seed=seed)
+
+
+class Hungry(Copy):
+    """Takes a gigabyte for a moment."""
+
+    def fit(self, trace: Trace, /, *, seed: int) -> Self:
+        np.empty(2**30, np.uint8)
+        return super().fit(trace, seed=seed)

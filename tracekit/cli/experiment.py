@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,13 +25,21 @@ _LEARNERS = (
     "pick-heuristic, forecast-waits (seconds), predict-run-time (a minute), order, ppo, pick-host (minutes; the last "
     "with --cluster)"
 )
+Engine = Annotated[str, typer.Option("--engine", help="local (processes), ray, or slurm (job arrays).")]
+Address = Annotated[
+    str | None, typer.Option("--address", help="Ray cluster to use (default: RAY_ADDRESS, else a local one).")
+]
+WorkerMemory = Annotated[
+    str | None, typer.Option("--worker-memory", help="Most memory of one worker, such as 2G; fewer run if need be.")
+]
 _MARKS = {"good": "✓", "better": "✓", "copies": "=", "worse": "−", "undecided": "?", "failed": "✗", "blind": "?"}
 
 
 @app.command()
 def experiment(
     real: Annotated[
-        str | None, typer.Argument(metavar="REAL", help="The real trace; may be given in the plan instead.")
+        list[str] | None,
+        typer.Argument(metavar="REAL...", help="The real trace, or several; may be given in the plan instead."),
     ] = None,
     out: Annotated[str, typer.Option("--output", "-o", metavar="RUN", help="Folder of the run.")] = "",
     models: Annotated[
@@ -38,11 +48,9 @@ def experiment(
     config: Annotated[
         str | None, typer.Option("--config", metavar="PLAN.toml", help="The plan; see docs/experiments.md.")
     ] = None,
-    engine: Annotated[str, typer.Option("--engine", help="local (processes), ray, or slurm (job arrays).")] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option("--address", help="Ray cluster to use (default: RAY_ADDRESS, else a local one)."),
-    ] = None,
+    engine: Engine = "local",
+    address: Address = None,
+    worker_memory: WorkerMemory = None,
     learner: Annotated[
         str | None,
         typer.Option("--learner", help=f"One or several, separated by commas: {_LEARNERS}. [default: ppo]"),
@@ -74,22 +82,25 @@ def experiment(
 ) -> None:
     """Test whether agents trained on synthetic jobs match agents trained on real jobs.
 
-    It can be interrupted at any time; the same command resumes it.
+    It can be interrupted at any time; the same command resumes it. Several traces share one queue of tasks: each has
+    its run in RUN/<its name>, and RUN/summary.md shows all verdicts.
 
     Example: `tracekit experiment sample.swf --models lublin,user-resample --learner pick-heuristic -o run`
     """
-    from evaluation.experiment import ahead
+    from evaluation.experiment import ahead, many
     from evaluation.experiment import study as library
     from evaluation.experiment.engines import Where, cores
+    from evaluation.experiment.memory import read_memory
 
-    where = Where(engine, address)
+    where, files = Where(engine, address, read_memory(worker_memory)), real or []
+    several = len(files) > 1
     if not out:
         raise UsageError("missing output folder: give -o RUN")
-    if not dry_run:
+    if not dry_run and not several:
         library.check_folder(Path(out), force=force)
     plan = _changed(
         _plan(config),
-        real={"path": real, "procs": procs, "format": from_, "resource": resource},
+        real={"path": files[0] if files else None, "procs": procs, "format": from_, "resource": resource},
         models={"names": _names(models), "samples": samples},
         agents={"learner": _names(learner), "seeds": agents},
         windows={"heuristics": _names(policy), "cluster": cluster, "allocate": allocate},
@@ -106,15 +117,19 @@ def experiment(
         ]
     )
     if dry_run:
+        if several:
+            raise UsageError("--dry-run is about one trace; name one")
         _show_plan(ahead.dry_run(plan, out, slots=cores()), json)
         return
     command = shlex.join(["tracekit", *sys.argv[1:]]) if Path(sys.argv[0]).name == "tracekit" else ""
-    with _Display() as display:
-        try:
+    with resumable(out) as display:
+        if several:
+            found = many.run(plan, files, out, where=where, force=force, progress=display, command=command)
+        else:
             found = library.run(plan, out, where=where, force=force, progress=display, command=command)
-        except KeyboardInterrupt:
-            say(f"{out}: run the same command to resume")
-            raise
+    if several:
+        _end_of_many(found, out, json)
+        return
     if json:
         print_json(found)
     else:
@@ -295,6 +310,46 @@ def show(found: dict[str, Any]) -> None:
     out.print(found["headline"])
 
 
+def _end_of_many(found: dict[str, Any], out: str, json: bool) -> None:
+    """Print the verdicts on all traces; an error if one of them came to nothing."""
+    from evaluation.experiment import many
+
+    if json:
+        print_json(found)
+    else:
+        shown = table("trace", "", "trained on", "verdict")
+        for row in found["traces"]:
+            if row["failed"] or row["same_as"]:
+                sign, said = ("✗", row["failed"]) if row["failed"] else ("=", f"the same as {row['same_as']}")
+                shown.add_row(row["name"] or row["trace"], sign, "", said)
+            for one in row["verdicts"]:
+                shown.add_row(row["name"], _MARKS[one["answer"]], f"{one['model']}, {one['learner']}", one["sentence"])
+        console().print(shown, soft_wrap=False)
+        say(many.memory_in_words(found["cost"]))
+        say(f"{out}: {many.PAGE}, {many.SUMMARY}, and a folder with report.html for each trace")
+    fail_for_some(found)
+
+
+def fail_for_some(found: dict[str, Any]) -> None:
+    """Raise an error that names the traces that came to nothing; the others are there."""
+    from evaluation.experiment import many
+
+    bad, total = many.failures(found), len(found["traces"])
+    if bad:
+        raise TracekitError(f"{len(bad)} of {total} traces failed, the others are finished; {bad[0]}")
+
+
+@contextlib.contextmanager
+def resumable(out: str) -> Iterator[_Display]:
+    """Show progress; when the run is interrupted, say that it can be resumed."""
+    with _Display() as display:
+        try:
+            yield display
+        except KeyboardInterrupt:
+            say(f"{out}: run the same command to resume")
+            raise
+
+
 def _fail_if_nothing_worked(found: dict[str, Any]) -> None:
     if found["verdicts"] and all(one["verdict"] == "failed" for one in found["verdicts"]):
         raise TracekitError(f"every model failed; {found['verdicts'][0]['model']}: {found['verdicts'][0]['sentence']}")
@@ -337,7 +392,7 @@ class _Display:
     def __call__(self, status: Status) -> None:
         failed = f", {status.failed} failed" if status.failed else ""
         running = f" · {', '.join(status.running)}" if status.running else ""
-        text = f"{status.done}/{status.total} tasks{failed}, {clock(status.left_s)} left{running}"
+        text = f"{status.done}/{status.total} {status.counted}{failed}, {clock(status.left_s)} left{running}"
         self._bar.update(self._task, completed=status.done, total=status.total, description=text)
         if not self._live and time.monotonic() - self._said > 30:
             self._said = time.monotonic()

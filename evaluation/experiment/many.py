@@ -1,0 +1,204 @@
+"""The same experiment on many traces: one run for each in a folder of its own, and one queue of tasks over all.
+
+Every run is the one that `study.run` would make of its trace alone, so it can be resumed, compared and shown alone.
+Traces are read one after the other, and only their parts on disk are kept. A trace that cannot be used is reported; the
+others go on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from evaluation.experiment.about import ABOUT, text_of
+from evaluation.experiment.engines import LOCAL, Engine, Where
+from evaluation.experiment.grid import Plan
+from evaluation.experiment.inputs import Given, inputs_of
+from evaluation.experiment.prepared import Study
+from evaluation.experiment.runner import Progress, Runner, Status
+from evaluation.experiment.study import Outcome, abandon, alone, check, conclude, looked, opened
+from evaluation.experiment.summary import ANSWERS, markdown, numbers
+from evaluation.experiment.tasks import Result, Stores, Task
+from evaluation.experiment.uses import mark
+from tracekit.errors import OutputError, TracekitError
+from tracekit.files import write_text
+from tracekit.folders import writing_together
+
+SUMMARY, PAGE = "summary.json", "summary.md"
+#: What the summary tells of a verdict.
+_TOLD = ("learner", "model", "verdict", "difference", "low", "high", "good_enough", "sentence")
+
+Looks = Generator[list[Task], Mapping[str, Result], Outcome]
+
+
+def run(
+    plan: Plan,
+    files: Sequence[str],
+    folder: str | Path,
+    *,
+    where: Where = LOCAL,
+    force: bool = False,
+    progress: Progress | None = None,
+    command: str = "",
+    report: bool = True,
+) -> dict[str, Any]:
+    """Run a plan on every file, or what is left of it, and return summary.json as plain values."""
+    folder = Path(folder)
+    check(plan)
+    check_outputs(folder, force=force)
+    given = inputs_of(files)
+    folder.mkdir(parents=True, exist_ok=True)
+    stores = Stores(folder)
+    with ExitStack() as stack:
+        stack.enter_context(alone(folder))
+        engine = where.open(stores)
+        stack.callback(engine.close)
+        studies: dict[str, Study] = {}
+        failed = {one.file: one.reason for one in given if one.reason}
+        for number, one in enumerate(given):
+            if one.same_as or one.reason:
+                continue
+            if progress is not None:
+                progress(Status(number, len(given), len(failed), 0.0, [one.name], "traces read"))
+            own = dataclasses.replace(plan, real=dataclasses.replace(plan.real, path=one.file))
+            try:
+                study = stack.enter_context(opened(own, folder / one.name, where=where, force=force, command=command))
+            except OutputError:
+                raise
+            except (TracekitError, MemoryError) as error:
+                failed[one.file] = str(error) or "out of memory"
+                abandon(folder / one.name)
+                continue
+            studies[one.file] = study.without_traces()
+        runner = Runner(stores, engine, plan.limits, progress)
+        outcomes = _outcomes(studies, stores, runner)
+        found = {}
+        for number, (file, outcome) in enumerate(outcomes.items()):
+            if progress is not None:
+                running = [f"the report of {studies[file].store.run.name}"] if report else []
+                progress(Status(number, len(outcomes), len(failed), 0.0, running, "traces reported"))
+            found[file] = conclude(studies[file], outcome, where.engine, command, report=report)
+        rows = [_told(one, failed.get(one.file, ""), found.get(one.file), outcomes.get(one.file)) for one in given]
+        summary = {"of": "experiment", "traces": rows, "cost": cost_of(engine, runner.results.values())}
+        write_summary(folder, summary, _lines(summary))
+    return summary
+
+
+def _outcomes(studies: Mapping[str, Study], stores: Stores, runner: Runner) -> dict[str, Outcome]:
+    """Run the tasks of all studies as one queue, look by look."""
+    looks: dict[str, Looks] = {file: looked(study) for file, study in studies.items()}
+    open_ = {file: next(look) for file, look in looks.items()}
+    ended: dict[str, Outcome] = {}
+    while open_:
+        for file, tasks in open_.items():
+            stores.add(studies[file].store, tasks)
+        runner.run([task for tasks in open_.values() for task in tasks])
+        for file in list(open_):
+            try:
+                open_[file] = looks[file].send(runner.results)
+            except StopIteration as end:
+                ended[file] = end.value
+                del open_[file]
+    return {file: ended[file] for file in studies}
+
+
+# ---- what is told of all of them -----------------------------------------------------------------------------------
+
+
+def check_outputs(folder: Path, *, force: bool) -> None:
+    """Refuse early, before any work: a file, the run of a single trace, or a summary that is not ours."""
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder}: is a file; several traces need a folder")
+    if (folder / ABOUT).exists():
+        raise OutputError(f"{folder}: is the run of one trace; choose another folder for several")
+    for name in (SUMMARY, PAGE):
+        if (folder / name).exists() and not _ours(folder / SUMMARY) and not force:
+            raise OutputError(f"{folder / name}: exists already; choose another folder, or use --force to replace it")
+
+
+def _ours(path: Path) -> bool:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and {"of", "traces", "cost"} <= found.keys()
+
+
+def cost_of(engine: Engine, results: Iterable[Result]) -> dict[str, Any]:
+    """Return what the tasks took: the only part of a summary that differs between two runs."""
+    done = list(results)
+    return {
+        "workers": engine.slots,
+        "worker_memory_mb": None if engine.memory is None else round(engine.memory / 1024**2),
+        "largest_peak_mb": round(max((result.peak_mb for result in done), default=0.0)),
+        "cpu_s": round(sum(result.cpu_s for result in done), 1),
+    }
+
+
+def memory_in_words(cost: Mapping[str, Any]) -> str:
+    """Return what workers took and what they might have taken."""
+    bound = cost["worker_memory_mb"]
+    allowed = f"{bound:,} MB allowed" if bound else "no bound: --worker-memory sets one"
+    return f"The largest worker took {cost['largest_peak_mb']:,} MB ({allowed}; {cost['workers']} at once)."
+
+
+def write_summary(folder: Path, summary: Mapping[str, Any], lines: Iterable[str]) -> None:
+    """Write summary.json and summary.md together."""
+    with writing_together(folder / SUMMARY, folder / PAGE, force=True) as (plain, page):
+        write_text(plain, text_of(summary))
+        write_text(page, "\n".join(lines) + "\n")
+
+
+def failures(summary: Mapping[str, Any]) -> list[str]:
+    """Return a line for each trace that came to nothing."""
+    found = [(row["trace"], row["failed"]) for row in summary["traces"] if row["failed"]]
+    return [reason if reason.startswith(trace) else f"{trace}: {reason}" for trace, reason in found]
+
+
+def _told(one: Given, failed: str, found: Mapping[str, Any] | None, outcome: Outcome | None) -> dict[str, Any]:
+    """Return what the summary tells of one file."""
+    rows = [] if found is None else [*found["verdicts"], *found["baselines"]]
+    if found and found["verdicts"] and all(row["verdict"] == "failed" for row in found["verdicts"]):
+        failed = f"every model failed; {found['verdicts'][0]['model']}: {found['verdicts'][0]['sentence']}"
+    own = [] if outcome is None else [outcome.results[task.key] for task in outcome.grid.tasks()]
+    return {
+        "trace": one.file,
+        "name": one.name,
+        "sha256": one.sha256,
+        "same_as": one.same_as,
+        "failed": failed,
+        "headline": "" if found is None else found["headline"],
+        "verdicts": [{name: row[name] for name in _TOLD} | {"answer": mark(row)} for row in rows],
+        "largest_peak_mb": round(max((result.peak_mb for result in own), default=0.0)),
+    }
+
+
+def _lines(summary: Mapping[str, Any]) -> Iterable[str]:
+    """Return the page: a row for each trace, use and model."""
+    yield "# Is a synthetic trace as good as the real one? On many traces"
+    yield ""
+    yield "Made by `tracekit experiment`; numbers are not edited. Each trace has a folder with its own report."
+    yield ""
+    heads = ("trace", "use", "trained on", "good enough?", "verdict", "difference", "interval")
+    yield from markdown(heads, _cells(summary["traces"]))
+    yield memory_in_words(summary["cost"])
+
+
+def _cells(traces: Iterable[Mapping[str, Any]]) -> Iterable[list[str]]:
+    for row in traces:
+        if row["failed"] or row["same_as"]:
+            said = f"failed: {row['failed']}" if row["failed"] else f"the same as {row['same_as']}"
+            yield [plain_cell(row["name"] or row["trace"]), "–", "–", "–", plain_cell(said), "–", "–"]
+        for one in row["verdicts"]:
+            answer = ANSWERS[one["answer"]]
+            cells = [row["name"], one["learner"], one["model"], answer, one["verdict"], *numbers(one)]
+            yield [plain_cell(cell) for cell in cells]
+
+
+def plain_cell(text: str) -> str:
+    """Return a text that stays within one cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|")
