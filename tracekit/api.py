@@ -98,6 +98,18 @@ def capacity(path: str | Path, format: str | None = None, **options: Any) -> lis
         return made
 
 
+def read_requests(path: str | Path, format: str | None = None) -> Trace:
+    """Read a trace, or a list of openb pods that need not say when they came and went."""
+    from swf.alibaba import PODS, requests
+    from swf.base import head_lines
+
+    if format in (None, "alibaba-openb") and str(path) != "-" and Path(path).is_file():
+        first = head_lines(head_of(path), limit=1)
+        if first and set(PODS) <= {cell.strip() for cell in first[0].split(",")}:
+            return requests(Path(path))
+    return read(path, format)
+
+
 #: A Parquet trace is read in batches where reading it whole would take more than this share of the free memory.
 SHARE = 0.5
 

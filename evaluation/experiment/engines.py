@@ -60,6 +60,12 @@ class Where:
         if self.address is not None and self.engine != "ray":
             raise UsageError("--address is only supported by --engine ray")
 
+    def check(self) -> None:
+        """Refuse early, before any work, what is not there."""
+        if self.engine == "ray":
+            _ray()
+            _check_reachable(self.address or os.environ.get("RAY_ADDRESS"))
+
     def open(self, store: Store) -> Engine:
         """Return the engine, ready to take tasks of a store."""
         if self.engine == "slurm":
@@ -228,10 +234,7 @@ class Ray:
     def __init__(
         self, store: Store, address: str | None = None, *, retries: int = 3, memory: int | None = None
     ) -> None:
-        try:
-            import ray
-        except ModuleNotFoundError:
-            raise MissingExtra("ray", "ray") from None
+        ray = _ray()
         self.ray, self.store, self.memory = ray, store, memory
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray asks for it; there are no GPUs here
@@ -306,6 +309,14 @@ class Ray:
         if address not in self._sent:
             self._sent[address] = self.ray.put(_packed(run / i.path))
         return self._sent[address]
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ModuleNotFoundError:
+        raise MissingExtra("ray", "ray") from None
+    return ray
 
 
 def _connect(ray: Any, address: str | None) -> None:

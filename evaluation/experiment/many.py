@@ -8,14 +8,12 @@ others go on.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from evaluation.experiment.about import ABOUT, text_of
-from evaluation.experiment.engines import LOCAL, Engine, Where
+from evaluation.experiment.engines import LOCAL, Where
 from evaluation.experiment.grid import Plan
 from evaluation.experiment.inputs import Given, inputs_of
 from evaluation.experiment.prepared import Study
@@ -23,12 +21,10 @@ from evaluation.experiment.runner import Progress, Runner, Status
 from evaluation.experiment.study import Outcome, abandon, alone, check, conclude, looked, opened
 from evaluation.experiment.summary import ANSWERS, markdown, numbers
 from evaluation.experiment.tasks import Result, Stores, Task
+from evaluation.experiment.together import check_outputs, cost_of, memory_in_words, plain_cell, write_summary
 from evaluation.experiment.uses import mark
 from tracekit.errors import OutputError, TracekitError
-from tracekit.files import write_text
-from tracekit.folders import writing_together
 
-SUMMARY, PAGE = "summary.json", "summary.md"
 #: What the summary tells of a verdict.
 _TOLD = ("learner", "model", "verdict", "difference", "low", "high", "good_enough", "sentence")
 
@@ -49,7 +45,7 @@ def run(
     """Run a plan on every file, or what is left of it, and return summary.json as plain values."""
     folder = Path(folder)
     check(plan)
-    check_outputs(folder, force=force)
+    check_outputs(folder, "experiment", force=force)
     given = inputs_of(files)
     folder.mkdir(parents=True, exist_ok=True)
     stores = Stores(folder)
@@ -109,56 +105,6 @@ def _outcomes(studies: Mapping[str, Study], stores: Stores, runner: Runner) -> d
 # ---- what is told of all of them -----------------------------------------------------------------------------------
 
 
-def check_outputs(folder: Path, *, force: bool) -> None:
-    """Refuse early, before any work: a file, the run of a single trace, or a summary that is not ours."""
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder}: is a file; several traces need a folder")
-    if (folder / ABOUT).exists():
-        raise OutputError(f"{folder}: is the run of one trace; choose another folder for several")
-    for name in (SUMMARY, PAGE):
-        if (folder / name).exists() and not _ours(folder / SUMMARY) and not force:
-            raise OutputError(f"{folder / name}: exists already; choose another folder, or use --force to replace it")
-
-
-def _ours(path: Path) -> bool:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(found, dict) and {"of", "traces", "cost"} <= found.keys()
-
-
-def cost_of(engine: Engine, results: Iterable[Result]) -> dict[str, Any]:
-    """Return what the tasks took: the only part of a summary that differs between two runs."""
-    done = list(results)
-    return {
-        "workers": engine.slots,
-        "worker_memory_mb": None if engine.memory is None else round(engine.memory / 1024**2),
-        "largest_peak_mb": round(max((result.peak_mb for result in done), default=0.0)),
-        "cpu_s": round(sum(result.cpu_s for result in done), 1),
-    }
-
-
-def memory_in_words(cost: Mapping[str, Any]) -> str:
-    """Return what workers took and what they might have taken."""
-    bound = cost["worker_memory_mb"]
-    allowed = f"{bound:,} MB allowed" if bound else "no bound: --worker-memory sets one"
-    return f"The largest worker took {cost['largest_peak_mb']:,} MB ({allowed}; {cost['workers']} at once)."
-
-
-def write_summary(folder: Path, summary: Mapping[str, Any], lines: Iterable[str]) -> None:
-    """Write summary.json and summary.md together."""
-    with writing_together(folder / SUMMARY, folder / PAGE, force=True) as (plain, page):
-        write_text(plain, text_of(summary))
-        write_text(page, "\n".join(lines) + "\n")
-
-
-def failures(summary: Mapping[str, Any]) -> list[str]:
-    """Return a line for each trace that came to nothing."""
-    found = [(row["trace"], row["failed"]) for row in summary["traces"] if row["failed"]]
-    return [reason if reason.startswith(trace) else f"{trace}: {reason}" for trace, reason in found]
-
-
 def _told(one: Given, failed: str, found: Mapping[str, Any] | None, outcome: Outcome | None) -> dict[str, Any]:
     """Return what the summary tells of one file."""
     rows = [] if found is None else [*found["verdicts"], *found["baselines"]]
@@ -197,8 +143,3 @@ def _cells(traces: Iterable[Mapping[str, Any]]) -> Iterable[list[str]]:
             answer = ANSWERS[one["answer"]]
             cells = [row["name"], one["learner"], one["model"], answer, one["verdict"], *numbers(one)]
             yield [plain_cell(cell) for cell in cells]
-
-
-def plain_cell(text: str) -> str:
-    """Return a text that stays within one cell of a table."""
-    return " ".join(text.split()).replace("|", "\\|")

@@ -44,11 +44,14 @@ class Runner:
     _tries: dict[str, int] = field(default_factory=dict)
     _pace: list[float] = field(default_factory=list)  # what tasks took, over what was guessed
 
-    def run(self, tasks: Sequence[Task]) -> dict[str, Result]:
-        """Do all tasks and return how each ended, by address. Tasks come before those that need them."""
+    def run(self, tasks: Sequence[Task], *, later: int = 0, before: int = 0) -> dict[str, Result]:
+        """Do all tasks and return how each ended, by address. Tasks come before those that need them.
+
+        ``later`` and ``before``: how many tasks follow, or were done, in other calls, for the display.
+        """
         waiting = {task.key: task for task in tasks}
         running: dict[str, Task] = {}
-        total = len(waiting)
+        total = len(waiting) + later + before
         for key in list(waiting):
             known = self.store.result(key)
             known = known or self._too_large(waiting[key])

@@ -144,12 +144,16 @@ def heuristics(params: Mapping[str, Any], inputs: Inputs, out: Path) -> None:
         (out / name).write_text(json.dumps(found) + "\n")
 
 
-STEPS: dict[str, Callable[[Mapping[str, Any], Inputs, Path], None]] = {
+#: What tasks do, by their kind; of studies of the simulator (`evaluation.spread`) where it is defined.
+STEPS: dict[str, Callable[[Mapping[str, Any], Inputs, Path], None] | str] = {
     "fit": fit,
     "score": score,
     "train": train,
     "evaluate": evaluate,
     "heuristics": heuristics,
+    "normalise": "evaluation.spread.steps:normalise",
+    "sweep": "evaluation.spread.steps:sweep",
+    "place": "evaluation.spread.steps:place",
 }
 
 
@@ -164,7 +168,8 @@ def perform(task: Task, inputs: Inputs, out: Path, memory: int | None = None) ->
     with _printing_to(out / LOG):
         try:
             with bounded(memory):
-                STEPS[task.kind](task.params, inputs, out)
+                step = STEPS[task.kind]
+                (imported(step) if isinstance(step, str) else step)(task.params, inputs, out)
         except Interrupted as stop:
             reason, lost = f"interrupted: {stop}", True
         except MemoryError:

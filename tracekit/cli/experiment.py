@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.cli.app import Force, Json, Resource, Settings, app, console, print_json, say, search_here, table
+from tracekit.cli.app import Force, Json, Resource, app, console, print_json, say, search_here, table
+from tracekit.cli.many import Address, Display, Engine, WorkerMemory, clock, fail_for_some, resumable
 from tracekit.cli.simulate import Cluster
 from tracekit.cli.traces import From, Procs
 from tracekit.errors import TracekitError, UsageError
 
 if TYPE_CHECKING:
     from evaluation.experiment.grid import Plan
-    from evaluation.experiment.runner import Status
 
 _LEARNERS = (
     "pick-heuristic, forecast-waits (seconds), predict-run-time (a minute), order, ppo, pick-host (minutes; the last "
     "with --cluster)"
 )
-Engine = Annotated[str, typer.Option("--engine", help="local (processes), ray, or slurm (job arrays).")]
-Address = Annotated[
-    str | None, typer.Option("--address", help="Ray cluster to use (default: RAY_ADDRESS, else a local one).")
-]
-WorkerMemory = Annotated[
-    str | None, typer.Option("--worker-memory", help="Most memory of one worker, such as 2G; fewer run if need be.")
-]
 _MARKS = {"good": "✓", "better": "✓", "copies": "=", "worse": "−", "undecided": "?", "failed": "✗", "blind": "?"}
 
 
@@ -165,7 +155,7 @@ def verdict(
     """
     from evaluation.experiment import single_trace
 
-    with _Display() as display:
+    with Display() as display:
         found = single_trace.verdict(
             real,
             synth,
@@ -312,7 +302,7 @@ def show(found: dict[str, Any]) -> None:
 
 def _end_of_many(found: dict[str, Any], out: str, json: bool) -> None:
     """Print the verdicts on all traces; an error if one of them came to nothing."""
-    from evaluation.experiment import many
+    from evaluation.experiment import together
 
     if json:
         print_json(found)
@@ -325,75 +315,11 @@ def _end_of_many(found: dict[str, Any], out: str, json: bool) -> None:
             for one in row["verdicts"]:
                 shown.add_row(row["name"], _MARKS[one["answer"]], f"{one['model']}, {one['learner']}", one["sentence"])
         console().print(shown, soft_wrap=False)
-        say(many.memory_in_words(found["cost"]))
-        say(f"{out}: {many.PAGE}, {many.SUMMARY}, and a folder with report.html for each trace")
+        say(together.memory_in_words(found["cost"]))
+        say(f"{out}: {together.PAGE}, {together.SUMMARY}, and a folder with report.html for each trace")
     fail_for_some(found)
-
-
-def fail_for_some(found: dict[str, Any]) -> None:
-    """Raise an error that names the traces that came to nothing; the others are there."""
-    from evaluation.experiment import many
-
-    bad, total = many.failures(found), len(found["traces"])
-    if bad:
-        raise TracekitError(f"{len(bad)} of {total} traces failed, the others are finished; {bad[0]}")
-
-
-@contextlib.contextmanager
-def resumable(out: str) -> Iterator[_Display]:
-    """Show progress; when the run is interrupted, say that it can be resumed."""
-    with _Display() as display:
-        try:
-            yield display
-        except KeyboardInterrupt:
-            say(f"{out}: run the same command to resume")
-            raise
 
 
 def _fail_if_nothing_worked(found: dict[str, Any]) -> None:
     if found["verdicts"] and all(one["verdict"] == "failed" for one in found["verdicts"]):
         raise TracekitError(f"every model failed; {found['verdicts'][0]['model']}: {found['verdicts'][0]['sentence']}")
-
-
-def clock(seconds: float) -> str:
-    """Return a duration as hours, minutes and seconds.
-
-    >>> clock(59), clock(3725)
-    ('0:59', '1:02:05')
-    """
-    whole = round(seconds)
-    hours = f"{whole // 3600}:" if whole >= 3600 else ""
-    return f"{hours}{whole % 3600 // 60:02d}:{whole % 60:02d}" if hours else f"{whole // 60}:{whole % 60:02d}"
-
-
-class _Display:
-    """Progress of the whole grid: a bar on a terminal, else a line every half minute; nothing with -q."""
-
-    def __enter__(self) -> _Display:
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        screen = console(stderr=True)
-        self._live = screen.is_terminal and not Settings.quiet
-        self._said = time.monotonic()
-        self._bar = Progress(
-            BarColumn(),
-            TextColumn("{task.description}", markup=False),
-            console=screen,
-            transient=True,
-            disable=not self._live,
-        )
-        self._task = self._bar.add_task("preparing")
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def __call__(self, status: Status) -> None:
-        failed = f", {status.failed} failed" if status.failed else ""
-        running = f" · {', '.join(status.running)}" if status.running else ""
-        text = f"{status.done}/{status.total} {status.counted}{failed}, {clock(status.left_s)} left{running}"
-        self._bar.update(self._task, completed=status.done, total=status.total, description=text)
-        if not self._live and time.monotonic() - self._said > 30:
-            self._said = time.monotonic()
-            say(text)

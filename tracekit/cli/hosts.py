@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from tracekit.cli.app import Force, Json, app, console, json_text, print_json, say, table
+from tracekit.cli.many import Address, Engine, Files, WorkerMemory, Workers, spread
 from tracekit.cli.simulate import From, In, allocators_of
 from tracekit.errors import TracekitError, UnknownName, UsageError
-
-if TYPE_CHECKING:
-    from tracekit.trace import Trace
 
 
 @app.command()
@@ -85,6 +84,7 @@ def cluster(
     """
     import sys
 
+    from tracekit.api import read_requests
     from tracekit.clusters import describe_groups
     from tracekit.files import write_text
     from tracekit.proposal import cluster_toml, propose
@@ -92,7 +92,7 @@ def cluster(
 
     if action != "from":
         raise UnknownName("action", action, ["from"])
-    trace = load_requests(file, from_)
+    trace = read_requests(file, from_)
     made = propose(trace)
     never = {why: int(jobs.sum()) for why, jobs in demand_of(trace, made).reasons().items()}
     for note in made.notes:
@@ -117,20 +117,6 @@ def seeds_of(text: str) -> list[int]:
     if not begin <= end < begin + 10_000:
         raise UsageError(f"seeds '{text}': the last must not be before the first, and at most 10,000 are taken")
     return list(range(begin, end + 1))
-
-
-def load_requests(file: str, format: str | None) -> Trace:
-    """Read a trace, or a list of openb pods that need not say when they came and went."""
-    from swf.alibaba import PODS, requests
-    from swf.base import head_lines
-    from tracekit.api import read
-    from tracekit.files import head_of
-
-    if format in (None, "alibaba-openb") and file != "-" and Path(file).is_file():
-        first = head_lines(head_of(file), limit=1)
-        if first and set(PODS) <= {cell.strip() for cell in first[0].split(",")}:
-            return requests(Path(file))
-    return read(file, format)
 
 
 PLACE_OUTPUTS = ("place.json", "place.csv", "place.png", "place.svg", "place.pdf")
@@ -160,7 +146,7 @@ def write_place(found: dict[str, Any], folder: Path, *, force: bool) -> None:
 
 @app.command()
 def place(
-    file: In,
+    files: Files,
     cluster: Annotated[str, typer.Option("--cluster", help="A preset of 'tracekit clusters', or a TOML file.")],
     allocate: Annotated[str, typer.Option("--allocate", help="Allocators, by comma.")] = "first-fit",
     inflate: Annotated[
@@ -170,23 +156,37 @@ def place(
     out: Annotated[
         str | None, typer.Option("--out", "-o", help="Folder for place.json, place.csv and the curves.")
     ] = None,
+    engine: Engine = "local",
+    address: Address = None,
+    worker_memory: WorkerMemory = None,
     from_: From = None,
     json: Json = False,
     force: Force = False,
 ) -> None:
     """Let jobs arrive in random order, none leaves, and see how much of the GPUs can be allocated before they fragment.
 
+    Several traces, or --engine, spread the work over workers: each has its files in DIR/<its name>, and DIR/summary.md
+    shows all. It can be interrupted; the same command resumes it.
+
     Example: `tracekit place openb_pod_list_default.csv --cluster openb --allocate random,best-fit,fgd --seeds 42:51`
     """
+    from tracekit.api import read_requests
     from tracekit.clusters import cluster_of
     from tracekit.folders import check_folder
     from tracekit.sim.hosts.demand import demand_of
     from tracekit.sim.hosts.place import place as place_jobs
 
     numbers, names = seeds_of(seeds), allocators_of(cluster, allocate)
+    workers = Workers(engine, address, worker_memory)
+    if workers.wanted(files):
+        common = {"cluster": cluster_of(cluster).to_dict(), "inflate": inflate}
+        pieces = [{**common, "allocate": name, "seed": seed} for name in names for seed in numbers]
+        _place_many(files, out, cluster, pieces, workers, format=from_, force=force, json=json)
+        return
+    file = files[0]
     if out is not None:
         check_folder(Path(out), PLACE_OUTPUTS, force=force)
-    demand = demand_of(load_requests(file, from_), cluster_of(cluster))
+    demand = demand_of(read_requests(file, from_), cluster_of(cluster))
     rows = [place_jobs(demand, name, seed, inflate=inflate) for name in names for seed in numbers]
     found = {"file": file, "cluster": cluster, "inflate": inflate, "results": rows}
     if out is not None:
@@ -201,3 +201,39 @@ def place(
         shares = [f"{row[key]:.2f}" for key in ("allocated_pct", "fragmented_pct")]
         shown.add_row(row["allocate"], str(row["seed"]), *shares, f"{row['lost']:,}")
     console().print(shown)
+
+
+def _place_many(
+    files: list[str],
+    out: str | None,
+    cluster: str,
+    pieces: list[dict[str, Any]],
+    workers: Workers,
+    *,
+    format: str | None,
+    force: bool,
+    json: bool,
+) -> None:
+    """Place the jobs of many traces: a piece of work for each allocator and seed of each."""
+    from evaluation.spread.run import Reading, Study
+    from tracekit.sim.policies.builtin import module_of
+
+    names = list(dict.fromkeys(piece["allocate"] for piece in pieces))
+    modules = [module for module in map(module_of, names) if module is not None]
+    study = Study("place", pieces, Reading(format, requests=True), modules)
+
+    def write(row: dict[str, Any], folder: Path) -> None:
+        found = {"file": row["trace"], "cluster": cluster, "inflate": pieces[0]["inflate"], "results": row["rows"]}
+        write_place(found, folder, force=True)
+
+    def told(traces: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+        titles = ["trace", "allocate", "seeds", "allocated, %", "fragmented, %", "lost"]
+        lines = []
+        for row in traces:
+            for name in names if row["rows"] else ():
+                own = [one for one in row["rows"] if one["allocate"] == name]
+                means = [sum(one[key] for one in own) / len(own) for key in ("allocated_pct", "fragmented_pct", "lost")]
+                lines.append([row["name"], name, str(len(own)), *(f"{mean:,.2f}" for mean in means)])
+        return titles, lines
+
+    spread(study, files, out, workers, write=write, table_of=told, force=force, json=json)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, app, console, json_text, print_json, say, table
+from tracekit.cli.many import Address, Engine, Files, WorkerMemory, Workers, spread
 from tracekit.cli.simulate import (
     Cluster,
     From,
-    In,
     MachineFile,
     Outage,
     Procs,
@@ -25,14 +26,18 @@ from tracekit.cli.simulate import (
 from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
+    from evaluation.spread.run import Reading
     from tracekit.machine import Unit
+    from tracekit.sim.switches import Switches
 
 PICTURES = ("sweep.pdf", "sweep.svg", "sweep.png")
+SWEPT = ("sweep.csv", "sweep.json", *PICTURES)
+WINDOW_JOBS = 5000
 
 
 @app.command()
 def sweep(
-    file: In,
+    files: Files,
     out: Annotated[
         str, typer.Option("--out", "-o", help="Folder for sweep.csv, sweep.json and the picture (PDF, SVG, PNG).")
     ],
@@ -51,6 +56,9 @@ def sweep(
     resource: Resource = None,
     seed: Seed = 0,
     threads: Annotated[int | None, typer.Option("--threads", min=1, help="Simulations in parallel.")] = None,
+    engine: Engine = "local",
+    address: Address = None,
+    worker_memory: WorkerMemory = None,
     machine: MachineFile = None,
     from_: From = None,
     force: Force = False,
@@ -59,15 +67,15 @@ def sweep(
     """Draw curves of slowdown and wait over load: the same jobs with scaled arrivals, under one or more policies.
 
     Every point is a mean with its 95 % interval. Beyond saturation, waits grow with the length of the trace.
+    Several traces, or --engine, spread the work over workers: each has its files in DIR/<its name>, and DIR/summary.md
+    shows all. It can be interrupted; the same command resumes it.
 
     Example: `tracekit sweep sample.swf --load 0.5:1.1 --policy fcfs,sjf -o curves`
     """
-    from tracekit import plots
-    from tracekit.files import write_text
-    from tracekit.folders import check_folder, writing_folder
-    from tracekit.plots.loads import load_curves
+    from evaluation.spread.run import Reading
+    from tracekit.folders import check_folder
     from tracekit.sim.analysis.compare import check_count
-    from tracekit.sim.analysis.sweep import as_table, parse_loads
+    from tracekit.sim.analysis.sweep import parse_loads
     from tracekit.sim.analysis.sweep import sweep as run
     from tracekit.sim.jobs import extract_jobs
     from tracekit.sim.policies.builtin import find
@@ -75,14 +83,9 @@ def sweep(
     from tracekit.sim.windows import random_windows
 
     loads = parse_loads(load)
-    switches = Switches(
-        estimates=estimates,
-        warmup=warmup,
-        cooldown=cooldown,
-        procs=procs,
-        resource=cast("Unit | None", resource),  # this checks the names
-        seed=seed,
-    )
+    given = {"estimates": estimates, "warmup": warmup, "cooldown": cooldown, "procs": procs}
+    given |= {"resource": resource, "seed": seed}
+    switches = Switches(**cast("dict[str, Any]", given))  # this checks the names
     pairs = [(p, backfill_for(b, switches)) for p in policies_of(policy) for b in names_of(backfill)]
     for name, _ in pairs:
         if name == "replay":
@@ -91,30 +94,95 @@ def sweep(
     check_length(windows, jobs)
     if windows is None:
         check_count(shake)
-    folder = Path(out)
-    check_folder(folder, ("sweep.csv", "sweep.json", *PICTURES), force=force)
+    length = jobs or WINDOW_JOBS
+    workers = Workers(engine, address, worker_memory)
+    if workers.wanted(files):
+        common = {"pairs": pairs, "switches": given, "shake": shake, "windows": windows, "jobs": length}
+        pieces = [{"load": value, **common} for value in loads]
+        reading = Reading(from_, resource, machine)
+        _sweep_many(files, out, switches, pieces, workers, reading, force=force, json=json)
+        return
+    file, folder = files[0], Path(out)
+    check_folder(folder, SWEPT, force=force)
     trace = load_trace(file, from_, machine, resource)
     notes = warn_of_rejections(extract_jobs(trace, switches.resolved()))
-    parts = random_windows(len(trace), windows, jobs or 5000, seed) if windows is not None else []
+    parts = random_windows(len(trace), windows, length, seed) if windows is not None else []
     rows = run(trace, loads, pairs, switches, shakes=shake, windows=parts, threads=threads, tell=say)
     found = {"trace": file, "switches": switches.to_dict(), "loads": loads, "points": rows, "notes": notes}
-    with writing_folder(folder, ours=["sweep.*"], force=force) as made:
-        write_text(made / "sweep.csv", as_table(rows))
-        write_text(made / "sweep.json", json_text(found))
-        figure = load_curves(rows, len(trace))
-        for name in PICTURES:
-            plots.save(figure, made / name)
+    write_sweep(found, folder, len(trace), force=force)
     say(f"sweep.csv, sweep.json, {', '.join(PICTURES)} in {out}")
     if json:
         print_json(found)
         return
-    titles = ["load", *(f"{p}+{b}" for p, b in pairs)]
-    shown = table(*titles, title=f"{file}: mean bounded slowdown, ± half of the 95 % interval", right=titles)
-    for number, value in enumerate(loads):
-        line = rows[number * len(pairs) : (number + 1) * len(pairs)]
-        cells = [f"{row['mean_bsld']['mean']:,.2f} ± {_half(row['mean_bsld']):,.2f}" for row in line]
-        shown.add_row(f"{value:g}", *cells)
+    titles, lines = _points(rows)
+    shown = table(*titles, title=f"{file}: {_SHOWN}", right=titles)
+    for line in lines:
+        shown.add_row(*line)
     console().print(shown)
+
+
+_SHOWN = "mean bounded slowdown, ± half of the 95 % interval"
+
+
+def write_sweep(found: dict[str, Any], folder: Path, jobs: int, *, force: bool) -> None:
+    """Write what a sweep of one trace found: the table, the same as JSON, and the pictures."""
+    from tracekit import plots
+    from tracekit.files import write_text
+    from tracekit.folders import writing_folder
+    from tracekit.plots.loads import load_curves
+    from tracekit.sim.analysis.sweep import as_table
+
+    rows = found["points"]
+    with writing_folder(folder, ours=["sweep.*"], force=force) as made:
+        write_text(made / "sweep.csv", as_table(rows))
+        write_text(made / "sweep.json", json_text(found))
+        figure = load_curves(rows, jobs)
+        for name in PICTURES:
+            plots.save(figure, made / name)
+
+
+def _points(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Return the points of a sweep as a table: a row for each load, a column for each policy and backfilling."""
+    columns = list(dict.fromkeys(f"{row['policy']}+{row['backfill']}" for row in rows))
+    lines = []
+    for at in range(0, len(rows), max(len(columns), 1)):
+        own = rows[at : at + len(columns)]
+        cells = [f"{row['mean_bsld']['mean']:,.2f} ± {_half(row['mean_bsld']):,.2f}" for row in own]
+        lines.append([f"{own[0]['load']:g}", *cells])
+    return ["load", *columns], lines
+
+
+def _sweep_many(
+    files: list[str],
+    out: str,
+    switches: Switches,
+    pieces: list[dict[str, Any]],
+    workers: Workers,
+    reading: Reading,
+    *,
+    force: bool,
+    json: bool,
+) -> None:
+    """Sweep many traces: a piece of work for each load of each."""
+    from evaluation.spread.run import Study
+    from tracekit.sim.policies.builtin import module_of
+
+    pairs = pieces[0]["pairs"]
+    modules = sorted({module for policy, _ in pairs if (module := module_of(policy)) is not None})
+    shakes = 0 if pieces[0]["windows"] is not None else pieces[0]["shake"]
+    study = Study("sweep", pieces, reading, modules, copies=2 + shakes, results=(1 + len(pairs)) * shakes)
+
+    def write(row: dict[str, Any], folder: Path) -> None:
+        loads = [piece["load"] for piece in pieces]
+        found = {"trace": row["trace"], "switches": switches.to_dict(), "loads": loads, "points": row["rows"]}
+        write_sweep(found | {"notes": row["notes"]}, folder, row["jobs"], force=True)
+
+    def told(traces: Sequence[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+        titles = ["trace", "load", *(f"{p}+{b}" for p, b in pairs)]
+        return titles, [[row["name"], *line] for row in traces for line in _points(row["rows"])[1]]
+
+    say(_SHOWN)
+    spread(study, files, out, workers, write=write, table_of=told, force=force, json=json)
 
 
 def _half(interval: dict[str, float]) -> float:
