@@ -162,7 +162,7 @@ def _pieces(study: Study, read: Task, known: Mapping[str, Any]) -> list[Task]:
 
 
 #: Bytes that a schedule takes for each job while it is made and until it is measured.
-_BYTES = 160
+_BYTES = 100
 
 
 def _cost(known: Mapping[str, Any]) -> float:

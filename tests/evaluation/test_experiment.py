@@ -320,7 +320,7 @@ def test_a_task_that_takes_too_long_is_given_up(real: Trace, tmp_path: Path, mon
 
 
 def test_one_run_at_a_time_in_a_folder(real: Trace, tmp_path: Path) -> None:
-    with study._alone(tmp_path), pytest.raises(OutputError, match="another run"):
+    with study.alone(tmp_path), pytest.raises(OutputError, match="another run"):
         study.run(plan(), tmp_path, real, report=False, force=True)
 
 

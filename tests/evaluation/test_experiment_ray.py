@@ -20,11 +20,12 @@ import pytest
 from test_experiment import plan
 
 import tracekit
-from evaluation.experiment import engines, study
+from evaluation.experiment import engines, many, study
 from evaluation.experiment.compare import compare
 from evaluation.experiment.engines import Where
 from evaluation.experiment.runner import Status
 from evaluation.experiment.tasks import Store
+from evaluation.spread import run as spread
 from tracekit.errors import TracekitError
 
 ray = pytest.importorskip("ray")
@@ -47,9 +48,12 @@ def test_ray_gives_the_same_numbers_although_a_worker_is_killed(mark: Path, tmp_
         score={"families": ["marginal"]},
     )
     try:
+        engines._connect(ray, None)  # one Ray for all of this test
         found = study.run(chosen, tmp_path / "ray", real, where=Where("ray"), report=False)
+        there = on_two_traces(tmp_path / "there", Where("ray", memory=2**30))
     finally:
         ray.shutdown()
+    assert there == on_two_traces(tmp_path / "here", Where(memory=2**30))
     assert mark.exists(), "no worker was killed"
     by_model = {one["model"]: one for one in found["verdicts"]}
     assert by_model["plugged:KilledOnce"]["verdict"] == "equivalent"
@@ -59,6 +63,29 @@ def test_ray_gives_the_same_numbers_although_a_worker_is_killed(mark: Path, tmp_
     places = [{path.parent.name for path in (tmp_path / run).glob("tasks/*/result.json")} for run in ("local", "ray")]
     assert places[0] == places[1]
     assert json.loads((tmp_path / "ray" / "experiment.json").read_text())["engine"] == "ray"
+
+
+def on_two_traces(folder: Path, where: Where) -> dict[str, Any]:
+    """Return what an experiment and a sweep on two traces find; one of the files is there twice."""
+    folder.mkdir()
+    sample, files = tracekit.sample(), [str(folder / f"{name}.swf") for name in ("one", "two", "again")]
+    for file, first in zip(files, (0, 3000, 0), strict=True):
+        tracekit.write(sample.take(slice(first, first + 1500)), file)
+    chosen = plan(
+        models={"names": ["plugged:Copy"], "baselines": [], "samples": 1},
+        agents={"seeds": 1, "config": {"windows": 2, "jobs": 40}},
+        score={"families": ["marginal"]},
+        verdict={"halves": 0},
+    )
+    many.run(chosen, files, folder / "experiments", where=where, report=False)
+    switches = {"estimates": "requested", "warmup": "5%", "cooldown": "5%", "procs": None, "resource": None, "seed": 0}
+    common = {"pairs": [("sjf", "easy")], "switches": switches, "shake": 2, "windows": None, "jobs": 5000}
+    pieces = [{"load": load, **common} for load in (0.7, 0.9)]
+    swept = spread.run(spread.Study("sweep", pieces), files, folder / "sweeps", where=where)
+    assert swept["cost"]["worker_memory_mb"] == 1024
+    assert 0 < swept["cost"]["largest_peak_mb"] < 1024
+    verdicts = [(folder / "experiments" / name / "verdict.json").read_text() for name in ("one", "two")]
+    return {"verdicts": verdicts, "points": [row["rows"] for row in swept["traces"]]}
 
 
 @contextlib.contextmanager
