@@ -231,7 +231,8 @@ def _cost(folder: Path) -> Iterable[str]:
     kind = costs["note"].str.partition(":")[0]
     total = costs.groupby(kind)["value"].sum()
     said = ", ".join(f"{name} {seconds / 60:.1f}" for name, seconds in total.items())
-    yield f"CPU minutes of this run: {said}."
+    peaks = frame.loc[(frame["kind"] == "cost") & (frame["key"] == "peak_mb"), "value"]
+    yield f"CPU minutes of this run: {said}. The largest worker took {peaks.max():,.0f} MB."
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterable[str]:

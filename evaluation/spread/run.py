@@ -98,6 +98,12 @@ def run(
         return {"of": study.of, "traces": rows, "cost": cost_of(place, results.values())}
 
 
+def contents(names: Iterable[str]) -> dict[str, str]:
+    """Return what stands in the folders of agents (``agent:DIR``): results are used again only for the same agent."""
+    folders = {name: Path(name.removeprefix("agent:")) for name in names if name.startswith("agent:")}
+    return {name: content_digest(folder) for name, folder in folders.items() if folder.is_dir()}
+
+
 def _done(
     store: Store, where: Where, study: Study, tasks: Iterable[Task], progress: Progress | None, *, later: int
 ) -> dict[str, Any]:

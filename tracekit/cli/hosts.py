@@ -215,11 +215,13 @@ def _place_many(
     json: bool,
 ) -> None:
     """Place the jobs of many traces: a piece of work for each allocator and seed of each."""
-    from evaluation.spread.run import Reading, Study
+    from evaluation.spread.run import Reading, Study, contents
     from tracekit.sim.policies.builtin import module_of
 
     names = list(dict.fromkeys(piece["allocate"] for piece in pieces))
     modules = [module for module in map(module_of, names) if module is not None]
+    known = {"agents": contents(names)}
+    pieces = [piece | known for piece in pieces]
     study = Study("place", pieces, Reading(format, requests=True), modules)
 
     def write(row: dict[str, Any], folder: Path) -> None:
@@ -236,4 +238,5 @@ def _place_many(
                 lines.append([row["name"], name, str(len(own)), *(f"{mean:,.2f}" for mean in means)])
         return titles, lines
 
-    spread(study, files, out, workers, write=write, table_of=told, force=force, json=json)
+    caption = f"means over the seeds, on {cluster}"
+    spread(study, files, out, workers, caption=caption, write=write, table_of=told, force=force, json=json)

@@ -50,6 +50,7 @@ def spread(
     out: str | None,
     workers: Workers,
     *,
+    caption: str,
     write: Callable[[dict[str, Any], Path], None],
     table_of: Callable[[Sequence[dict[str, Any]]], tuple[Sequence[str], list[list[str]]]],
     force: bool,
@@ -73,12 +74,13 @@ def spread(
     titles, rows = table_of(found["traces"])
     cells = [[plain_cell(cell) for cell in line] for line in [*rows, *_others(found["traces"], len(titles))]]
     said = memory_in_words(found["cost"])
-    lines = [f"# {study.of}: {len(found['traces'])} traces", "", *markdown(titles, cells), said]
+    title = f"{study.of} of {len(found['traces'])} traces: {caption}"
+    lines = [f"# {title[0].upper()}{title[1:]}", "", *markdown(titles, cells), said]
     write_summary(folder, found, lines)
     if json:
         print_json(found)
     else:
-        shown = table(*titles, right=titles[1:])
+        shown = table(*titles, title=title, right=titles[1:])
         for line in rows:
             shown.add_row(*line)
         console().print(shown)

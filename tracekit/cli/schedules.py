@@ -164,12 +164,14 @@ def _sweep_many(
     json: bool,
 ) -> None:
     """Sweep many traces: a piece of work for each load of each."""
-    from evaluation.spread.run import Study
+    from evaluation.spread.run import Study, contents
     from tracekit.sim.policies.builtin import module_of
 
     pairs = pieces[0]["pairs"]
     modules = sorted({module for policy, _ in pairs if (module := module_of(policy)) is not None})
     shakes = 0 if pieces[0]["windows"] is not None else pieces[0]["shake"]
+    known = {"agents": contents(policy for policy, _ in pairs)}
+    pieces = [piece | known for piece in pieces]
     study = Study("sweep", pieces, reading, modules, copies=2 + shakes, results=(1 + len(pairs)) * shakes)
 
     def write(row: dict[str, Any], folder: Path) -> None:
@@ -181,8 +183,7 @@ def _sweep_many(
         titles = ["trace", "load", *(f"{p}+{b}" for p, b in pairs)]
         return titles, [[row["name"], *line] for row in traces for line in _points(row["rows"])[1]]
 
-    say(_SHOWN)
-    spread(study, files, out, workers, write=write, table_of=told, force=force, json=json)
+    spread(study, files, out, workers, caption=_SHOWN, write=write, table_of=told, force=force, json=json)
 
 
 def _half(interval: dict[str, float]) -> float:
