@@ -340,8 +340,8 @@ def test_a_dry_run_writes_nothing(real: Trace, twice: Path, tmp_path: Path) -> N
         "fit": 2 + 1,  # the damaged jobs
         "score": 2,
         "heuristics": 1,
-        "train": 2 * (1 + 1 + 2 * (2 + 1)) + 2 * 4,  # and pairs of halves of the real jobs
-        "evaluate": 2 * (1 + 1 + 2 * (2 + 1)) + 2 * 4,
+        "train": 2 * (1 + 1 + 2 * (2 + 1)) + 2 * 7,  # and pairs of halves of the real jobs
+        "evaluate": 2 * (1 + 1 + 2 * (2 + 1)) + 2 * 7,
     }
     assert all(row["done"] == row["tasks"] for row in dry_run(plan(), twice / "a", real)["tasks"])
     (power,) = found["power"]
