@@ -324,7 +324,7 @@ def more_windows(found: Estimate, bound: float, alpha: float) -> int | None:
     inside = abs(found.value) < bound
     gap = _gap(found, bound)
     chance = (1 + POWER) / 2 if inside else POWER  # within the margin, both tests have to reject
-    reach = float(scipy_stats.norm.ppf(1 - alpha) + scipy_stats.norm.ppf(chance))
+    reach = float(scipy_stats.t.ppf(1 - alpha, found.freedom) + scipy_stats.t.ppf(chance, found.freedom))
     left = (gap / reach) ** 2 - found.seeds
     have = len(found.per_window)
     if left <= 0:

@@ -348,11 +348,18 @@ def test_a_dry_run_writes_nothing(real: Trace, twice: Path, tmp_path: Path) -> N
     assert power["basis"] in ("fcfs against sjf", "sjf against fcfs")
     assert power["windows"] == 10
     assert power["detectable"] > 0
+    assert power["real_parts_differ"] >= 0
     more = dry_run(
         plan(windows={"jobs": 20, "count": 25}, agents={"learner": "forecast-waits"}), tmp_path / "run", real
     )
     assert more["power"][0]["basis"] == "halves of the training jobs"
     assert 0 <= more["power"][0]["equivalence_power"] <= 1
+    alone = plan(
+        windows={"jobs": 20, "count": 25}, agents={"learner": "forecast-waits"}, verdict={"halves": 0, "draws": 200}
+    )
+    (without,) = dry_run(alone, tmp_path / "run", real)["power"]
+    assert without["real_parts_differ"] is None
+    assert without["detectable"] < more["power"][0]["detectable"]
 
 
 # ---- plans -----------------------------------------------------------------------------------------------------------

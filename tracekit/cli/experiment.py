@@ -242,7 +242,7 @@ def _show_plan(found: dict[str, Any], json: bool) -> None:
     for row in [*rows, {"kind": "all", **total}]:
         shown.add_row(row["kind"], str(row["tasks"]), str(row["done"]), clock(row["seconds"]))
     console().print(shown)
-    titles = ["margin", "differences found from", "chance to show none", "agents take, about"]
+    titles = ["margin", "differences found from", "chance to show none", "real parts differ by", "agents take, about"]
     shown = table("learner", *titles, "spread taken from", right=titles)
     for row in found["power"]:
         shown.add_row(
@@ -250,13 +250,15 @@ def _show_plan(found: dict[str, Any], json: bool) -> None:
             f"±{row['margin']:.0%}",
             f"{row['detectable']:.1%}",
             f"{row['equivalence_power']:.0%}",
+            "not measured" if row["real_parts_differ"] is None else f"{row['real_parts_differ']:.1%}",
             clock(row["seconds"]),
             f"{row['basis']}, {row['windows']} windows",
         )
     console().print(shown)
     say(
         "differences found from: in four of five runs, if samples and seeds are alike; else it takes more. "
-        "Small chances: more or longer held-out windows ([windows] count, jobs), or a higher load"
+        "Small chances: more or longer held-out windows ([windows] count, jobs), or a higher load; "
+        "where parts of the real trace differ by as much as the margin, only a longer real trace helps"
     )
 
 
