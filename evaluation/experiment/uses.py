@@ -12,7 +12,7 @@ from evaluation.experiment.damage import DAMAGES
 from evaluation.experiment.grid import OWN_METRICS, Plan
 from evaluation.experiment.heldout import REAL_LOAD, check_load
 from evaluation.experiment.learners import LEARNERS
-from evaluation.experiment.verdict import plain_percent
+from evaluation.experiment.verdict import bracket, plain_percent
 from tracekit.errors import UsageError
 
 #: Of learners that do not say: learners of other packages may have been written before these were asked for.
@@ -20,6 +20,8 @@ _MARGIN = 0.1
 _CONTROL = "wrong-limits"
 #: The learner that notices damaged jobs on most logs, in seconds.
 TELLING = "predict-run-time"
+#: Signs of what rows come to, by `mark`.
+SIGNS = {"good": "✓", "better": "✓", "copies": "=", "worse": "▼", "undecided": "?", "failed": "✕", "blind": "–"}
 #: Models that get a sentence each in the conclusion.
 MANY = 4
 
@@ -97,6 +99,34 @@ def mark(row: Mapping[str, Any]) -> str:
     if not row.get("good_enough", outcome != "undecided"):
         return "undecided" if outcome == "undecided" else "blind"
     return "copies" if row.get("copies") else "better" if outcome == "better" else "good"
+
+
+def across(found: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return the heads and rows of one table of all verdicts of verdict.json: a row a trace, a column a use."""
+    rows = []
+    for kind in ("verdicts", "baselines"):
+        for model in dict.fromkeys(str(row["model"]) for row in found[kind]):
+            own = {row["learner"]: row for row in found[kind] if row["model"] == model}
+            trivial = kind == "baselines"
+            cells = [in_short(own.get(use["learner"]), trivial=trivial) for use in found["learners"]]
+            rows.append([f"{model} (baseline)" if trivial else model, *cells])
+    return ["trace", *(str(use["use"]) for use in found["learners"])], rows
+
+
+def in_short(row: Mapping[str, Any] | None, *, trivial: bool = False) -> str:
+    """Return a row of verdict.json in a sign, a word and a number; a trivial baseline gets no tick."""
+    if row is None:
+        return "–"
+    outcome = mark(row)
+    sign = SIGNS[outcome]
+    words = {"copies": "copies real jobs", "blind": "cannot tell", "failed": "failed"}.get(outcome, "")
+    if outcome in ("good", "better"):
+        words = f"at most {plain_percent(max(float(row['at_most_worse']), 0.0))} worse"
+    elif outcome == "worse":
+        words = f"{plain_percent(float(row['difference']))} worse"
+    elif outcome == "undecided":
+        words = bracket(float(row["low"]), float(row["high"]))
+    return f"{'=' if trivial and sign == '✓' else sign} {words}"
 
 
 def headline(found: Mapping[str, Any]) -> str:

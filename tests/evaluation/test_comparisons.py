@@ -12,7 +12,7 @@ from evaluation.experiment.build import GeneratorSpec
 from evaluation.experiment.comparisons import sensitivity, verdicts, within_noise
 from evaluation.experiment.grid import Plan, from_dict
 from evaluation.experiment.results import table_of
-from evaluation.experiment.uses import Use, conclusion, headline, mark, uses_of
+from evaluation.experiment.uses import Use, across, conclusion, headline, mark, uses_of
 from evaluation.experiment.verdict import Verdict, failed
 from evaluation.noise import Floor
 
@@ -265,6 +265,20 @@ def test_a_headline_without_a_good_model_says_what_was_found() -> None:
     assert "cannot tell" in headed(blind)
     assert headed(row("a", "failed", 0.0)) == "Every model failed."
     assert headed(copied) == "Nothing but copies of real jobs is good enough for a use: user-resample."
+
+
+def test_one_table_has_all_verdicts() -> None:
+    waits = "forecasting waits"
+    verdicts = [row("a", "equivalent", 0.01), row("b", "worse", 1.19), row("b", "undecided", 0.02, use=waits)]
+    baselines = [row("i", "equivalent", 0.0), row("i", "equivalent", 0.0, use=waits, sensitive=False)]
+    uses = [{"use": use, "learner": use} for use in ("predicting run times", waits)]
+    heads, rows_ = across({"verdicts": verdicts, "baselines": baselines, "learners": uses})
+    assert heads == ["trace", "predicting run times", waits]
+    assert rows_ == [
+        ["a", "✓ at most 4.0 % worse", "–"],
+        ["b", "▼ 119.0 % worse", "? [−1.0 %, +5.0 %]"],
+        ["i (baseline)", "= at most 3.0 % worse", "– cannot tell"],
+    ]
 
 
 def test_a_test_that_cannot_tell_says_what_may() -> None:

@@ -23,7 +23,6 @@ _LEARNERS = (
     "pick-heuristic, forecast-waits (seconds), predict-run-time (a minute), order, ppo, pick-host (minutes; the last "
     "with --cluster)"
 )
-_MARKS = {"good": "✓", "better": "✓", "copies": "=", "worse": "−", "undecided": "?", "failed": "✗", "blind": "?"}
 
 
 @app.command()
@@ -265,7 +264,7 @@ def _show_plan(found: dict[str, Any], json: bool) -> None:
 def show(found: dict[str, Any]) -> None:
     """Print the verdicts as a table for each use, and the conclusion."""
     from evaluation.experiment.comparisons import KINDS_OF_ROWS
-    from evaluation.experiment.uses import mark
+    from evaluation.experiment.uses import SIGNS, across, mark
 
     out = console()
     for use in found["learners"]:
@@ -273,10 +272,10 @@ def show(found: dict[str, Any]) -> None:
         shown = table("", "trained on", "verdict", title=f"{use['use']} ({use['learner']})")
         for one in [*own["verdicts"], *own["baselines"], *own["arms"]]:
             trivial = one in own["baselines"] or one in own["arms"]
-            sign = _MARKS[mark(one)]
+            sign = SIGNS[mark(one)]
             shown.add_row("=" if trivial and sign == "✓" else sign, one["model"], one["sentence"])
         for one in own["controls"]:
-            shown.add_row(_MARKS[mark(one)], f"damaged: {one['model']}", one["sentence"])
+            shown.add_row(SIGNS[mark(one)], f"damaged: {one['model']}", one["sentence"])
         for one in own["scarce"]:
             said = str(one["sentence"]).removeprefix(f"{one['verdict']}: ")
             shown.add_row("", f"scarce + {one['model']}", f"{one['verdict']}: {said}")
@@ -288,6 +287,12 @@ def show(found: dict[str, Any]) -> None:
         out.print(f"would a bad trace be noticed? {use['sentence']}")
         if use["predictors"]:
             out.print(f"scores that predict the verdict: {use['predictors_note']}")
+    if len(found["learners"]) > 1:
+        heads, rows = across(found)
+        shown = table(*heads, title="for which use is which trace good enough?")
+        for row in rows:
+            shown.add_row(*row)
+        out.print(shown, soft_wrap=False)
     for model, flags in {one["model"]: one["flags"] for one in found["verdicts"]}.items():
         if flags:
             more = f" (and {len(flags) - 1} more; tracekit share tells them all)" if len(flags) > 1 else ""
