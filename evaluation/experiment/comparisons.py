@@ -26,7 +26,7 @@ from evaluation.experiment.build import (
 )
 from evaluation.experiment.control import Controls
 from evaluation.experiment.damage import DAMAGES
-from evaluation.experiment.grid import Plan
+from evaluation.experiment.grid import OWN_METRICS, Plan
 from evaluation.experiment.predictors import predictors
 from evaluation.experiment.results import EARLIER, finite, heuristic_scores, log_scores
 from evaluation.experiment.uses import Use, conclusion, headline
@@ -319,22 +319,30 @@ def sensitivity(
     said = [f"{who}: {_shown(row.to_dict())}" for who, row in known.items() if row.verdict != "failed"]
     said += [f"jobs in random order: {_shown(row)}" for row in others.values()]
     if control.verdict == "failed":
-        return {"sensitive": None, "sentence": f"unknown: {control.sentence}", "advice": ""}
+        return {"sensitive": None, "sentence": f"unknown: {control.sentence}", "advice": "", "may_tell": ""}
     if control.verdict == "worse":
-        return {"sensitive": True, "sentence": f"yes ({'; '.join(said)})", "advice": ""}
+        return {"sensitive": True, "sentence": f"yes ({'; '.join(said)})", "advice": "", "may_tell": ""}
+    may_tell = _may_tell(use, control)
     return {
         "sensitive": False,
         "sentence": f"no ({'; '.join(said)}), so an equivalence says nothing about the jobs",
-        "advice": _advice(control, words),
+        "advice": f"real jobs with {words} gave {_shown(control.to_dict())}; {may_tell} may tell",
+        "may_tell": may_tell,
     }
 
 
-def _advice(control: Verdict, words: str) -> str:
-    """Return why damaged jobs were not noticed, and what would help."""
-    seen = f"real jobs with {words} gave {_shown(control.to_dict())}"
-    if control.verdict == "undecided":
-        return f"{seen}; more samples, seeds or held-out windows may tell, and so may a higher load"
-    return f"{seen}, which does not matter on these windows; windows at a higher load may tell"
+def _may_tell(use: Use, control: Verdict) -> str:
+    """Return what may help where damaged jobs were not noticed."""
+    about, own = control.facts, use.metric in OWN_METRICS
+    if control.verdict != "undecided":  # shown not to matter on these windows
+        return "a longer or busier real trace" if own else "windows at a higher load"
+    if about.get("more_windows") is not None:
+        more = f"about {about['more_windows']:,} more held-out windows"
+    elif about.get("real_parts_differ") and (about.get("share_of_seeds") or 0.0) > 0.5:
+        more = "a longer real trace"
+    else:
+        more = "more samples and seeds"
+    return more if own else f"{more} or a higher load"
 
 
 def _shown(row: Mapping[str, Any]) -> str:

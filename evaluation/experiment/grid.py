@@ -131,7 +131,7 @@ class VerdictSettings:
     margin: float | None = None  # differences below this ratio do not matter; default: the learner's own
     alpha: float = 0.05  # of each one-sided test; intervals are 1 − 2·alpha
     looks: int = 1  # how often the verdict is looked at while samples and seeds grow; what is decided stops there
-    halves: int = 4  # pairs of halves of the real training jobs that say how much real jobs differ; 0 = leave them out
+    halves: int = 7  # pairs of halves of the real training jobs that say how much real jobs differ; 0 = leave them out
     draws: int = 4000
 
     def __post_init__(self) -> None:

@@ -11,52 +11,82 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tracekit.errors import TracekitError
 from tracekit.trace import Trace
+
+Floats = NDArray[np.float64]
 
 DAY, WEEK = 86400.0, 7 * 86400.0
 #: Blocks that there should be at least; weeks if there are so many, else days, else shares of the span.
 BLOCKS = 20
 
 
-def interleaved(
-    trace: Trace, shares: Sequence[float], rng: np.random.Generator | None = None, *, blocks: int = BLOCKS
-) -> list[Trace]:
-    """Return a part for each share of the blocks; the shares add up to 1.
+def interleaved(trace: Trace, shares: Sequence[float], rng: np.random.Generator | None = None) -> list[Trace]:
+    """Return a part for each share of the blocks; the shares add up to 1. ``rng``: blocks are dealt out at random."""
+    _, span = spanned(trace)
+    unit = block_length(span)
+    owner = dealt(int(span // unit) + 1, shares)
+    edges = np.arange(len(owner) + 1, dtype=np.float64) * unit
+    return laid(trace, edges, owner if rng is None else rng.permutation(owner), len(shares))
 
-    ``rng``: blocks are dealt out at random. ``blocks``: how many there should be at least.
-    """
+
+def spanned(trace: Trace) -> tuple[float, float]:
+    """Return the first submit time and the seconds to the last one."""
     submit = trace.column("submit_time")
-    known = np.isfinite(submit)
-    if not known.any() or not np.ptp(submit[known]) > 0:
+    known = submit[np.isfinite(submit)]
+    if not known.size or not np.ptp(known) > 0:
         raise TracekitError("all jobs arrive at one instant: there is nothing to divide by time")
-    origin, span = float(submit[known].min()), float(np.ptp(submit[known]))
-    unit = block_length(span, blocks)
-    block = np.where(known, (submit - origin) // unit, 0).astype(np.int64)
-    owner = dealt(int(block.max()) + 1, shares)
-    owner = owner if rng is None else rng.permutation(owner)
+    return float(known.min()), float(np.ptp(known))
+
+
+def laid(trace: Trace, edges: Floats, owner: NDArray[np.int64], parts: int) -> list[Trace]:
+    """Return every part's blocks end to end.
+
+    ``edges``: where blocks begin, and the last one ends, in seconds since the first submit, (blocks + 1,); ``owner``:
+    the part of each block, (blocks,). Jobs without a submit time go with the first block.
+    """
+    origin, _ = spanned(trace)
+    submit = trace.column("submit_time")
+    since = np.where(np.isfinite(submit), submit - origin, 0.0)
+    block = np.clip(np.searchsorted(edges, since, side="right") - 1, 0, len(owner) - 1)
     found = []
-    for part in range(len(shares)):
-        place = np.cumsum(owner == part) - 1  # of every block within its part
+    for part in range(parts):
+        own = np.where(owner == part, np.diff(edges), 0.0)
+        begins = np.cumsum(own) - own  # of every block within its part
+        moved = submit + (begins - edges[:-1])[block]
         rows = owner[block] == part
-        moved = submit + (place[block] - block) * unit
         found.append(trace.assign({"submit_time": moved}).take(rows, step=f"part {part + 1} of interleaved blocks"))
     return found
 
 
-def block_length(span: float, blocks: int = BLOCKS) -> float:
+def equal_blocks(span: float, count: int) -> Floats:
+    """Return the edges of so many blocks, (count + 1,): whole days, up to one day alike, if there are so many days.
+
+    >>> (equal_blocks(10.5 * DAY, 4) / DAY).tolist(), equal_blocks(100.0, 4).tolist()
+    ([0.0, 3.0, 5.0, 8.0, 11.0], [0.0, 25.0, 50.0, 75.0, 100.0])
+    """
+    edges = np.linspace(0.0, span, count + 1)
+    if span < count * DAY:
+        return edges
+    edges = np.round(edges / DAY) * DAY
+    edges[-1] = math.ceil(span / DAY) * DAY
+    return np.asarray(edges)
+
+
+def block_length(span: float) -> float:
     """Return the duration of a block: a week, whole days, or a share of a short trace.
 
     >>> block_length(50 * WEEK) / WEEK, block_length(8 * WEEK) / DAY, block_length(DAY) / 3600
     (1.0, 2.0, 1.2)
     """
-    if span >= blocks * WEEK:
+    if span >= BLOCKS * WEEK:
         return WEEK
-    return math.floor(span / blocks / DAY) * DAY if span >= blocks * DAY else span / blocks
+    return math.floor(span / BLOCKS / DAY) * DAY if span >= BLOCKS * DAY else span / BLOCKS
 
 
-def dealt(blocks: int, shares: Sequence[float]) -> np.ndarray:
+def dealt(blocks: int, shares: Sequence[float]) -> NDArray[np.int64]:
     """Return the part of every block: at any time each part has had its share, up to one block.
 
     >>> dealt(10, (0.5, 0.1, 0.4)).tolist()

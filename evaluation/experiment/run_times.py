@@ -27,7 +27,11 @@ _CURVE, _SHARE, _POINTS = "curve.json", 0.8, 12
 
 
 class PredictRunTime:
-    """Settings are those of `tracekit.sim.predict.training.TreeSettings`."""
+    """Settings are those of `tracekit.sim.predict.training.TreeSettings`, without gaps unless these say so.
+
+    Errors on later real jobs are as small without the seconds since a user's last job (docs/experiments.md). With them
+    jobs at another load were found worse, which is for forecasts of waits to judge.
+    """
 
     name: ClassVar[str] = "predict-run-time"
     task: ClassVar[str] = "predict-run-time"
@@ -46,7 +50,7 @@ class PredictRunTime:
         from tracekit.sim.predict.training import TreeSettings
 
         check_settings(self.name, config, [field.name for field in dataclasses.fields(TreeSettings)])
-        return TreeSettings(**config)
+        return TreeSettings(**{"gaps": False, **config})
 
     def train(
         self, trace: Trace, folder: Path, *, config: Mapping[str, Any], backfill: str, seed: int, untrained: bool
@@ -54,11 +58,17 @@ class PredictRunTime:
         """Learn from a trace; one that has learnt nothing predicts the limit, at most a day."""
         from tracekit.sim.predict import training
 
-        settings = self._settings(config)
-        made = training.untrained() if untrained else training.train(trace, settings, seed=seed, outputs=_USED)
-        made.save(folder)
-        if not untrained:
-            (folder / _CURVE).write_text(json.dumps(_curve(trace, settings, seed)) + "\n")
+        if untrained:
+            training.untrained().save(folder)
+            return
+        self.learn(trace, folder, config=config, seed=seed)
+        (folder / _CURVE).write_text(json.dumps(_curve(trace, self._settings(config), seed)) + "\n")
+
+    def learn(self, trace: Trace, folder: Path, *, config: Mapping[str, Any], seed: int) -> None:
+        """Learn from a trace, without a learning curve."""
+        from tracekit.sim.predict import training
+
+        training.train(trace, self._settings(config), seed=seed, outputs=_USED).save(folder)
 
     def play(self, folder: Path, heldout: Heldout) -> list[Row]:
         """Schedule every window with backfilling by predictions, and measure the error on its jobs."""

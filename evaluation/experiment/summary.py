@@ -11,7 +11,7 @@ from typing import Any
 from evaluation.experiment import results as tidy
 from evaluation.experiment.comparisons import is_open
 from evaluation.experiment.damage import DAMAGES
-from evaluation.experiment.uses import mark
+from evaluation.experiment.uses import across, mark
 from evaluation.experiment.verdict import bracket, percent, plain_percent
 from tracekit.files import write_text, writing
 
@@ -74,6 +74,10 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
     if drawn:
         yield f"![Differences with intervals]({FIGURE})"
         yield ""
+    if len(verdict["learners"]) > 1:
+        yield "For which use is which trace good enough (✓), or as good but trivial or a copy (=)?"
+        yield ""
+        yield from _table(*across(verdict))
     for use in verdict["learners"]:
         yield f"## {str(use['use']).capitalize()}"
         yield ""
@@ -200,6 +204,8 @@ def _verdicts(rows: Sequence[Mapping[str, Any]], baselines: Sequence[Mapping[str
         if is_open(one):
             said += f", {one['more_windows']:,} more windows" if one["more_windows"] else ", more windows do not help"
         answer = ANSWERS[mark(one)]
+        if answer == "yes" and one["model"] in trivial:
+            answer = "yes, but trivial"
         size = one.get("effect_size")
         shown = [f"{size:+.2f}" if size is not None else "–"]
         shown += [f"{one['windows_worse']:.0%}" if "windows_worse" in one else "–"]

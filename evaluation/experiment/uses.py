@@ -12,12 +12,16 @@ from evaluation.experiment.damage import DAMAGES
 from evaluation.experiment.grid import OWN_METRICS, Plan
 from evaluation.experiment.heldout import REAL_LOAD, check_load
 from evaluation.experiment.learners import LEARNERS
-from evaluation.experiment.verdict import plain_percent
+from evaluation.experiment.verdict import bracket, plain_percent
 from tracekit.errors import UsageError
 
 #: Of learners that do not say: learners of other packages may have been written before these were asked for.
 _MARGIN = 0.1
 _CONTROL = "wrong-limits"
+#: The learner that notices damaged jobs on most logs, in seconds.
+TELLING = "predict-run-time"
+#: Signs of what rows come to, by `mark`.
+SIGNS = {"good": "✓", "better": "✓", "copies": "=", "worse": "▼", "undecided": "?", "failed": "✕", "blind": "–"}
 #: Models that get a sentence each in the conclusion.
 MANY = 4
 
@@ -97,16 +101,54 @@ def mark(row: Mapping[str, Any]) -> str:
     return "copies" if row.get("copies") else "better" if outcome == "better" else "good"
 
 
+def across(found: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return the heads and rows of one table of all verdicts of verdict.json: a row a trace, a column a use."""
+    rows = []
+    for kind in ("verdicts", "baselines"):
+        for model in dict.fromkeys(str(row["model"]) for row in found[kind]):
+            own = {row["learner"]: row for row in found[kind] if row["model"] == model}
+            trivial = kind == "baselines"
+            cells = [in_short(own.get(use["learner"]), trivial=trivial) for use in found["learners"]]
+            rows.append([f"{model} (baseline)" if trivial else model, *cells])
+    return ["trace", *(str(use["use"]) for use in found["learners"])], rows
+
+
+def in_short(row: Mapping[str, Any] | None, *, trivial: bool = False) -> str:
+    """Return a row of verdict.json in a sign, a word and a number; a trivial baseline gets no tick."""
+    if row is None:
+        return "–"
+    outcome = mark(row)
+    sign = SIGNS[outcome]
+    words = {"copies": "copies real jobs", "blind": "cannot tell", "failed": "failed"}.get(outcome, "")
+    if outcome in ("good", "better"):
+        words = f"at most {plain_percent(max(float(row['at_most_worse']), 0.0))} worse"
+    elif outcome == "worse":
+        words = f"{plain_percent(float(row['difference']))} worse"
+    elif outcome == "undecided":
+        words = bracket(float(row["low"]), float(row["high"]))
+    return f"{'=' if trivial and sign == '✓' else sign} {words}"
+
+
 def headline(found: Mapping[str, Any]) -> str:
     """Return the outcome of verdict.json in one sentence: the model that is good enough for most uses, and for which.
 
-    A second one names the uses whose test cannot tell. A model that copies real jobs does not head the page, nor does a
-    trivial baseline.
+    A second one names the uses whose test cannot tell, and a third what may help. A model that copies real jobs does
+    not head the page, nor does a trivial baseline.
     """
-    blind = [str(use["use"]) for use in found["learners"] if use.get("sensitive") is False]
-    if len(blind) == len(found["learners"]) or not blind:
+    blind = [use for use in found["learners"] if use.get("sensitive") is False]
+    if not blind:
         return _outcome(found)
-    return f"{_outcome(found)} For {_listed(blind)} this test cannot tell good from bad."
+    alone = len(blind) == len(found["learners"])
+    helps = [
+        str(use["may_tell"]) + (f" for {use['use']}" if len(blind) > 1 else "") for use in blind if use.get("may_tell")
+    ]
+    if alone and all(use.get("learner") != TELLING for use in blind):
+        helps.append(f"another use (--learner {TELLING})")
+    may = f" What may tell: {'; or '.join(helps)}." if helps else ""
+    if alone:
+        return f"{_outcome(found)}{may}"
+    words = _listed([str(use["use"]) for use in blind])
+    return f"{_outcome(found)} For {words} this test cannot tell good from bad.{may}"
 
 
 def _outcome(found: Mapping[str, Any]) -> str:
@@ -135,6 +177,11 @@ def _outcome(found: Mapping[str, Any]) -> str:
         if len({row["model"] for row in telling}) == 1:
             return f"{best['model']} is not good enough: {said}{only}."
         return f"No model is good enough: {best['model']} comes nearest, {said}{only}."
+    if copies:
+        return f"Nothing but copies of real jobs is good enough for a use: {_listed(copies)}."
+    unknown = [str(use["use"]) for use in found["learners"] if use.get("sensitive", False) is None]
+    if unknown:
+        return f"This test cannot tell good traces from bad ones: damaged jobs came to nothing for {_listed(unknown)}."
     uses = _listed([str(use["use"]) for use in found["learners"]])
     return f"This test cannot tell good traces from bad ones: {uses} did not notice damaged jobs."
 

@@ -15,8 +15,10 @@ Satterthwaite's degrees of freedom account for how few there are. A lone seed or
 about it alone.
 
 *Other real jobs.* What two sets of real jobs of one machine teach differs, too (`between_halves`). That variance is
-added, so that real jobs in place of synthetic ones are found worse at the stated rate. For a model that was fitted to
-the same real jobs the interval is then a little too wide rather than too narrow.
+added, so that real jobs in place of synthetic ones are found worse at the stated rate. It is a difference of mean
+squares of a few pairs of halves, so it is uncertain itself: each of these squares enters Satterthwaite's degrees of
+freedom, those that are taken off like those that are added (Gaylor & Hopper, Technometrics 11, 1969). For a model that
+was fitted to the same real jobs the interval is then a little too wide rather than too narrow.
 
 *Good enough* is the one-sided question (non-inferiority; ICH E9, CPMP/EWP/482/99): "worse by the margin or more" is
 rejected at level α, so the upper end of the interval lies below the margin. It is one of the two tests of an
@@ -60,10 +62,10 @@ MAX_WINDOWS = 100_000
 
 @dataclass(frozen=True)
 class Between:
-    """The variance of a difference that is due to which real jobs were learnt from, and its degrees of freedom."""
+    """The variance of a difference that is due to which real jobs were learnt from, and how uncertain it is."""
 
     variance: float
-    freedom: int
+    doubt: float = 0.0  # sum of squares of its terms, each over its degrees of freedom
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ def estimate(
     parts: Between | None = None,
 ) -> Estimate:
     """Return the mean of log score differences, (samples, seeds, windows), all on the same windows."""
-    other = parts or Between(0.0, 1)
+    other = parts or Between(0.0)
     samples, seeds, windows = differences.shape
     before, added = float(differences.mean(axis=(0, 1)).var()), 0.0
     if controls is not None:
@@ -160,11 +162,11 @@ def estimate(
     shares = [*(_variance_of_mean(values) for values in means), other.variance]
     shares[2] = shares[2] * windows / independent + added
     total = sum(shares)
-    spread = sum(share**2 / take for share, take in zip(shares, [*taken, other.freedom], strict=True) if share > 0)
+    doubt = other.doubt + sum(share**2 / take for share, take in zip(shares, taken, strict=False) if share > 0)
     return Estimate(
         value=float(differences.mean()),
         error=math.sqrt(float(drawn.var(ddof=1)) + added + other.variance) if total > 0 else 0.0,
-        freedom=total**2 / spread if spread > 0 else math.inf,
+        freedom=max(1.0, total**2 / doubt) if doubt > 0 else math.inf,
         seeds=_lasting(differences.mean(axis=1)) + _lasting(differences.mean(axis=0)) + other.variance,
         units=(samples, seeds),
         per_window=means[2],
@@ -181,12 +183,19 @@ def between_halves(differences: Floats, real: Floats) -> Between:
     windows); ``real``: log scores of agents trained on all of them, (seeds, windows). A difference has twice the
     variance of what one half teaches, and a half has twice that of all jobs (inversely proportional to blocks, as for
     half-samples: McCarthy, Rev. Int. Stat. Inst. 37, 1969), so half the mean square is the variance between two sets as
-    large as all. What windows and seeds add to it is taken off, because intervals have these already.
+    large as all. What windows and seeds add to it is taken off, because intervals have these already. The pairs are
+    balanced (`halves`), so each has a degree of freedom of its own.
     """
-    windows = [float(one.var(ddof=1)) / _independent(one) for one in differences]
-    square = float(np.mean(differences.mean(axis=1) ** 2))
-    seeds = len(real) * _lasting(real)
-    return Between(max(0.0, (square - float(np.mean(windows))) / 2 - seeds), len(differences))
+    independent = [_independent(one) for one in differences]
+    windows = [float(one.var(ddof=1)) / count for one, count in zip(differences, independent, strict=True)]
+    pairs, seeds = len(differences), len(real)
+    terms = [
+        (float(np.mean(differences.mean(axis=1) ** 2)) / 2, pairs),
+        (float(np.mean(windows)) / 2, sum(count - 1 for count in independent)),
+        (seeds * _lasting(real), seeds - 1),
+    ]
+    square, *known = (term for term, _ in terms)
+    return Between(max(0.0, square - sum(known)), sum(term**2 / freedom for term, freedom in terms if term > 0))
 
 
 def _weights(units: int, taken: int, draws: int, rng: np.random.Generator) -> Floats:
@@ -298,6 +307,7 @@ def judge(
         "variance_reduced": found.reduced,
         "alpha": alpha,
         "standard_error": found.error,
+        "degrees_of_freedom": _finite(found.freedom),
         "real_parts_differ": math.expm1(math.sqrt(found.parts)),
         "share_of_seeds": found.seeds / found.error**2 if found.error > 0 else None,
         "samples": found.units[0],
@@ -314,7 +324,7 @@ def more_windows(found: Estimate, bound: float, alpha: float) -> int | None:
     inside = abs(found.value) < bound
     gap = _gap(found, bound)
     chance = (1 + POWER) / 2 if inside else POWER  # within the margin, both tests have to reject
-    reach = float(scipy_stats.norm.ppf(1 - alpha) + scipy_stats.norm.ppf(chance))
+    reach = float(scipy_stats.t.ppf(1 - alpha, found.freedom) + scipy_stats.t.ppf(chance, found.freedom))
     left = (gap / reach) ** 2 - found.seeds
     have = len(found.per_window)
     if left <= 0:

@@ -12,7 +12,7 @@ from evaluation.experiment.build import GeneratorSpec
 from evaluation.experiment.comparisons import sensitivity, verdicts, within_noise
 from evaluation.experiment.grid import Plan, from_dict
 from evaluation.experiment.results import table_of
-from evaluation.experiment.uses import Use, conclusion, headline, mark, uses_of
+from evaluation.experiment.uses import Use, across, conclusion, headline, mark, uses_of
 from evaluation.experiment.verdict import Verdict, failed
 from evaluation.noise import Floor
 
@@ -264,6 +264,48 @@ def test_a_headline_without_a_good_model_says_what_was_found() -> None:
     assert mark(blind) == "blind"
     assert "cannot tell" in headed(blind)
     assert headed(row("a", "failed", 0.0)) == "Every model failed."
+    assert headed(copied) == "Nothing but copies of real jobs is good enough for a use: user-resample."
+
+
+def test_one_table_has_all_verdicts() -> None:
+    waits = "forecasting waits"
+    verdicts = [row("a", "equivalent", 0.01), row("b", "worse", 1.19), row("b", "undecided", 0.02, use=waits)]
+    baselines = [row("i", "equivalent", 0.0), row("i", "equivalent", 0.0, use=waits, sensitive=False)]
+    uses = [{"use": use, "learner": use} for use in ("predicting run times", waits)]
+    heads, rows_ = across({"verdicts": verdicts, "baselines": baselines, "learners": uses})
+    assert heads == ["trace", "predicting run times", waits]
+    assert rows_ == [
+        ["a", "✓ at most 4.0 % worse", "–"],
+        ["b", "▼ 119.0 % worse", "? [−1.0 %, +5.0 %]"],
+        ["i (baseline)", "= at most 3.0 % worse", "– cannot tell"],
+    ]
+
+
+def test_a_test_that_cannot_tell_says_what_may() -> None:
+    blind = row("a", "equivalent", 0.0, sensitive=False)
+    seen = row("a", "worse", 0.3, use="forecasting waits")
+    use = {"use": "choosing a heuristic", "learner": "pick-heuristic", "sensitive": False, "may_tell": "a higher load"}
+    said = headline({"verdicts": [blind], "learners": [use]})
+    assert said.endswith("What may tell: a higher load; or another use (--learner predict-run-time).")
+    both = headline({"verdicts": [blind, seen], "learners": [use, {"use": "forecasting waits", "sensitive": True}]})
+    assert both.endswith("choosing a heuristic this test cannot tell good from bad. What may tell: a higher load.")
+    lost = headline({"verdicts": [blind], "learners": [use | {"sensitive": None}]})
+    assert "damaged jobs came to nothing for choosing a heuristic" in lost
+
+
+@pytest.mark.parametrize(
+    ("damaged", "noise", "helps"),
+    [(1.0, 0.0, "windows at a higher load"), (1.3, 0.5, "more held-out windows or a higher load")],
+)
+def test_what_may_tell_goes_by_what_was_seen(damaged: float, noise: float, helps: str) -> None:
+    rng = np.random.default_rng(3)
+    control = [
+        {**one, "value": one["value"] * np.exp(rng.normal(0, noise))}
+        for one in rows("control", "wrong-limits", damaged)
+    ]
+    out = found(rows("real", "", 1.0, 1), rows("model", "good", 1.0), control)
+    assert out["learners"][0]["may_tell"].endswith(helps)
+    assert helps in out["headline"]
 
 
 def test_damaged_jobs_among_the_models_do_not_head_the_page() -> None:

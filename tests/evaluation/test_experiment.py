@@ -340,19 +340,26 @@ def test_a_dry_run_writes_nothing(real: Trace, twice: Path, tmp_path: Path) -> N
         "fit": 2 + 1,  # the damaged jobs
         "score": 2,
         "heuristics": 1,
-        "train": 2 * (1 + 1 + 2 * (2 + 1)) + 2 * 4,  # and pairs of halves of the real jobs
-        "evaluate": 2 * (1 + 1 + 2 * (2 + 1)) + 2 * 4,
+        "train": 2 * (1 + 1 + 2 * (2 + 1)) + 2 * 7,  # and pairs of halves of the real jobs
+        "evaluate": 2 * (1 + 1 + 2 * (2 + 1)) + 2 * 7,
     }
     assert all(row["done"] == row["tasks"] for row in dry_run(plan(), twice / "a", real)["tasks"])
     (power,) = found["power"]
     assert power["basis"] in ("fcfs against sjf", "sjf against fcfs")
     assert power["windows"] == 10
     assert power["detectable"] > 0
+    assert power["real_parts_differ"] >= 0
     more = dry_run(
         plan(windows={"jobs": 20, "count": 25}, agents={"learner": "forecast-waits"}), tmp_path / "run", real
     )
     assert more["power"][0]["basis"] == "halves of the training jobs"
     assert 0 <= more["power"][0]["equivalence_power"] <= 1
+    alone = plan(
+        windows={"jobs": 20, "count": 25}, agents={"learner": "forecast-waits"}, verdict={"halves": 0, "draws": 200}
+    )
+    (without,) = dry_run(alone, tmp_path / "run", real)["power"]
+    assert without["real_parts_differ"] is None
+    assert without["detectable"] < more["power"][0]["detectable"]
 
 
 # ---- plans -----------------------------------------------------------------------------------------------------------

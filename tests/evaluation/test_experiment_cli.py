@@ -53,7 +53,7 @@ def test_an_experiment_from_end_to_end(place: Path, run: Run) -> None:
     code, out, _ = run(*words, "--dry-run", "--json")
     assert code == 0
     assert not (place / "run").exists()
-    assert json.loads(out)["total"]["tasks"] == 2 + 1 + 2 + 1 + 2 * 2 * (1 + 1 + 2 + 1) + 2 * 2 * 4  # halves
+    assert json.loads(out)["total"]["tasks"] == 2 + 1 + 2 + 1 + 2 * 2 * (1 + 1 + 2 + 1) + 2 * 2 * 7  # halves
     code, out, error = run(*words, "--json")
     assert code == 0, error
     found = json.loads(out)

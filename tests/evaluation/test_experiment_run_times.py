@@ -48,6 +48,36 @@ def shuffled_users(trace: Trace) -> Trace:
     return trace.replace(jobs=trace.jobs.assign(user=trace.jobs["user"].to_numpy()[codes]))
 
 
+def by_gaps(jobs: int, load: float, seed: int) -> Trace:
+    """A trace of one user whose jobs that follow at once are short, and all ask for a day."""
+    rng = np.random.default_rng(seed)
+    gap = np.where(rng.random(jobs) < 0.5, 60.0, 900.0)
+    columns = {
+        "job_id": np.arange(1, jobs + 1),
+        "submit_time": np.cumsum(gap) / load,
+        "run_time": np.where(gap < 100, 2.0, 40.0) * np.exp(rng.normal(0, 0.1, jobs)),
+        "req_time": np.full(jobs, 86_400.0),
+        "req_procs": np.ones(jobs),
+        "user": pd.Categorical(["u"] * jobs),
+    }
+    return Trace(pd.DataFrame(columns), Machine(procs=16))
+
+
+def test_another_load_is_not_for_predictions_to_find(tmp_path: Path) -> None:
+    """Gaps tell much about these run times; half the load turns them round, and is found only by those who look."""
+    learner, errors = PredictRunTime(), {}
+    heldout = Heldout(by_gaps(800, 1.0, 8), [0, 400], 400, ["real"], "easy")
+    for gaps in (True, False):
+        for load in (1.0, 0.05):
+            config = SETTINGS | ({"gaps": True} if gaps else {})
+            folder = tmp_path / f"{gaps}-{load}"
+            learner.learn(by_gaps(1200, load, 7), folder, config=config, seed=0)
+            errors[gaps, load] = float(np.mean(np.log([row[ERROR] for row in learner.errors(folder, heldout)])))
+    assert errors[True, 1.0] < 0.3 * errors[False, 1.0]
+    assert errors[True, 0.05] > errors[True, 1.0] + 0.3
+    assert errors[False, 0.05] == pytest.approx(errors[False, 1.0], abs=0.3)
+
+
 def test_the_learning_curve_falls_as_trees_are_added(tmp_path: Path) -> None:
     learner = PredictRunTime()
     learner.train(schedulable(made()), tmp_path / "a", config=SETTINGS, backfill="easy", seed=0, untrained=False)

@@ -22,7 +22,6 @@ _LEARNERS = (
     "pick-heuristic, forecast-waits (seconds), predict-run-time (a minute), order, ppo, pick-host (minutes; the last "
     "with --cluster)"
 )
-_MARKS = {"good": "✓", "better": "✓", "copies": "=", "worse": "−", "undecided": "?", "failed": "✗", "blind": "?"}
 
 
 @app.command()
@@ -247,7 +246,7 @@ def _show_plan(found: dict[str, Any], json: bool) -> None:
     for row in [*rows, {"kind": "all", **total}]:
         shown.add_row(row["kind"], str(row["tasks"]), str(row["done"]), clock(row["seconds"]))
     console().print(shown)
-    titles = ["margin", "differences found from", "chance to show none", "agents take, about"]
+    titles = ["margin", "differences found from", "chance to show none", "real parts differ by", "agents take, about"]
     shown = table("learner", *titles, "spread taken from", right=titles)
     for row in found["power"]:
         shown.add_row(
@@ -255,20 +254,22 @@ def _show_plan(found: dict[str, Any], json: bool) -> None:
             f"±{row['margin']:.0%}",
             f"{row['detectable']:.1%}",
             f"{row['equivalence_power']:.0%}",
+            "not measured" if row["real_parts_differ"] is None else f"{row['real_parts_differ']:.1%}",
             clock(row["seconds"]),
             f"{row['basis']}, {row['windows']} windows",
         )
     console().print(shown)
     say(
         "differences found from: in four of five runs, if samples and seeds are alike; else it takes more. "
-        "Small chances: more or longer held-out windows ([windows] count, jobs), or a higher load"
+        "Small chances: more or longer held-out windows ([windows] count, jobs), or a higher load; "
+        "where parts of the real trace differ by as much as the margin, only a longer real trace helps"
     )
 
 
 def show(found: dict[str, Any]) -> None:
     """Print the verdicts as a table for each use, and the conclusion."""
     from evaluation.experiment.comparisons import KINDS_OF_ROWS
-    from evaluation.experiment.uses import mark
+    from evaluation.experiment.uses import SIGNS, across, mark
 
     out = console()
     for use in found["learners"]:
@@ -276,10 +277,10 @@ def show(found: dict[str, Any]) -> None:
         shown = table("", "trained on", "verdict", title=f"{use['use']} ({use['learner']})")
         for one in [*own["verdicts"], *own["baselines"], *own["arms"]]:
             trivial = one in own["baselines"] or one in own["arms"]
-            sign = _MARKS[mark(one)]
+            sign = SIGNS[mark(one)]
             shown.add_row("=" if trivial and sign == "✓" else sign, one["model"], one["sentence"])
         for one in own["controls"]:
-            shown.add_row(_MARKS[mark(one)], f"damaged: {one['model']}", one["sentence"])
+            shown.add_row(SIGNS[mark(one)], f"damaged: {one['model']}", one["sentence"])
         for one in own["scarce"]:
             said = str(one["sentence"]).removeprefix(f"{one['verdict']}: ")
             shown.add_row("", f"scarce + {one['model']}", f"{one['verdict']}: {said}")
@@ -291,6 +292,12 @@ def show(found: dict[str, Any]) -> None:
         out.print(f"would a bad trace be noticed? {use['sentence']}")
         if use["predictors"]:
             out.print(f"scores that predict the verdict: {use['predictors_note']}")
+    if len(found["learners"]) > 1:
+        heads, rows = across(found)
+        shown = table(*heads, title="for which use is which trace good enough?")
+        for row in rows:
+            shown.add_row(*row)
+        out.print(shown, soft_wrap=False)
     for model, flags in {one["model"]: one["flags"] for one in found["verdicts"]}.items():
         if flags:
             more = f" (and {len(flags) - 1} more; tracekit share tells them all)" if len(flags) > 1 else ""

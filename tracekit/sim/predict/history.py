@@ -26,7 +26,8 @@ GROUPS = ("user", "shape", "queue")
 #: mean, and the decayed mean of ln(run time / limit).
 OF_GROUP = ("ended", "last", "before", "last_two", "mean", "recent", "share")
 #: Known of the user now: jobs that wait and that run, seconds since the last submit, start and end.
-OF_USER = ("queued", "running", "since_submit", "since_start", "since_end")
+GAPS = ("since_submit", "since_start", "since_end")
+OF_USER = ("queued", "running", *GAPS)
 FEATURES = (*OWN, *(f"{group}_{name}" for group in GROUPS for name in OF_GROUP), *OF_USER)
 #: Weight of the newest job in a decayed mean.
 NEWEST = 0.25

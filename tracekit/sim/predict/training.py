@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 import tracekit
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim.predict.features import features_of
+from tracekit.sim.predict.history import FEATURES, GAPS
 from tracekit.sim.predict.predictor import OUTPUTS, Predictor
 from tracekit.sim.predict.trees import BOUND, forest_of, no_forest
 from tracekit.trace import Trace
@@ -52,9 +53,11 @@ class TreeSettings:
     leaf_jobs: int = 40  # fewest jobs in a leaf
     learning_rate: float = 0.05
     share: float = 0.5  # of the features that each split looks at, drawn by the seed
+    gaps: bool = True  # whether trees look at the seconds since the user's last submit, start and end
 
     def __post_init__(self) -> None:
         whole = self.trees >= 1 and self.leaves >= 2 and self.leaf_jobs >= 1
+        whole = whole and isinstance(self.gaps, bool)
         if not (whole and 0 < self.learning_rate <= 1 and 0 < self.share <= 1):
             raise UsageError(f"{self}: these trees cannot be grown")
 
@@ -92,6 +95,8 @@ def train(
     if len(rows) < FEWEST:
         raise TracekitError(f"{len(rows)} jobs with a submit time and a run time are too few; {FEWEST} are needed")
     seen, run = features_of(trace)[rows], capped_run(trace)[rows]
+    if not settings.gaps:
+        seen[:, [FEATURES.index(name) for name in GAPS]] = 0.0
     seen[:, np.isnan(seen).all(axis=0)] = 0.0  # scikit-learn wants a value; no split can use such a column
     targets = dict.fromkeys(OUTPUTS, np.log(run)) | {"expected": run, "weight": BOUND / np.maximum(run, BOUND)}
     models: list[Any] = []
