@@ -77,7 +77,7 @@ def _lines(folder: Path, about: Mapping[str, Any], verdict: Mapping[str, Any], d
     if len(verdict["learners"]) > 1:
         yield "For which use is which trace good enough (✓), or as good but trivial or a copy (=)?"
         yield ""
-        yield from _table(*across(verdict))
+        yield from markdown(*across(verdict))
     for use in verdict["learners"]:
         yield f"## {str(use['use']).capitalize()}"
         yield ""

@@ -310,6 +310,7 @@ def show(found: dict[str, Any]) -> None:
 def _end_of_many(found: dict[str, Any], out: str, json: bool) -> None:
     """Print the verdicts on all traces; an error if one of them came to nothing."""
     from evaluation.experiment import together
+    from evaluation.experiment.uses import SIGNS
 
     if json:
         print_json(found)
@@ -320,7 +321,7 @@ def _end_of_many(found: dict[str, Any], out: str, json: bool) -> None:
                 sign, said = ("✗", row["failed"]) if row["failed"] else ("=", f"the same as {row['same_as']}")
                 shown.add_row(row["name"] or row["trace"], sign, "", said)
             for one in row["verdicts"]:
-                shown.add_row(row["name"], _MARKS[one["answer"]], f"{one['model']}, {one['learner']}", one["sentence"])
+                shown.add_row(row["name"], SIGNS[one["answer"]], f"{one['model']}, {one['learner']}", one["sentence"])
         console().print(shown, soft_wrap=False)
         say(together.memory_in_words(found["cost"]))
         say(f"{out}: {together.PAGE}, {together.SUMMARY}, and a folder with report.html for each trace")
