@@ -17,7 +17,6 @@ from tracekit.sim.engine.start import start_claimed
 from tracekit.sim.engine.state import Simulation
 from tracekit.sim.jobs import NO_JOB
 
-
 _LARGE = np.iinfo(np.int64).max
 
 
