@@ -28,7 +28,10 @@ from evaluation.experiment.tasks import BASE, Input, Store, Task, code_digest, d
 from evaluation.experiment.together import check_outputs, cost_of
 from evaluation.spread.steps import FOUND, KNOWN, TRACE
 from tracekit.errors import OutputError
+from tracekit.files import write_text
 
+#: What a folder says of its study.
+ABOUT = "study.json"
 _STEPS = "evaluation.spread.steps"
 #: Where nothing is asked for, a worker of a cluster may take so many times what its largest piece is thought to take.
 _SLACK = 1.5
@@ -56,6 +59,11 @@ class Study:
     results: int = 1  # schedules of the whole trace that it holds at once, at most
     limits: Limits = field(default_factory=lambda: Limits(minutes=math.inf))
 
+    @property
+    def identity(self) -> str:
+        """Return a hash of what is done, whichever the traces are."""
+        return digest([self.of, self.pieces, vars(self.reading)])
+
 
 def run(
     study: Study,
@@ -74,13 +82,12 @@ def run(
     where.check()
     given = inputs_of(files)
     store = Store(folder)
-    if not (force or store.folder.is_dir()):  # else the folders are those of an earlier run of ours
-        for one in given:
-            if one.name and (folder / one.name).exists():
-                raise OutputError(f"{folder / one.name}: exists already; choose another folder, or use --force")
+    if not force:
+        _check_folder(study, given, folder)
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         stack.enter_context(alone(folder))
+        write_text(folder / ABOUT, json.dumps({"of": study.of, "identity": study.identity}) + "\n", force=True)
         store.folder.mkdir(exist_ok=True)
         store.sweep()
         stack.callback(store.sweep)
@@ -96,6 +103,22 @@ def run(
         runner.run([task for tasks in pieces.values() for task in tasks], before=len(reading))
         rows = [_told(one, runner, reading.get(one.file), pieces.get(one.file, []), known) for one in given]
         return {"of": study.of, "traces": rows, "cost": cost_of(place, results.values())}
+
+
+def _check_folder(study: Study, given: Sequence[Given], folder: Path) -> None:
+    """Refuse to replace what another study has found, or what is not ours; more traces may be added to a study."""
+    try:
+        before = json.loads((folder / ABOUT).read_text(encoding="utf-8"))["identity"]
+    except (OSError, ValueError, KeyError, TypeError):
+        before = None
+    if before not in (None, study.identity):
+        raise OutputError(
+            f"{folder}: has a {study.of} with other settings; choose another folder, or use --force to replace its "
+            "outcome (finished pieces that fit are used again)"
+        )
+    for one in given:
+        if before is None and one.name and (folder / one.name).exists():
+            raise OutputError(f"{folder / one.name}: exists already; choose another folder, or use --force")
 
 
 def contents(names: Iterable[str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tracekit
+from evaluation.experiment.inputs import inputs_of
 from evaluation.experiment.runner import Status
 from evaluation.spread import run as spread
 
@@ -24,6 +25,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sample = tracekit.sample()
     tracekit.write(sample.head(400), folder / "one.swf")
     tracekit.write(sample.take(slice(3000, 3400)), folder / "two.swf")
+    (folder / "tasks.swf").write_text("named as a folder of ours, and no trace\n")
     (folder / "again.swf").write_bytes((folder / "one.swf").read_bytes())
     (folder / "bad.swf").write_text("no trace\n")
     (folder / "toy.toml").write_text(CLUSTER)
@@ -71,6 +73,7 @@ def test_a_sweep_of_many_traces_is_that_of_each(swept: Path, run: Run) -> None:
         for file in ("sweep.csv", "sweep.json", "sweep.svg"):
             assert (swept / name / file).read_bytes() == Path(f"alone-{name}", file).read_bytes()
     assert not (swept / "bad").exists()
+    assert [one.name for one in inputs_of(["one.swf", "tasks.swf", "./one.swf"])] == ["one", "tasks-2", ""]
 
 
 def test_the_summary_tells_what_failed_what_is_the_same_and_what_workers_took(swept: Path) -> None:
@@ -116,13 +119,16 @@ def test_placement_studies_of_many_traces(traces: Path, run: Run) -> None:
         (("sweep", "one.swf", "two.swf", "-o", "new", "--policy", "fcsf"), 2, "did you mean fcfs"),
         (("sweep", "one.swf", "two.swf", "-o", "one.swf"), 1, "is a file"),
         (("sweep", "one.swf", "two.swf", "-o", "mine"), 1, "mine/one: exists already"),
+        (("sweep", "one.swf", "two.swf", "-o", "swept", "--policy", "lcfs"), 1, "with other settings"),
         (("sweep", "one.swf", "two.swf", "-o", "theirs"), 1, "theirs/summary.md: exists already"),
         (("sweep", "one.swf", "two.swf", "-o", "new", "--worker-memory", "many"), 2, "such as 2G"),
         (("place", "pods0.csv", "pods1.csv", "--cluster", "toy.toml"), 2, "-o DIR"),
         (("place", "pods0.csv", "--cluster", "toy.toml", "--engine", "local", "--worker-memory", "1G"), 2, "-o DIR"),
     ],
 )
-def test_mistakes_end_in_one_line_before_any_work(words: tuple[str, ...], code: int, said: str, run: Run) -> None:
+def test_mistakes_end_in_one_line_before_any_work(
+    words: tuple[str, ...], code: int, said: str, swept: Path, run: Run
+) -> None:
     Path("mine/one").mkdir(parents=True, exist_ok=True)
     Path("theirs").mkdir(exist_ok=True)
     Path("theirs/summary.md").write_text("mine")

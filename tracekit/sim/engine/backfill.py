@@ -261,7 +261,7 @@ def _start_around_outages(sim: Simulation, dynamics: Any, job: int) -> None:
 @jit_internal
 def _reserve_around_outages(sim: Simulation, job: int) -> None:
     estimate, profile = sim.jobs.estimate[job], sim.profile
-    step = earliest(sim.capacity, profile, job, estimate)
+    step = earliest(sim.capacity, profile, job, estimate, np.inf)
     if step >= 0:
         instant = np.nextafter(profile.time[step], np.inf) - profile.time[step]
         book(sim.capacity, profile, step, max(estimate, instant))  # a job of no length has its moment, too

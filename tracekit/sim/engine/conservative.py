@@ -12,10 +12,12 @@ import numpy as np
 from tracekit.sim.compile import jit_internal, jit_merged
 from tracekit.sim.engine.capacity import asks, fits, fits_claimed, largest_startable
 from tracekit.sim.engine.heap import heapify, pop
-from tracekit.sim.engine.profile import accumulate, book, earliest, fits_until
+from tracekit.sim.engine.profile import accumulate, book, earliest, first_without, fits_until
 from tracekit.sim.engine.start import start_claimed
 from tracekit.sim.engine.state import Simulation
 from tracekit.sim.jobs import NO_JOB
+
+_LARGE = np.iinfo(np.int64).max
 
 
 @jit_internal
@@ -26,16 +28,21 @@ def plan(sim: Simulation, dynamics: Any) -> int:
     plans we look whether any job further back could still start now, and stop when none could, since more plans only
     leave less room. A job planned for now behind a running job that is past its estimate has to wait until there is
     really room.
+
+    On a counter, a time at which less is free than the smallest waiting job needs is a *wall*: no plan reaches over it,
+    so what is planned behind it cannot change what starts now, and is left out.
     """
     state, jobs, queue, profile = sim.state[0], sim.jobs, sim.queue, sim.profile
-    heap, waiting = queue.heap, 0
+    heap, waiting, smallest = queue.heap, 0, _LARGE
     for i in range(queue.length[0]):
         if np.isnan(jobs.start[queue.job[i]]):
             # A committed pick goes first, whatever its value is now.
             picked = sim.rules.commit and queue.job[i] == state.blocked
             heap[waiting].key = -np.inf if picked else queue.value[i]
             heap[waiting].tie = heap[waiting].item = queue.job[i]
+            smallest = min(smallest, jobs.size[queue.job[i]])
             waiting += 1
+    wall = first_without(sim.capacity, profile, 0, smallest, np.inf)
     heapify(heap, waiting)  # seldom is more of the order needed than its beginning
 
     first_left, planned, look_at = NO_JOB, 0, 1
@@ -44,9 +51,10 @@ def plan(sim: Simulation, dynamics: Any) -> int:
         waiting -= 1
         estimate = jobs.estimate[job]
         # Planned once: the jobs behind are planned into what this plan leaves.
-        step = earliest(sim.capacity, profile, job, estimate)
+        step = earliest(sim.capacity, profile, job, estimate, wall)
         if step >= 0:
             book(sim.capacity, profile, step, estimate)
+            wall = first_without(sim.capacity, profile, step, smallest, wall)
         if step == 0 and _is_free(sim, job):
             if not start_claimed(sim, dynamics, job):
                 return job

@@ -80,8 +80,11 @@ def unroll(now: float, capacity: Any, running: Running, profile: Profile, dynami
 
 
 @jit_internal
-def earliest(capacity: Any, profile: Profile, job: int, estimate: float) -> int:
-    """Return the first step from which a job fits for ``estimate`` seconds, or −1; leaves its claim in ``claimed``."""
+def earliest(capacity: Any, profile: Profile, job: int, estimate: float, before: float) -> int:
+    """Return the first step from which a job fits for ``estimate`` seconds; leaves its claim in ``claimed``.
+
+    −1 if there is none, or if it does not begin before ``before``.
+    """
     width, count = cells(capacity), profile.length[0]
     time, free, row, claimed = profile.time, profile.free, profile.row, profile.claimed
     step = 0
@@ -89,7 +92,7 @@ def earliest(capacity: Any, profile: Profile, job: int, estimate: float) -> int:
         # Candidates are beginnings of steps only: between two of them nothing becomes free.
         while step < count and not claim(capacity, free, step * width, job, claimed):
             step += 1
-        if step == count:
+        if step == count or time[step] >= before:
             return -1
         until = time[step] + estimate
         for c in range(width):
@@ -104,6 +107,20 @@ def earliest(capacity: Any, profile: Profile, job: int, estimate: float) -> int:
         if other >= count or time[other] >= until:
             return step
         step = other if width == 1 else step + 1  # of one cell, `other` itself is too small
+
+
+@jit_internal
+def first_without(capacity: Any, profile: Profile, step: int, units: int, before: float) -> float:
+    """Return when the first step from ``step`` on begins with less than ``units`` free, at most ``before``.
+
+    Where there is more to be had than one counter, that cannot be told: ``before``.
+    """
+    if cells(capacity) == 1:
+        while step < profile.length[0] and profile.time[step] < before:
+            if profile.free[step] < units:
+                return float(profile.time[step])
+            step += 1
+    return before
 
 
 @jit_internal
