@@ -23,7 +23,9 @@ COMMANDS = {
     "slice": "slice {in} {out} --parts --user u1,u2,u3",
     "scale": "scale {in} {out} --parts --load 0.6 --procs 512",
     "convert": "convert {in} {out} --parts",
+    "parts": "convert {in} {out} --parts --part-jobs 5000000",  # parts of another size
     "split": "split {in} -o {out} --parts --by queue",
+    "simulate": "simulate {in} --policy fcfs --backfill easy",  # in memory, only the columns that it needs
 }
 #: Ten copies of a trace, one after the other: runs in a process of its own, like the commands.
 COPY = """
