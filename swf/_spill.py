@@ -10,10 +10,9 @@ from typing import IO, Any
 import numpy as np
 import pandas as pd
 
-from swf._notation import sorted_labels
 from swf.base import Unsteady
 from tracekit.machine import Machine
-from tracekit.schema import COLUMNS, STATUSES
+from tracekit.schema import COLUMNS, STATUSES, sorted_labels
 from tracekit.trace import Trace
 
 #: Jobs that are written at a time.

@@ -1,0 +1,71 @@
+"""Models fitted to traces that are read in batches: the same model as one that is fitted to the whole trace.
+
+| model | what is in memory | bytes a job |
+|---|---|---|
+| `lublin` | counts of sizes, limits and cells of run times | 0 |
+| `resample`, `independent` | nothing; jobs are looked up on disk when they are drawn | 0, and some for each job made |
+| `user-resample` | submit time and user of each job; the rest is looked up on disk | `UserResample.bytes_a_job` |
+| `sessions` | all jobs, but only the columns that are learnt, read one by one | `Sessions.bytes_a_job` |
+
+The others learn from the whole trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from generators import MODELS
+from generators.base import Generator
+from generators.in_order import Able
+from generators.synth import Fitted, check_options, check_seed, made_with
+from tracekit.errors import TracekitError
+from tracekit.large.source import Source, gigabytes, whole_needed
+
+#: What a command can do where a model does not fit.
+INSTEAD = "--fit-jobs N learns from N consecutive jobs in the middle of the trace"
+
+
+def works_in_batches(model: str) -> bool:
+    """Return whether a model can learn from batches."""
+    return hasattr(MODELS.get(model), "fit_batches")
+
+
+def columns_of(model: str) -> Collection[str] | None:
+    """Return the only columns that a model learns from; None: all."""
+    columns: Collection[str] | None = getattr(MODELS.get(model), "learns_from", None)
+    return columns
+
+
+def fit(source: Source, model: str, *, seed: int = 0, room: float = float("inf"), **options: Any) -> Fitted:
+    """Fit a model to a trace that is read in batches; ``room``: how many bytes it may take."""
+    check_seed(seed)
+    kind: Any = MODELS.get(model)
+    check_options(kind, options)
+    if not works_in_batches(model):
+        raise whole_needed(source, f"model {model}", INSTEAD)
+    able = Able(source)
+    check_room(model, able.jobs, room)
+    made = made_with(kind, options).fit_batches(able, seed=seed)  # type: ignore[attr-defined]
+    span, demand, left_out = able.facts()
+    size = source.machine.size()
+    load = demand / size if size else float("nan")
+    return Fitted(made, able.jobs, span, demand, load, left_out)
+
+
+def check_room(model: str, jobs: int, room: float, **options: Any) -> None:
+    """Refuse to fit a model that holds something of each job, where that takes more than ``room`` bytes."""
+    kind = MODELS.get(model)
+    needed = jobs * _bytes_a_job(kind, options)
+    if needed > room:
+        raise TracekitError(
+            f"model {model} needs about {gigabytes(needed)} of memory to learn from {jobs:,} jobs "
+            f"({_bytes_a_job(kind, options)} bytes a job), and {gigabytes(room)} may be used; {INSTEAD} "
+            "(--limit memory=none tries it anyway)"
+        )
+
+
+def _bytes_a_job(kind: type[Generator], options: dict[str, Any]) -> int:
+    """Return how many bytes a job a model takes while it is fitted and makes jobs, beside those that it makes."""
+    told: Any = getattr(kind, "bytes_a_job", 0)
+    return int(told(options.get("skeleton")) if callable(told) else told)
