@@ -53,14 +53,13 @@ def fit(source: Source, model: str, *, seed: int = 0, room: float = float("inf")
     return Fitted(made, able.jobs, span, demand, load, left_out)
 
 
-def check_room(model: str, jobs: int, room: float, **options: Any) -> None:
-    """Refuse to fit a model that holds something of each job, where that takes more than ``room`` bytes."""
-    kind = MODELS.get(model)
-    needed = jobs * _bytes_a_job(kind, options)
+def check_room(model: str, jobs: int, room: float, reading: int = 0, **options: Any) -> None:
+    """Refuse to fit a model where what it holds of the jobs, or ``reading`` them, takes more than ``room`` bytes."""
+    needed = max(reading, jobs * _bytes_a_job(MODELS.get(model), options))
     if needed > room:
         raise TracekitError(
             f"model {model} needs about {gigabytes(needed)} of memory to learn from {jobs:,} jobs "
-            f"({_bytes_a_job(kind, options)} bytes a job), and {gigabytes(room)} may be used; {INSTEAD} "
+            f"({needed / jobs:,.0f} bytes a job), and {gigabytes(room)} may be used; {INSTEAD} "
             "(--limit memory=none tries it anyway)"
         )
 

@@ -293,13 +293,15 @@ def _in_parts(
     """Return a trace that a model learns from in batches, or None where it learns from jobs in memory."""
     from generators import streamed
 
+    if parts and not is_parquet(real):
+        return opened(real, parts, format=format, **reading)  # which says what to do
     if fit_jobs is not None or (not streamed.works_in_batches(model) and (not parts or streamed.columns_of(model))):
         return None
     return opened(real, parts, format=format, **reading)
 
 
 def _check_room(real: str, model: str, format: str | None, options: dict[str, Any]) -> None:
-    """Refuse before a Parquet trace is read if the model will need more memory than there is."""
+    """Refuse before a Parquet trace is read if reading it, or the model, would need more memory than there is."""
     from pathlib import Path
 
     from generators import streamed
@@ -308,7 +310,8 @@ def _check_room(real: str, model: str, format: str | None, options: dict[str, An
 
     known = readable_parts(Path(real)) if is_parquet(real) and format in (None, "parquet") else None
     if known is not None:
-        streamed.check_room(model, known.jobs, free_memory(), skeleton=options.get("skeleton"))
+        reading = known.bytes_whole(streamed.columns_of(model))
+        streamed.check_room(model, known.jobs, free_memory(), reading, skeleton=options.get("skeleton"))
 
 
 def _sized(machine: Machine, procs: int | None, machine_procs: int | None) -> tuple[Machine, int | None]:
