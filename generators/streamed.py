@@ -12,15 +12,17 @@ The others learn from the whole trace.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from generators import MODELS
 from generators.base import Generator
 from generators.in_order import Able
+from generators.progress import Progress
 from generators.synth import Fitted, check_options, check_seed, made_with
 from tracekit.errors import TracekitError
 from tracekit.large.source import Source, gigabytes, whole_needed
+from tracekit.trace import Trace
 
 #: What a command can do where a model does not fit.
 INSTEAD = "--fit-jobs N learns from N consecutive jobs in the middle of the trace"
@@ -37,14 +39,58 @@ def columns_of(model: str) -> Collection[str] | None:
     return columns
 
 
-def fit(source: Source, model: str, *, seed: int = 0, room: float = float("inf"), **options: Any) -> Fitted:
-    """Fit a model to a trace that is read in batches; ``room``: how many bytes it may take."""
+class Watched:
+    """A source that reports each pass over its ``jobs`` jobs."""
+
+    def __init__(self, source: Source, jobs: int, progress: Progress) -> None:
+        self.source, self.jobs, self.progress, self.passes = source, jobs, progress, 0
+        self.machine, self.history = source.machine, source.history
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the jobs."""
+        return self.source.columns
+
+    @property
+    def ordered(self) -> bool:
+        """Whether a trace read whole has its labels in their usual order."""
+        return self.source.ordered
+
+    def batches(self, columns: Iterable[str] | None = None) -> Iterator[Trace]:
+        """Yield the jobs, and report how many there were."""
+        self.passes += 1
+        done, unit = 0, f"jobs (pass {self.passes})"
+        for batch in self.source.batches(columns):
+            yield batch
+            done += len(batch)
+            self.progress(done, self.jobs, unit)
+
+    def bytes_whole(self) -> int:
+        """Return about how much memory the whole trace would take."""
+        return self.source.bytes_whole()
+
+
+def fit(
+    source: Source,
+    model: str,
+    *,
+    seed: int = 0,
+    room: float = float("inf"),
+    jobs: int = 0,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Fitted:
+    """Fit a model to a trace that is read in batches.
+
+    ``room``: how many bytes it may take; ``progress`` is told of each pass over the trace's ``jobs`` jobs, of those in
+    which the fitted model looks jobs up, too.
+    """
     check_seed(seed)
     kind: Any = MODELS.get(model)
     check_options(kind, options)
     if not works_in_batches(model):
         raise whole_needed(source, f"model {model}", INSTEAD)
-    able = Able(source)
+    able = Able(source if progress is None else Watched(source, jobs, progress))
     check_room(model, able.jobs, room)
     made = made_with(kind, options).fit_batches(able, seed=seed)  # type: ignore[attr-defined]
     span, demand, left_out = able.facts()

@@ -179,6 +179,16 @@ def test_memory_does_not_grow_with_the_jobs(use: Callable[[Endless], int], monke
         streamed.fit(Endless(24, 2000), "user-resample", room=1e6)
 
 
+def test_every_pass_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACEKIT_BATCH_JOBS", "200")
+    told: list[tuple[int, int, str]] = []
+    parts = stored(odd(0), tmp_path / "parts", 500)
+    watch = {"jobs": parts.jobs, "progress": lambda *report: told.append(report)}
+    library.make(streamed.fit(parts, "resample", **watch), 20, seed=1)  # type: ignore[arg-type]
+    assert told[0] == (200, 900, "jobs (pass 1)")
+    assert [done for done, _, _ in told if done == 900] == [900] * 4  # looked at, its load, submit times, values
+
+
 def test_the_command_line_fits_in_parts_as_in_memory_and_saves_it(tmp_path: Path, run: Run) -> None:
     folder = tmp_path / "real"
     write_parts(in_chunks(tracekit.sample().head(900), 200), folder, part_jobs=350)

@@ -144,6 +144,7 @@ def synth(
     """
     from generators import MODELS, sharing, streamed
     from generators import synth as library
+    from swf.parts import Parts
     from tracekit.api import free_memory
     from tracekit.cli import traces
     from tracekit.clusters import cluster_of, with_hosts
@@ -210,7 +211,8 @@ def synth(
         if parts is not None:
             parts.machine, machine_procs = _sized(parts.machine, procs, machine_procs)
             parts.machine = parts.machine if hosts is None else with_hosts(parts.machine, hosts)
-            fitted = streamed.fit(parts, model, seed=seed, room=free_memory(), **options)
+            watch = {"jobs": Parts(real).jobs, "progress": _progress(model)}
+            fitted = streamed.fit(parts, model, seed=seed, room=free_memory(), **watch, **options)
         else:
             if fit_jobs is not None:
                 trace = _stretch(real, fit_jobs, from_, reading, texts)
