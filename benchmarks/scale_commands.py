@@ -23,7 +23,9 @@ COMMANDS = {
     "slice": "slice {in} {out} --parts --user u1,u2,u3",
     "scale": "scale {in} {out} --parts --load 0.6 --procs 512",
     "convert": "convert {in} {out} --parts",
+    "parts": "convert {in} {out} --parts --part-jobs 5000000",  # parts of another size
     "split": "split {in} -o {out} --parts --by queue",
+    "simulate": "simulate {in} --policy fcfs --backfill easy",  # in memory, only the columns that it needs
 }
 #: Ten copies of a trace, one after the other: runs in a process of its own, like the commands.
 COPY = """
@@ -52,26 +54,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     folder: Path = arguments.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    sample = folder / "sample.parquet"
-    if not sample.exists():
-        measured(tracekit("-q", "sample", sample))
     for jobs in arguments.jobs:
-        made = folder / f"made-{jobs}"
-        if not made.exists():
-            smaller = folder / f"made-{jobs // 10}"
-            if arguments.copies and jobs > 1_000_000 and smaller.exists():
-                name, line = "copies", [sys.executable, "-c", COPY, str(smaller), str(made), str(PART_JOBS)]
-            else:
-                words = ["-q", "synth", sample, "-o", made, "--jobs", jobs, "--seed", 1, "--part-jobs", PART_JOBS]
-                name, line = "synth", tracekit(*words)
-            used = measured(line)
-            size = sum(file.stat().st_size for file in made.iterdir()) / 1e6
-            show({"jobs": jobs, "command": name, **used, "file_mb": size})
+        made = made_trace(jobs, folder, copies=arguments.copies)
         for name in arguments.only:
             _one(name, COMMANDS[name], jobs, made, folder)
             if arguments.whole and name in ("info", "validate"):
                 _one(f"{name} --whole", COMMANDS[name].replace("--parts", "--whole"), jobs, made, folder)
+
+
+def made_trace(jobs: int, folder: Path, *, copies: bool) -> Path:
+    """Return the trace of so many jobs; making it is measured where it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sample, made, smaller = folder / "sample.parquet", folder / f"made-{jobs}", folder / f"made-{jobs // 10}"
+    if made.exists():
+        return made
+    if not sample.exists():
+        measured(tracekit("-q", "sample", sample))
+    if copies and jobs > 1_000_000 and smaller.exists():
+        name, line = "copies", [sys.executable, "-c", COPY, str(smaller), str(made), str(PART_JOBS)]
+    else:
+        words = ["-q", "synth", sample, "-o", made, "--jobs", jobs, "--seed", 1, "--part-jobs", PART_JOBS]
+        name, line = "synth", tracekit(*words)
+    used = measured(line)
+    size = sum(file.stat().st_size for file in made.iterdir()) / 1e6
+    show({"jobs": jobs, "command": name, **used, "file_mb": size})
+    return made
 
 
 def _one(name: str, line: str, jobs: int, made: Path, folder: Path) -> None:

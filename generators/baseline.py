@@ -7,8 +7,9 @@ jobs and the daily cycle, because consecutive jobs are independent of each other
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 
 from generators.base import ModelInfo
 from generators.common import (
-    NOT_WORKLOAD,
     check_count,
     check_jobs,
     load_trace,
@@ -24,70 +24,81 @@ from generators.common import (
     made_note,
     not_fitted,
     read_config,
-    save_trace,
     submits_from_gaps,
     write_config,
 )
 from generators.hosts import placeable
+from generators.in_order import Able
+from generators.stored import InMemory, OnDisk, Stored
 from tracekit.errors import loads
 from tracekit.trace import Trace
 
+Ints = NDArray[np.int64]
+
 
 class _Baseline:
-    """Keeps the fitted jobs themselves; subclasses define how rows are drawn from them."""
+    """Keeps the fitted jobs, in memory or where they are on disk; subclasses define how rows are drawn from them."""
 
     name: ClassVar[str]
     info: ClassVar[ModelInfo]
     how: ClassVar[str]
 
     def __init__(self) -> None:
-        self._trace: Trace | None = None  # jobs in submit order
+        self._stored: Stored | None = None
         self.notes: list[str] = []
 
     def fit(self, trace: Trace, /, *, seed: int = 0) -> Self:
         """Keep the jobs that have a submit time, and that hosts can hold; ``seed`` has no effect."""
         usable, self.notes = placeable(trace)
-        self._trace = check_jobs(self.name, usable)
+        self._stored = InMemory(check_jobs(self.name, usable))
+        return self
+
+    def fit_batches(self, able: Able, /, *, seed: int = 0) -> Self:
+        """Keep the jobs where they are, on disk."""
+        self._stored, self.notes = OnDisk(self.name, able), able.notes
         return self
 
     def sample(self, n_jobs: int, /, *, seed: int = 0) -> Trace:
         """Draw ``n_jobs`` jobs; the first is submitted when the first real one was."""
         n_jobs = check_count(self.name, n_jobs)
-        if self._trace is None:
-            raise not_fitted(self.name)
-        real = self._trace
-        submit = real.column("submit_time")
-        kept = real.jobs.drop(columns=[c for c in ("job_id", "submit_time", *NOT_WORKLOAD) if c in real.jobs.columns])
-        columns, gaps = self._draw(kept, np.diff(submit), n_jobs, np.random.default_rng(seed))
+        real = self._fitted()
+        names = [name for name in real.columns if name not in ("job_id", "submit_time")]
+        places, gaps = self._draw(names, len(real), n_jobs, np.random.default_rng(seed))
+        times = real.submit(np.concatenate([[0], gaps, gaps + 1]))
+        between = times[1 + len(gaps) :] - times[1 : 1 + len(gaps)]
         jobs = pd.DataFrame(
             {
                 "job_id": np.arange(1, n_jobs + 1),
-                "submit_time": submits_from_gaps(float(submit[0]), gaps),
-                **columns,
+                "submit_time": submits_from_gaps(float(times[0]), between),
+                **real.take(places),
             }
         )
         note = made_note(self.name, self.how, real, seed)
         return Trace(jobs, made_machine(real.machine, note), (*real.history, note))
 
     def _draw(
-        self, rows: pd.DataFrame, gaps: NDArray[np.float64], n_jobs: int, rng: np.random.Generator
-    ) -> tuple[dict[str, Any], NDArray[np.float64]]:
-        """Return columns of ``n_jobs`` jobs and the gaps between them; the real ``gaps[i]`` led up to row i + 1."""
+        self, names: Sequence[str], real: int, n_jobs: int, rng: np.random.Generator
+    ) -> tuple[dict[str, Ints], Ints]:
+        """Return which of the real jobs each column is taken from, and the gaps; gap i leads from job i to i + 1."""
         raise NotImplementedError
+
+    def _fitted(self) -> Stored:
+        if self._stored is None:
+            raise not_fitted(self.name)
+        return self._stored
 
     def save(self, folder: Path) -> None:
         """Write config.json and the fitted jobs as trace.parquet."""
-        if self._trace is None:
-            raise not_fitted(self.name)
-        write_config(folder, self.name, {"source": self._trace.machine.source})
-        save_trace(self._trace, folder)
+        real = self._fitted()
+        write_config(folder, self.name, {"source": real.machine.source})
+        real.save(folder)
 
     @classmethod
     @loads("a saved model")
     def load(cls, folder: Path) -> Self:
         """Read back what `save` wrote."""
         model = cls()
-        model._trace = load_trace(folder, str(read_config(folder, cls.name).get("source", "")))
+        model._stored = InMemory(load_trace(folder, str(read_config(folder, cls.name).get("source", ""))))
         return model
 
 
@@ -105,13 +116,13 @@ class Resample(_Baseline):
     )
 
     def _draw(
-        self, rows: pd.DataFrame, gaps: NDArray[np.float64], n_jobs: int, rng: np.random.Generator
-    ) -> tuple[dict[str, Any], NDArray[np.float64]]:
-        picked = rng.integers(0, len(rows), n_jobs)
-        spare = rng.integers(0, len(gaps), n_jobs)
+        self, names: Sequence[str], real: int, n_jobs: int, rng: np.random.Generator
+    ) -> tuple[dict[str, Ints], Ints]:
+        picked = rng.integers(0, real, n_jobs)
+        spare = rng.integers(0, real - 1, n_jobs)
         # The first real job has no inter-arrival time of its own: where it is drawn, that of any other is used.
-        before = np.where(picked > 0, gaps[picked - 1], gaps[spare])
-        return {str(name): rows[name].array.take(picked) for name in rows.columns}, before[1:]
+        before = np.where(picked > 0, picked - 1, spare)
+        return dict.fromkeys(names, picked), before[1:]
 
 
 class Independent(_Baseline):
@@ -131,8 +142,7 @@ class Independent(_Baseline):
     )
 
     def _draw(
-        self, rows: pd.DataFrame, gaps: NDArray[np.float64], n_jobs: int, rng: np.random.Generator
-    ) -> tuple[dict[str, Any], NDArray[np.float64]]:
-        between = gaps[rng.integers(0, len(gaps), n_jobs - 1)]
-        columns = {str(name): rows[name].array.take(rng.integers(0, len(rows), n_jobs)) for name in rows.columns}
-        return columns, between
+        self, names: Sequence[str], real: int, n_jobs: int, rng: np.random.Generator
+    ) -> tuple[dict[str, Ints], Ints]:
+        between = rng.integers(0, real - 1, n_jobs - 1)
+        return {name: rng.integers(0, real, n_jobs) for name in names}, between

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +19,30 @@ from tracekit.trace import Trace
 NOT_WORKLOAD = ("wait_time", "prev_job", "think_time")
 
 
+class Learnt(Protocol):
+    """Jobs that were learnt from, of a machine."""
+
+    @property
+    def machine(self) -> Machine:
+        """Their machine."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
 def check_jobs(name: str, trace: Trace, *, least: int = 2) -> Trace:
     """Return the jobs with a known submit time, in submit order; refuse when fewer than ``least`` are left."""
     order = trace.order()
     submit = trace.column("submit_time")[order]
     order = order[np.isfinite(submit)]
-    if len(order) < least:
-        raise TracekitError(
-            f"{name}: needs at least {least} jobs with a known submit time, this trace has {len(order)}"
-        )
+    check_enough(name, len(order), least)
     return trace.take(order)
+
+
+def check_enough(name: str, jobs: int, least: int = 2) -> None:
+    """Refuse to learn from fewer than ``least`` jobs."""
+    if jobs < least:
+        raise TracekitError(f"{name}: needs at least {least} jobs with a known submit time, this trace has {jobs}")
 
 
 def check_count(name: str, n_jobs: int) -> int:
@@ -43,7 +57,7 @@ def not_fitted(name: str) -> NotFitted:
     return NotFitted(f"model {name} is not fitted: call fit(trace, seed=…) or load(folder) first")
 
 
-def made_note(name: str, how: str, real: Trace, seed: int) -> str:
+def made_note(name: str, how: str, real: Learnt, seed: int) -> str:
     """Return the sentence that states how a trace was made; it goes into its machine's notes and its history."""
     of = f" of {real.machine.name}" if real.machine.name else ""
     return f"MADE by tracekit, not recorded: model {name} ({how}) fitted to {len(real)} jobs{of}, seed {seed}"

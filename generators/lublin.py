@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from generators import tsafrir
 from generators.base import ModelInfo
 from generators.common import check_count, made_machine, not_fitted, read_config, write_config
-from generators.hosts import REQUESTS, placeable, unplaced
+from generators.hosts import placeable, unplaced
+from generators.in_order import Able, InOrder, Streamed, Whole
+from generators.lublin_counts import COLUMNS
 from generators.lublin_fit import fit_state
 from generators.lublin_model import (
     Floats,
@@ -87,12 +89,25 @@ class Lublin:
 
         Nothing random happens, so ``seed`` has no effect.
         """
+        self._check_parameters()
+        usable, self.notes = placeable(trace)
+        return self._learn(Whole(self.name, trace, usable))
+
+    def fit_batches(self, able: Able, /, *, seed: int = 0) -> Self:
+        """Learn the same from a trace that is read in batches, in memory that does not grow with the jobs."""
+        self._check_parameters()
+        with Streamed(self.name, able, COLUMNS) as jobs:
+            self.notes = able.notes
+            return self._learn(jobs)
+
+    def _check_parameters(self) -> None:
         if self.parameters not in PARAMETERS:
             raise UnknownName("kind of lublin parameters", self.parameters, PARAMETERS)
-        usable, self.notes = placeable(trace)
-        self.state = fit_state(usable)
+
+    def _learn(self, jobs: InOrder) -> Self:
+        self.state = fit_state(jobs)
         made = (self.state.size_column, *self.state.derived)
-        lost = [name for name in REQUESTS if trace.has(name) and name not in made]
+        lost = [name for name in jobs.requests if name not in made]
         if lost:
             self.notes.append(f"does not make {', '.join(lost)}; sizes are whole numbers from 1")
         if self.parameters != "fitted":

@@ -10,69 +10,44 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from generators.common import check_jobs
+from generators.in_order import InOrder
+from generators.lublin_counts import CELL, CELLS, Counts, Gaps, Look
 from generators.lublin_model import (
-    BUCKET,
     BUCKETS,
-    DAY,
     Floats,
     JobType,
     Limits,
     State,
     day_weights,
     first_gamma_share,
-    to_busy,
 )
-from tracekit import stats
-from tracekit.errors import TracekitError
-from tracekit.schema import SIZE_COLUMNS, STATUSES
-from tracekit.trace import Trace
-
-#: A limit counts as reached from this many seconds below it on: schedulers look only once in a while.
-REACHED_WITHIN = 60.0
 
 _LINE_PULL = 0.3  # log error in mean run time or work that a change of 1 in p is worth
 
 _TINY = 1e-12  # replaces a probability of zero, so that one odd job does not decide
 
 
-def fit_state(trace: Trace) -> State:
-    """Learn everything the model needs from a trace; a `TracekitError` names what is missing."""
-    all_jobs = len(trace)
-    trace = check_jobs("lublin", trace)
-    size, run = trace.sizes(), trace.column("run_time")
-    # Jobs that use none of the scheduled resource (e.g. no GPU), or of unknown size, are not part of this model.
-    known = (size >= 1) & (run >= 0) & np.isfinite(size) & np.isfinite(run)
-    if known.sum() < 2:
-        raise TracekitError("lublin: needs at least 2 jobs with known size and run time to learn from")
-    trace = trace if known.all() else trace.take(known)
-    whole, run = np.round(trace.sizes()), trace.column("run_time")
-    grain = int(np.gcd.reduce(whole.astype(np.int64)))
-    size, most = whole / grain, trace.machine.size()
-    if most:
-        size = np.minimum(size, max(most // grain, 1))  # none larger than the machine
-    kind = fit_runs(fit_sizes(size), size, run)
-    first = float(trace.column("submit_time")[0])
-    midnight = first
-    if stats.has_calendar(trace):
-        stamp = stats.local_times(trace.take([0]))[0]
-        midnight = first - (stamp.hour * 3600 + stamp.minute * 60 + stamp.second)
-    kind = fit_arrivals(kind, trace.column("submit_time") - midnight, cycle=stats.has_calendar(trace))
-    column, derived = _size_columns(trace, grain)
-    limits, reached = fit_limits(run, trace.column("req_time"))
+def fit_state(jobs: InOrder) -> State:
+    """Learn everything the model needs from jobs; a `TracekitError` names what is missing."""
+    look = Look.at(jobs)
+    counts = Counts(jobs, look)
+    kind = fit_runs(fit_sizes(counts), counts)
+    kind = fit_day(kind, counts.half_hours) if look.calendar else replace(kind, day_a=None)
+    kind = fit_arrivals(kind, Gaps(jobs, look, kind))
+    column, derived = _size_columns(counts, look, jobs.machine.unit)
     return State(
-        machine=trace.machine,
+        machine=jobs.machine,
         types=(kind,),
-        first_submit=first,
-        midnight=midnight,
-        fitted_to=len(trace),
-        left_out=all_jobs - len(trace),
-        history=trace.history,
+        first_submit=look.first,
+        midnight=look.midnight,
+        fitted_to=look.jobs,
+        left_out=jobs.count - look.jobs,
+        history=jobs.history,
         size_column=column,
-        grain=grain,
+        grain=look.grain,
         derived=derived,
-        status=_status_shares(trace, reached) if trace.has("status") else None,
-        limits=limits,
+        status=_status_shares(counts) if "status" in look.columns else None,
+        limits=fit_limits(counts),
     )
 
 
@@ -122,14 +97,15 @@ def stage_means(kind: JobType) -> tuple[float, float]:
     return means[0], means[1]
 
 
-def fit_sizes(size: Floats) -> JobType:
+def fit_sizes(jobs: Counts) -> JobType:
     """Return a job type with the most likely size parameters among those with the right mean.
 
-    ``size`` are whole numbers from 1. The mean is what the load depends on, and it is linear in ``prob``: so that one
+    Sizes are whole numbers from 1. The mean is what the load depends on, and it is linear in ``prob``: so that one
     follows from the others, which maximise the likelihood.
     """
-    serial = float(np.mean(size == 1))
-    values, counts = np.unique(size[size > 1], return_counts=True)
+    parallel = jobs.sizes.values > 1
+    values, counts = jobs.sizes.values[parallel], jobs.sizes.counts[parallel]
+    serial = float(int(jobs.sizes.counts[~parallel].sum()) / jobs.jobs)
     if not len(values):
         return JobType(serial=1.0, power2=0.0, low=0.0, med=0.0, high=0.0)
     mean = _mean(values, counts)
@@ -164,20 +140,18 @@ def fit_sizes(size: Floats) -> JobType:
 # ---- run times -----------------------------------------------------------------------------------------------------
 
 
-def fit_runs(kind: JobType, size: Floats, run: Floats, *, steps: int = 200) -> JobType:
+def fit_runs(kind: JobType, jobs: Counts, *, steps: int = 200) -> JobType:
     """Return ``kind`` with the hyper-gamma of ln(run) fitted by EM, the share of the first gamma linear in size.
 
     The model cuts e^g to whole seconds, so a run of r seconds means g ≈ ln(r + ½); runs below a second count as
-    one second. Equal (size, ln run) are pooled in steps of 0.02, so a million jobs cost no more than a few thousand.
+    one second. Equal (size, ln run) are pooled in cells, so a million jobs cost no more than a few thousand.
     """
-    step_of = np.round(np.log(np.maximum(run, 1.0) + 0.5) / 0.02).astype(np.int64)
-    values, which = np.unique(size, return_inverse=True)
-    cells, weight = np.unique(which * 100_000 + step_of, return_counts=True)
-    sizes, x = values[cells // 100_000], cells % 100_000 * 0.02
-    w = weight.astype(np.float64)
-    longest = float(np.log(max(run.max(), 1.0) + 1.0)) + 1e-9  # never longer than any real job
+    cells = jobs.cells.values
+    sizes, x = (cells // CELLS).astype(np.float64), cells % CELLS * CELL
+    w = jobs.cells.counts.astype(np.float64)
+    longest = float(np.log(max(jobs.longest, 1.0) + 1.0)) + 1e-9  # never longer than any real job
     mean = _mean(x, w)
-    if _mean((x - mean) ** 2, w) < 0.02**2:  # (nearly) constant run times: one narrow gamma
+    if _mean((x - mean) ** 2, w) < CELL**2:  # (nearly) constant run times: one narrow gamma
         return replace(kind, a1=1e6, b1=mean / 1e6, a2=1e6, b2=mean / 1e6, pa=0.0, pb=1.0, longest=longest + 0.02)
     # Start: the short half and the long half.
     middle = _weighted_median(x, w)
@@ -198,7 +172,7 @@ def fit_runs(kind: JobType, size: Floats, run: Floats, *, steps: int = 200) -> J
     if a1 * b1 > a2 * b2:  # the first gamma is the short one, as in the paper
         a1, b1, a2, b2, pa, pb = a2, b2, a1, b1, -pa, 1 - pb
     kind = replace(kind, a1=a1, b1=b1, a2=a2, b2=b2, pa=pa, pb=pb, longest=longest)
-    return _with_right_means(kind, size, run)
+    return _with_right_means(kind, jobs)
 
 
 def mean_run(kind: JobType, size: Floats) -> Floats:
@@ -211,15 +185,15 @@ def mean_run(kind: JobType, size: Floats) -> Floats:
     return np.asarray((weight1 * mean1 + weight2 * mean2) / np.maximum(weight1 + weight2, _TINY))
 
 
-def _with_right_means(kind: JobType, size: Floats, run: Floats) -> JobType:
+def _with_right_means(kind: JobType, jobs: Counts) -> JobType:
     """Move the line p = pa · size + pb from the most likely one towards the right mean run time and mean work.
 
     Few long and large jobs make up the load, for which a likelihood of logarithms cares little. How far the line may
     go is a compromise (`_LINE_PULL`): where size and run time depend on each other in another way than by a line,
     matching the work in full would spoil the run times.
     """
-    values, counts = np.unique(size, return_counts=True)
-    real = np.array([run.mean(), (size * run).mean()])
+    values, counts = jobs.sizes.values, jobs.sizes.counts
+    real = np.array([jobs.run.mean, jobs.work.mean])
     if len(values) < 2 or real.min() <= 0:
         return kind
     middle = _mean(values, counts)  # the line by its level at the mean size: better conditioned
@@ -239,9 +213,17 @@ def _with_right_means(kind: JobType, size: Floats, run: Floats) -> JobType:
 
 
 def fit_gamma(x: Floats, weight: Floats) -> tuple[float, float]:
-    """Return shape and scale of the most likely gamma for weighted values above 0 (Minka's Newton steps)."""
-    mean = max(_mean(x, weight), _TINY)
-    s = max(float(np.log(mean)) - _mean(np.log(x), weight), 1e-7)  # 0 only if all values are equal
+    """Return shape and scale of the most likely gamma for weighted values above 0."""
+    return gamma_of(_mean(x, weight), _mean(np.log(x), weight))
+
+
+def gamma_of(mean: float, mean_log: float) -> tuple[float, float]:
+    """Return shape and scale of the most likely gamma for values with these means of themselves and their logarithms.
+
+    Minka's Newton steps.
+    """
+    mean = max(mean, _TINY)
+    s = max(float(np.log(mean)) - mean_log, 1e-7)  # 0 only if all values are equal
     shape = (3 - s + np.sqrt((s - 3) ** 2 + 24 * s)) / (12 * s)
     for _ in range(6):  # the start is good to a per cent or two, and each step doubles the digits
         error = np.log(shape) - float(special.digamma(shape)) - s
@@ -280,30 +262,28 @@ def _weighted_median(x: Floats, w: Floats) -> float:
 # ---- arrivals ------------------------------------------------------------------------------------------------------
 
 
-def fit_arrivals(kind: JobType, clock: Floats, *, cycle: bool) -> JobType:
-    """Return ``kind`` with its daily cycle and the gamma of ln(gap); ``clock`` is increasing, in s since a midnight.
+def fit_arrivals(kind: JobType, gaps: Gaps) -> JobType:
+    """Return ``kind`` with the gamma of ln(gap), given the daily cycle.
 
-    Without a calendar (``cycle`` false) the day is flat. A gamma fitted to logarithms may miss the rate of arrivals by
-    far, as few longest gaps decide it; so the length above which gaps are drawn again is set to give the real rate.
+    A gamma fitted to logarithms may miss the rate of arrivals by far, as few longest gaps decide it; so the length
+    above which gaps are drawn again is set to give the real rate.
     """
-    kind = fit_day(kind, clock) if cycle else replace(kind, day_a=None)
-    gaps = np.diff(to_busy(clock, day_weights(kind)))
-    mean = float(gaps.mean())
+    mean = gaps.mean()
     if mean <= 0:  # all at one instant: gaps of next to nothing
         return replace(kind, gap_a=1.0, gap_b=0.01, gap_scale=1e-9)
     # e^g is at least 1, so where jobs follow each other within seconds the gaps need a smaller unit than a second.
     unit = min(1.0, mean / 50.0)
-    x = np.log(np.maximum(gaps / unit, 1.0) + 0.5)
-    shape, scale = fit_gamma(x, np.ones(len(x)))
+    mean_x, mean_log, x = gaps.logarithms(unit)
+    shape, scale = gamma_of(mean_x, mean_log)
     kind = replace(kind, gap_a=shape, gap_b=scale, gap_scale=unit)
 
     def excess(longest: float) -> float:
         return float(np.log(mean_gap(replace(kind, longest_gap=longest)) / mean))
 
-    low, high = float(np.median(x)), 16.0  # from half of all gaps to a hundred days
+    low, high = x.median(), 16.0  # from half of all gaps to a hundred days
     if excess(low) < 0 < excess(high):
         return replace(kind, longest_gap=float(optimize.brentq(excess, low, high, xtol=1e-6)))
-    kind = replace(kind, longest_gap=float(x.max()) + 1e-9)
+    kind = replace(kind, longest_gap=x.high + 1e-9)
     return replace(kind, gap_scale=unit * mean / mean_gap(kind))
 
 
@@ -322,12 +302,12 @@ def _mean_exp_gamma(shape: float, scale: float, longest: float) -> tuple[float, 
     return _mean(np.exp((edges[1:] + edges[:-1]) / 2), share), total
 
 
-def fit_day(kind: JobType, clock: Floats) -> JobType:
+def fit_day(kind: JobType, half_hours: NDArray[np.int64]) -> JobType:
     """Return ``kind`` with the gamma over the half-hours of the day, and the start of that day, most likely.
 
     Each possible start is tried with the gamma of the same mean and variance; the best is then refined.
     """
-    counts = np.bincount(((clock % DAY) // BUCKET).astype(np.int64), minlength=BUCKETS)[:BUCKETS].astype(np.float64)
+    counts = half_hours.astype(np.float64)
 
     def cost(day_start: int, day_a: float, day_b: float) -> float:
         weights = day_weights(replace(kind, day_a=day_a, day_b=day_b, day_start=day_start))
@@ -354,39 +334,26 @@ def fit_day(kind: JobType, clock: Floats) -> JobType:
 # ---- limits, statuses, columns -------------------------------------------------------------------------------------
 
 
-def fit_limits(run: Floats, limit: Floats) -> tuple[Limits | None, NDArray[np.bool_]]:
-    """Return the trace's own modal limits with their shares, and which jobs reached theirs; None without limits."""
-    known = np.isfinite(limit) & (limit > 0)
-    reached = known & (run >= np.maximum(limit - REACHED_WITHIN, 0.9 * np.where(known, limit, 1.0)))
-    if not known.any():
-        return None, reached
-    times, counts = np.unique(limit[known], return_counts=True)
-    return Limits(times, counts / counts.sum(), missing=float(1 - known.mean()), reached=float(reached.mean())), reached
+def fit_limits(jobs: Counts) -> Limits | None:
+    """Return the trace's own modal limits with their shares; None without limits."""
+    if not jobs.limited:
+        return None
+    times, counts = jobs.limits.values, jobs.limits.counts
+    missing, reached = float(1 - jobs.limited / jobs.jobs), float(jobs.reached / jobs.jobs)
+    return Limits(times, counts / counts.sum(), missing=missing, reached=reached)
 
 
-def _status_shares(trace: Trace, reached: NDArray[np.bool_]) -> dict[str, list[float]]:
+def _status_shares(jobs: Counts) -> dict[str, list[float]]:
     """Return the shares of the statuses, apart for jobs that ran to their limit and others."""
-    code = trace.column("status")
-    code = np.where(code < 0, STATUSES.index("unknown"), code)
     shares = {}
-    for key, rows in (("reached", reached), ("other", ~reached)):
-        rows = rows if rows.any() else np.ones(len(code), dtype=bool)
-        counts = np.bincount(code[rows], minlength=len(STATUSES))
+    for key, counts in (("reached", jobs.statuses[1]), ("other", jobs.statuses[0])):
+        counts = counts if counts.any() else jobs.statuses.sum(axis=0)
         shares[key] = (counts / counts.sum()).tolist()
     return shares
 
 
-def _size_columns(trace: Trace, grain: int) -> tuple[str, dict[str, float]]:
+def _size_columns(jobs: Counts, look: Look, unit: str) -> tuple[str, dict[str, float]]:
     """Return the column to write sizes to, and other size columns that are a fixed multiple of it in every job."""
-    unit = trace.machine.unit
-    main = f"req_{unit}" if trace.has(f"req_{unit}") else f"alloc_{unit}"
-    size = trace.column(main)
-    derived = {}
-    for name in SIZE_COLUMNS:
-        if name == main or not trace.has(name):
-            continue
-        ratio = (trace.column(name) / np.where(size > 0, size, np.nan))[size > 0]
-        ratio = ratio[np.isfinite(ratio)]
-        if len(ratio) and np.ptp(ratio) == 0 and (float(ratio[0]) * grain).is_integer():
-            derived[name] = float(ratio[0])
-    return main, derived
+    fixed = {name: ratio.value for name, ratio in jobs.ratios.items()}
+    derived = {name: value for name, value in fixed.items() if value is not None and (value * look.grain).is_integer()}
+    return look.size_columns(unit)[0], derived

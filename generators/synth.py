@@ -126,20 +126,30 @@ def fit(
     check_trace(trace)
     check_seed(seed)
     kind = MODELS.get(model) if isinstance(model, str) else model
-    known = inspect.signature(kind).parameters
-    given = {"progress": progress, **options}
-    if options.get("keep_unusable") and "keep_unusable" not in known and kind.name not in KEEPING:
-        raise UsageError(
-            f"--keep-unusable is only supported by model sessions, not by {kind.name} "
-            f"({', '.join(KEEPING)} always keep such rows)"
-        )
-    made = kind(**{name: value for name, value in given.items() if name in known and value is not None})
+    check_options(kind, options)
+    made = made_with(kind, {"progress": progress, **options})
     made.fit(trace, seed=seed)
     if isinstance(made, Private):  # the real numbers must not leave the trace, not even in provenance.json
         facts = made.facts()
         return Fitted(made, int(facts["jobs"]), facts["span"], facts["demand"], facts["load"])
     able = placeable(trace)[0]  # jobs that no host can hold bring no load
     return Fitted(made, len(trace), stats.span(trace), stats.mean_demand(able), able.offered_load(), left_out(trace))
+
+
+def check_options(kind: type[Generator], options: Mapping[str, Any]) -> None:
+    """Refuse rows that cannot be scheduled where the model cannot keep them."""
+    known = inspect.signature(kind).parameters
+    if options.get("keep_unusable") and "keep_unusable" not in known and kind.name not in KEEPING:
+        raise UsageError(
+            f"--keep-unusable is only supported by model sessions, not by {kind.name} "
+            f"({', '.join(KEEPING)} always keep such rows)"
+        )
+
+
+def made_with(kind: type[Generator], options: Mapping[str, Any]) -> Generator:
+    """Return a model with those of the options that it knows."""
+    known = inspect.signature(kind).parameters
+    return kind(**{name: value for name, value in options.items() if name in known and value is not None})
 
 
 def from_defaults(model: str, *, cluster: Machine | None = None, seed: int = 0) -> Fitted:

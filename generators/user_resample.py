@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from generators.base import ModelInfo
 from generators.common import (
-    NOT_WORKLOAD,
     check_count,
     check_jobs,
     load_trace,
@@ -28,12 +28,14 @@ from generators.common import (
     made_note,
     not_fitted,
     read_config,
-    save_trace,
     write_config,
 )
 from generators.hosts import placeable
+from generators.in_order import Able
+from generators.stored import InMemory, OnDisk, Stored
 from tracekit import stats
 from tracekit.errors import TracekitError, loads
+from tracekit.machine import Machine
 from tracekit.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -55,6 +57,9 @@ class UserResample:
         paper="Zakay & Feitelson, Concurrency and Computation: Practice and Experience 26(12), 2014",
     )
 
+    #: Submit time, user and place of each job, and as much again while they are sorted and a period is drawn.
+    bytes_a_job: ClassVar[int] = 120
+
     def __init__(self) -> None:
         self._histories: Histories | None = None
         self.notes: list[str] = []
@@ -62,7 +67,12 @@ class UserResample:
     def fit(self, trace: Trace, /, *, seed: int = 0) -> Self:
         """Sort the jobs into histories; nothing random happens, so ``seed`` has no effect."""
         usable, self.notes = placeable(trace)
-        self._histories = Histories(check_jobs(self.name, usable))
+        self._histories = Histories(InMemory(check_jobs(self.name, usable)))
+        return self
+
+    def fit_batches(self, able: Able, /, *, seed: int = 0) -> Self:
+        """Sort the jobs of a trace that is read in batches; the jobs themselves stay on disk."""
+        self._histories, self.notes = Histories(OnDisk(self.name, able)), able.notes
         return self
 
     def sample(self, n_jobs: int, /, *, seed: int = 0) -> Trace:
@@ -85,33 +95,35 @@ class UserResample:
         rows, submit = (np.concatenate(parts) for parts in zip(*periods, strict=True))
         order = np.lexsort((rows, submit))[:n_jobs]  # jobs of one instant in their real order
         rows, submit = rows[order], submit[order]
-        real = histories.trace
-        jobs = real.jobs.drop(columns=[c for c in NOT_WORKLOAD if c in real.jobs.columns])
-        jobs = jobs.iloc[rows].reset_index(drop=True).assign(job_id=np.arange(1, len(rows) + 1), submit_time=submit)
+        real = histories.stored
+        new = {"job_id": np.arange(1, len(rows) + 1), "submit_time": submit}
+        drawn = real.take({name: rows for name in real.columns if name not in new})
+        jobs = pd.DataFrame({name: new[name] if name in new else drawn[name] for name in real.columns})
         note = made_note(self.name, histories.how(), real, seed)
         return Trace(jobs, made_machine(real.machine, note), (*real.history, note))
 
     def save(self, folder: Path) -> None:
         """Write config.json and the fitted jobs as trace.parquet."""
-        trace = self._fitted().trace
-        write_config(folder, self.name, {"source": trace.machine.source})
-        save_trace(trace, folder)
+        real = self._fitted().stored
+        write_config(folder, self.name, {"source": real.machine.source})
+        real.save(folder)
 
     @classmethod
     @loads("a saved model")
     def load(cls, folder: Path) -> Self:
         """Read back what `save` wrote."""
         model = cls()
-        model._histories = Histories(load_trace(folder, str(read_config(folder, cls.name).get("source", ""))))
+        jobs = load_trace(folder, str(read_config(folder, cls.name).get("source", "")))
+        model._histories = Histories(InMemory(jobs))
         return model
 
 
 class Histories:
     """The jobs of a trace, by user, on a clock of whole weeks (or days, or hours)."""
 
-    def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        submit = trace.column("submit_time")
+    def __init__(self, stored: Stored) -> None:
+        self.stored = stored
+        submit, code = stored.users()
         span = float(submit[-1] - submit[0])
         found = [name for name, length in UNITS.items() if span >= 2 * length]
         if not found:
@@ -125,10 +137,9 @@ class Histories:
         # where the first week is incomplete as well.
         self.units = round(span / self.unit)
         self.period_length = self.units * self.unit
-        origin = _origin(trace, self.unit)
+        origin = _origin(stored.machine, submit, self.unit)
         self.start = origin if origin >= 0 else origin + self.unit  # no submit time below zero
         self.at = submit - origin  # (jobs,) seconds since the origin
-        code = trace.column("user")
         self.userless = np.flatnonzero(code < 0)  # (…,) rows without a user
         self._split(code)
 
@@ -184,15 +195,17 @@ class Histories:
         return text
 
 
-def _origin(trace: Trace, unit: float) -> float:
+def _origin(machine: Machine, submit: Floats, unit: float) -> float:
     """Return when the unit begins in which the first job was submitted: local Monday 0:00, midnight, or the hour.
 
     On the clock of submit_time; without a calendar it is the first submit time itself. Clock changes inside the trace
     are not followed: they move half of the weeks by an hour.
     """
-    first = float(trace.column("submit_time")[0])
+    first = float(submit[0])
+    ends = {"job_id": [1, 2], "submit_time": submit[[0, -1]], "run_time": 0.0, "req_procs": 1}
+    trace = Trace(pd.DataFrame(ends), machine)
     if not stats.has_calendar(trace):
         return first
-    stamp = stats.local_times(trace.take([0]))[0]
+    stamp = stats.local_times(trace)[0]
     since_monday = stamp.day_of_week * 86_400 + stamp.hour * 3600 + stamp.minute * 60 + stamp.second
     return float(np.floor(first) - since_monday % unit)

@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tracekit.errors import FormatError
+from tracekit.schema import sorted_labels
 
 Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -204,12 +205,3 @@ def as_labels(values: Any) -> pd.Categorical:
     table = np.array([position.get(text, -1) for text in texts] + [-1])
     made: Any = pd.Categorical
     return made.from_codes(table[codes], categories=pd.Index(known, dtype=object))  # type: ignore[no-any-return]
-
-
-def sorted_labels(names: Any) -> list[str]:
-    """Return distinct labels in their order: by value where all are numbers, by text otherwise."""
-    distinct = set(names)
-    try:
-        return sorted(distinct, key=lambda name: (float(name), name))
-    except ValueError:
-        return sorted(distinct)

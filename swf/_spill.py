@@ -10,10 +10,9 @@ from typing import IO, Any
 import numpy as np
 import pandas as pd
 
-from swf._notation import sorted_labels
 from swf.base import Unsteady
 from tracekit.machine import Machine
-from tracekit.schema import COLUMNS, STATUSES
+from tracekit.schema import COLUMNS, STATUSES, sorted_labels
 from tracekit.trace import Trace
 
 #: Jobs that are written at a time.
@@ -196,26 +195,44 @@ def _table(frames: Sequence[pd.DataFrame], made: dict[str, Any], keep_labels: bo
     import pyarrow as pa
 
     frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0].reset_index(drop=True)
-    if not keep_labels:
-        labelled = [name for name, dtype in made.items() if isinstance(dtype, pd.CategoricalDtype) and name != "status"]
-        frame = frame.assign(**{name: frame[name].cat.remove_unused_categories() for name in labelled})
+    labelled = {name: dtype for name, dtype in made.items() if isinstance(dtype, pd.CategoricalDtype)}
+    for name, dtype in labelled.items():
+        frame[name] = _labels(frame[name].to_numpy(), dtype, all_=keep_labels or name == "status")
     table = pa.Table.from_pandas(frame, preserve_index=False)
     schema = pa.schema([_field(table.schema.field(name), made[name]) for name in made], metadata=table.schema.metadata)
     return table.cast(schema.remove_metadata()).replace_schema_metadata(schema.metadata)
 
 
+def _labels(codes: Any, dtype: Any, *, all_: bool) -> Any:
+    """Return codes of the whole file's labels as a column that has all of these, or only those that occur."""
+    if all_:
+        return pd.Categorical.from_codes(codes, dtype=dtype)
+    used = np.unique(codes[codes >= 0])
+    return pd.Categorical.from_codes(
+        np.where(codes < 0, -1, np.searchsorted(used, codes)), categories=dtype.categories[used]
+    )
+
+
 def _cast(frame: pd.DataFrame, order: Sequence[str], made: dict[str, Any]) -> pd.DataFrame:
-    """Convert one chunk to the columns and types of the whole file."""
+    """Convert one chunk to the columns and types of the whole file; labels are codes, of which there may be many."""
     columns: dict[str, Any] = {}
     for name in order:
         dtype = made[name]
-        if name not in frame.columns:
+        if isinstance(dtype, pd.CategoricalDtype):
+            columns[name] = _codes(frame, name, dtype)
+        elif name not in frame.columns:
             missing: Iterable[Any] = np.full(len(frame), None, dtype=object)
             columns[name] = pd.Series(missing, dtype=object if dtype is object else dtype)
-        elif isinstance(dtype, pd.CategoricalDtype):
-            columns[name] = frame[name].cat.set_categories(dtype.categories)
         elif dtype == np.float64:
             columns[name] = frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
         else:
             columns[name] = frame[name]
     return pd.DataFrame(columns)
+
+
+def _codes(frame: pd.DataFrame, name: str, dtype: Any) -> Any:
+    """Return which of the whole file's labels each job has; −1 = none."""
+    if name not in frame.columns:
+        return np.full(len(frame), -1, dtype=np.int32)
+    place = dtype.categories.get_indexer(frame[name].cat.categories)
+    return np.append(place, -1)[frame[name].cat.codes.to_numpy()].astype(np.int32)

@@ -13,13 +13,12 @@ import pandas as pd
 
 from swf import _table
 from swf._native import KEY, about_of, check_size, damage, is_native, metadata
-from swf._notation import sorted_labels
 from swf._spill import Spill, dictionary_limit
 from swf.base import Unsteady
 from swf.parts import Parts, files_of, is_folder_of_parts
 from tracekit.errors import FormatError
 from tracekit.machine import Machine
-from tracekit.schema import BY_NAME
+from tracekit.schema import BY_NAME, sorted_labels
 from tracekit.trace import Trace
 
 #: Other Parquet tables that have their own reader, by the columns that identify them.

@@ -65,6 +65,7 @@ class Parts:
         self.machine = Machine.from_dict(abouts[0]["machine"], origin=str(self.files[0]))
         self.history: tuple[str, ...] = tuple(abouts[0]["history"])
         self.columns: tuple[str, ...] = tuple(self.schema.names)
+        self.ordered = self.path.is_dir() or "part" in abouts[0]  # parts hold the labels that they use, in any order
 
     def batches(self, columns: Iterable[str] | None = None) -> Iterator[Trace]:
         """Yield the jobs in their order, some at a time; with ``columns`` only those and the ones every trace has.

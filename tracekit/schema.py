@@ -220,6 +220,15 @@ def number_labels(values: NDArray[np.float64]) -> pd.Categorical:
     return _category(codes, [str(number) for number in (present + int(low)).tolist()])
 
 
+def sorted_labels(names: Any) -> list[str]:
+    """Return distinct labels in their order: by value where all are numbers, by text otherwise."""
+    distinct = set(names)
+    try:
+        return sorted(distinct, key=lambda name: (float(name), name))
+    except ValueError:
+        return sorted(distinct)
+
+
 def statuses(values: Any) -> pd.Categorical:
     """Turn status words into the fixed category; missing becomes unknown, any other word is an error."""
     values = pd.Series(values).astype(object)

@@ -12,7 +12,16 @@ import numpy as np
 import pandas as pd
 
 from generators.base import ModelInfo
-from generators.common import check_count, load_trace, made_machine, not_fitted, read_config, save_trace, write_config
+from generators.common import (
+    NOT_WORKLOAD,
+    check_count,
+    load_trace,
+    made_machine,
+    not_fitted,
+    read_config,
+    save_trace,
+    write_config,
+)
 from generators.encode import learnable
 from generators.parts import categorical
 from generators.sessions import resampled, unusable
@@ -27,9 +36,12 @@ from generators.sessions.whatif import WhatIf, thinned
 from tracekit import stats
 from tracekit.errors import FormatError, UnknownName, UsageError, loads
 from tracekit.machine import Machine
+from tracekit.schema import COLUMNS
 from tracekit.trace import Trace
 
 SKELETONS = ("resampled", "modelled")
+#: Bytes of memory for each real job, measured on traces with eight columns (docs/large.md).
+BYTES_A_JOB = {"resampled": 900, "modelled": 1300}
 #: A user active over more than this share of the trace stays for the whole synthetic trace.
 LONG_TERM = 0.5
 #: No run time is scaled by more than this to reach a load; what is left is a matter of how many users there are.
@@ -72,6 +84,14 @@ class Sessions:
         licence="Apache-2.0",
         paper="after Zakay & Feitelson 2014 (users), Lall & Sharma 1996 (nearest-neighbour bootstrap)",
     )
+
+    #: Jobs are learnt from by these columns; no others are read.
+    learns_from: ClassVar[tuple[str, ...]] = tuple(c.name for c in COLUMNS if c.name not in NOT_WORKLOAD)
+
+    @staticmethod
+    def bytes_a_job(skeleton: str | None = None) -> int:
+        """Return how much memory fitting and planning a period take for each real job."""
+        return BYTES_A_JOB[skeleton or SKELETONS[0]]
 
     def __init__(
         self, *, skeleton: str = "resampled", privacy: int = 1, sharing: bool = False, keep_unusable: bool = False

@@ -70,3 +70,28 @@ def test_a_model_learns_from_a_stretch_in_parts_as_in_memory(tmp_path: Path, run
     pd.testing.assert_frame_equal(plain(made[0]), plain(made[1]))
     assert "300 jobs from position 300" in made[1].history
     assert run("synth", "--model", "lublin", "--procs", "64", "--fit-jobs", "3", "-o", tmp_path / "x.swf")[0] == 2
+
+
+@pytest.mark.parametrize("jobs", ["90", "1700"])
+def test_made_parts_read_in_batches_are_one_file_of_the_same_bytes(
+    tmp_path: Path, source: Path, run: Run, monkeypatch: pytest.MonkeyPatch, jobs: str
+) -> None:
+    monkeypatch.setattr("swf._spill.ROW_GROUP", 130)
+    made = set()
+    for size, batch in (("60", "77"), ("60", "900"), ("401", "77"), ("5000", "5000")):
+        monkeypatch.setenv("TRACEKIT_BATCH_JOBS", batch)
+        out, one = tmp_path / f"made{size}-{batch}", tmp_path / "one.parquet"
+        assert run("synth", source, "-o", out, "--jobs", jobs, "--part-jobs", size)[0] == 0
+        code, _, error = run("convert", "--parts", out, one, "--force")
+        assert code == 0, error
+        made.add(one.read_bytes())
+    assert len(made) == 1
+    assert len(tracekit.read(one)) == int(jobs)
+
+
+def test_more_jobs_begin_with_the_whole_periods_of_fewer(tmp_path: Path, source: Path, run: Run) -> None:
+    made = []
+    for jobs in ("1700", "2500"):
+        assert run("synth", source, "-o", tmp_path / jobs, "--jobs", jobs, "--part-jobs", "400")[0] == 0
+        made.append(plain(tracekit.read(tmp_path / jobs).head(1500)))
+    pd.testing.assert_frame_equal(*made)

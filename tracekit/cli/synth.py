@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, Seed, Settings, app, console, print_json, say, table
-from tracekit.cli.large import PartJobs, is_parquet, opened, save_batches
+from tracekit.cli.large import InParts, PartJobs, is_parquet, opened, save_batches
 from tracekit.cli.simulate import Cluster
 from tracekit.cli.traces import Epoch, From, MachineFile, Map, OnError, TimeZone, To
 from tracekit.errors import MissingExtra, UnknownName, UsageError
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from generators.synth import Fitted
+    from tracekit.large.source import Source
+    from tracekit.machine import Machine
     from tracekit.trace import Trace
 
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
@@ -121,6 +123,7 @@ def synth(
             help="Learn from so many consecutive jobs in the middle of REAL, and make as many (default: all).",
         ),
     ] = None,
+    in_parts: InParts = None,
     part_jobs: PartJobs = None,
     json: Json = False,
     force: Force = False,
@@ -139,8 +142,10 @@ def synth(
 
     Example: `tracekit synth sample.swf -o made.swf --jobs 1000 --seed 1`
     """
-    from generators import MODELS, sharing
+    from generators import MODELS, sharing, streamed
     from generators import synth as library
+    from swf.parts import Parts
+    from tracekit.api import free_memory
     from tracekit.cli import traces
     from tracekit.clusters import cluster_of, with_hosts
     from tracekit.machine import Machine
@@ -202,18 +207,26 @@ def synth(
     if real is not None and model is not None:
         reading: dict[str, Any] = {"machine": machine, "resource": resource, "timezone": timezone, "map_": map_}
         texts: dict[str, Any] = {"on_error": on_error, "epoch": epoch}
-        if fit_jobs is not None:
-            trace = _stretch(real, fit_jobs, from_, reading, texts)
+        parts = _in_parts(real, model, from_, in_parts, fit_jobs, reading)
+        if parts is not None:
+            parts.machine, machine_procs = _sized(parts.machine, procs, machine_procs)
+            parts.machine = parts.machine if hosts is None else with_hosts(parts.machine, hosts)
+            watch = {"jobs": Parts(real).jobs, "progress": _progress(model)}
+            fitted = streamed.fit(parts, model, seed=seed, room=free_memory(), **watch, **options)
         else:
-            trace, _ = traces.load(real, format=from_, **texts, **reading)
-        trace, machine_procs = _sized(trace, procs, machine_procs)
-        trace = trace if hosts is None else trace.replace(machine=with_hosts(trace.machine, hosts))
-        fitted = library.fit(
-            trace, model, seed=seed, budget=budget, encoding=encoding, progress=_progress(model), **options
-        )
+            if fit_jobs is not None:
+                trace = _stretch(real, fit_jobs, from_, reading, texts)
+            else:
+                _check_room(real, model, from_, options)
+                trace, _ = traces.load(real, format=from_, columns=streamed.columns_of(model), **texts, **reading)
+            described, machine_procs = _sized(trace.machine, procs, machine_procs)
+            trace = trace.replace(machine=described if hosts is None else with_hosts(described, hosts))
+            fitted = library.fit(
+                trace, model, seed=seed, budget=budget, encoding=encoding, progress=_progress(model), **options
+            )
     elif model is not None:
-        described = hosts if hosts is not None or procs is None else Machine(name=f"{procs} processors", procs=procs)
-        fitted = library.from_defaults(model, cluster=described, seed=seed)
+        cluster_ = hosts if hosts is not None or procs is None else Machine(name=f"{procs} processors", procs=procs)
+        fitted = library.from_defaults(model, cluster=cluster_, seed=seed)
     else:
         fitted = library.load(str(from_model), trust=trust)
     for note in fitted.notes:
@@ -229,9 +242,9 @@ def synth(
         and out != "-"
         and not (seconds or conditions or machine_procs)
     ):
-        parts = library.chunks(fitted, count, seed=seed, load=load, start=start, users=users, share=shares, more=times)
-        if parts is not None:
-            _write_parts(parts, count, out, fitted, seed, part_jobs, force=force, json=json)
+        pieces = library.chunks(fitted, count, seed=seed, load=load, start=start, users=users, share=shares, more=times)
+        if pieces is not None:
+            _write_parts(pieces, count, out, fitted, seed, part_jobs, force=force, json=json)
             return
     made = library.make(
         fitted,
@@ -276,19 +289,46 @@ def _stretch(real: str, jobs: int, format: str | None, reading: dict[str, Any], 
     return transform.window(trace, max(0, (len(trace) - jobs) // 2), jobs)
 
 
-def _sized(trace: Trace, procs: int | None, machine_procs: int | None) -> tuple[Trace, int | None]:
-    """Give REAL the size of --procs if it has none, else return --procs as the size to scale to."""
-    size, unit = trace.machine.size(), trace.machine.unit
+def _in_parts(
+    real: str, model: str, format: str | None, parts: bool | None, fit_jobs: int | None, reading: dict[str, Any]
+) -> Source | None:
+    """Return a trace that a model learns from in batches, or None where it learns from jobs in memory."""
+    from generators import streamed
+
+    if parts and not is_parquet(real):
+        return opened(real, parts, format=format, **reading)  # which says what to do
+    if fit_jobs is not None or (not streamed.works_in_batches(model) and (not parts or streamed.columns_of(model))):
+        return None
+    return opened(real, parts, format=format, **reading)
+
+
+def _check_room(real: str, model: str, format: str | None, options: dict[str, Any]) -> None:
+    """Refuse before a Parquet trace is read if reading it, or the model, would need more memory than there is."""
+    from pathlib import Path
+
+    from generators import streamed
+    from swf.parts import readable_parts
+    from tracekit.api import free_memory
+
+    known = readable_parts(Path(real)) if is_parquet(real) and format in (None, "parquet") else None
+    if known is not None:
+        reading = known.bytes_whole(streamed.columns_of(model))
+        streamed.check_room(model, known.jobs, free_memory(), reading, skeleton=options.get("skeleton"))
+
+
+def _sized(machine: Machine, procs: int | None, machine_procs: int | None) -> tuple[Machine, int | None]:
+    """Give REAL's machine the size of --procs if it has none, else return --procs as the size to scale to."""
+    size, unit = machine.size(), machine.unit
     if procs is None or procs == size:
-        return trace, machine_procs
+        return machine, machine_procs
     if procs < 1:
         raise UsageError(f"--procs must be at least 1, not {procs}")
     if size is None:
-        return trace.replace(machine=trace.machine.replace(**{unit: procs})), machine_procs
+        return machine.replace(**{unit: procs}), machine_procs
     if machine_procs is not None:
         raise UsageError("--procs and --machine-procs both name the size to scale to: give one of them")
     say(f"the real machine has {size:,} {unit}: jobs are scaled to {procs:,} (--machine FILE corrects the real size)")
-    return trace, procs
+    return machine, procs
 
 
 def _write_parts(

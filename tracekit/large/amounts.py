@@ -1,12 +1,13 @@
 """Sums, extremes and exact quantiles of numbers that are seen batch by batch, in memory that does not grow.
 
 A quantile is found in four passes over the numbers: each finds 16 more bits of the wanted order statistics, by
-counting. The result is that of `numpy.quantile` on all numbers at once, to the last bit.
+counting. The result is that of `numpy.quantile` on all numbers at once, to the last bit. So is the sum of a known
+number of values (`Total`), which is added up in the order in which numpy adds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,71 @@ Keys = NDArray[np.uint64]
 #: How many bits of a number a pass finds, and so how many passes there are.
 BITS = 16
 PASSES = 64 // BITS
+#: `Total` leaves so many values at a time to numpy.
+LEAF = 1 << 16
+
+
+class Total:
+    """The sum of a known number of values that are seen batch by batch: that of `numpy.sum` of all of them at once.
+
+    numpy halves the values until few are left, the first half a multiple of 8, and adds the sums of the halves. Here
+    the halves of up to LEAF values are added by numpy, the others as numpy would.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count, self.seen = count, 0
+        self._leaves = _leaves(count)
+        self._wanted = next(self._leaves, 0)
+        self._waiting: list[Floats] = []
+        self._there = 0
+        self._sums: list[float] = []
+
+    def add(self, values: Floats) -> None:
+        """Take the next values."""
+        self.seen += len(values)
+        assert self.seen <= self.count, "more values than were said"
+        while len(values):
+            taken = values[: self._wanted - self._there]
+            values = values[len(taken) :]
+            self._waiting.append(taken)
+            self._there += len(taken)
+            if self._there == self._wanted:
+                leaf = self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting)
+                self._sums.append(float(np.ascontiguousarray(leaf).sum()))
+                self._waiting, self._there = [], 0
+                self._wanted = next(self._leaves, 0)
+
+    @property
+    def value(self) -> float:
+        """The sum, after the last value."""
+        assert self.seen == self.count, "fewer values than were said"
+        return _joined(self.count, iter(self._sums)) if self.count else 0.0
+
+    @property
+    def mean(self) -> float:
+        """The sum by the number of values; there must be one."""
+        return self.value / self.count
+
+
+def _half(count: int) -> int:
+    return count // 2 - count // 2 % 8
+
+
+def _leaves(count: int) -> Iterator[int]:
+    """Yield how many values are added at a time."""
+    if count <= LEAF:
+        yield from [count] * (count > 0)
+        return
+    yield from _leaves(_half(count))
+    yield from _leaves(count - _half(count))
+
+
+def _joined(count: int, sums: Iterator[float]) -> float:
+    """Return the sum of so many values from the sums of their leaves."""
+    if count <= LEAF:
+        return next(sums)
+    first = _joined(_half(count), sums)
+    return first + _joined(count - _half(count), sums)
 
 
 class Amount:
@@ -83,6 +149,12 @@ class Amount:
             pair = np.array([found[low], found[min(low + 1, self.count - 1)]])
             made.append(float(np.quantile(pair, place - low)))
         return made
+
+    def median(self) -> float:
+        """Return the median after the last pass, as `numpy.median` does; a share of 0.5 must have been asked for."""
+        found = {rank: _value(bits) for rank, (bits, _) in self._ranks.items()}
+        low = (self.count - 1) // 2
+        return float(np.median([found[low], found[self.count // 2]]))
 
     @property
     def mean(self) -> float:

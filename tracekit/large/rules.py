@@ -52,6 +52,11 @@ class Cleaned:
         """The columns of the jobs."""
         return self.source.columns
 
+    @property
+    def ordered(self) -> bool:
+        """Whether a trace read whole has its labels in their usual order."""
+        return self.source.ordered
+
     def bytes_whole(self) -> int:
         """Return about how much memory the whole trace would take."""
         return self.source.bytes_whole()

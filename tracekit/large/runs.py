@@ -14,18 +14,17 @@ from tracekit.errors import OutputError
 from tracekit.large.source import Source
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 #: About how many numbers of all runs are in memory at a time.
 BLOCK = 1_000_000
 
 
 class Runs:
-    """Sorted runs of numbers in a folder, with a whole number beside each, merged block by block."""
+    """Sorted runs of numbers in a folder, with a number, or a row of them, beside each, merged block by block."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.sizes = folder, list[int]()
 
-    def add(self, values: NDArray[Any], beside: Ints | None = None) -> None:
+    def add(self, values: NDArray[Any], beside: NDArray[Any] | None = None) -> None:
         """Sort some numbers and keep them; equal ones stay in their order."""
         if not len(values):
             return
@@ -39,7 +38,7 @@ class Runs:
             raise OutputError(f"{self.folder}: cannot be written: {error.strerror or error}") from None
         self.sizes.append(len(values))
 
-    def blocks(self) -> Iterator[tuple[NDArray[Any], Ints | None]]:
+    def blocks(self) -> Iterator[tuple[NDArray[Any], NDArray[Any] | None]]:
         """Yield all numbers in order, equal ones in the order in which they came and never in two blocks."""
         runs = [self._open(number, "values") for number in range(len(self.sizes))]
         beside = [self._open(number, "beside") for number in range(len(self.sizes))]

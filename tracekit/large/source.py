@@ -24,6 +24,11 @@ class Source(Protocol):
         """The columns of the jobs."""
         ...
 
+    @property
+    def ordered(self) -> bool:
+        """Whether a trace read whole has its labels in their usual order, and not in that of the file."""
+        ...
+
     def batches(self, columns: Iterable[str] | None = None) -> Iterator[Trace]:
         """Yield the jobs in the order of the file, without history; ``columns`` are the ones that are needed."""
         ...
@@ -46,6 +51,11 @@ class Changed:
     def columns(self) -> tuple[str, ...]:
         """The columns of the jobs."""
         return self.source.columns
+
+    @property
+    def ordered(self) -> bool:
+        """Whether a trace read whole has its labels in their usual order."""
+        return self.source.ordered
 
     def batches(self, columns: Iterable[str] | None = None) -> Iterator[Trace]:
         """Yield the changed jobs; all columns are read, because the change may look at any."""
