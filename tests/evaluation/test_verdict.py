@@ -139,14 +139,26 @@ def test_real_jobs_in_place_of_synthetic_ones_raise_few_alarms(pairs: int, sprea
 
 
 def test_what_is_taken_off_is_uncertain_as_well() -> None:
-    """Halves that differ as much as windows make them: nothing is left over, but how much that is is not known."""
+    """Halves that differ little more than windows make them: the rest is not known, so nothing is taken off."""
     gaps = np.array([0.02, -0.02, 0.02, -0.02])[:, None] + np.tile([0.1, -0.1], 20)
     parts = between_halves(gaps, np.zeros((3, 40)))
-    window = 0.1**2 * 40 / 39 / 40 / 2
-    assert parts.variance == pytest.approx(0.02**2 / 2 - window)
-    assert parts.doubt == pytest.approx((0.02**2 / 2) ** 2 / 4 + window**2 / (4 * 39))
+    square, window = 0.02**2 / 2, 0.1**2 * 40 / 39 / 40 / 2
+    assert parts.variance == pytest.approx(square - window)
+    assert parts.doubt == pytest.approx(square**2 / 4 + window**2 / (4 * 39))
+    assert (parts.most, parts.most_doubt) == (pytest.approx(square), pytest.approx(square**2 / 4))
     found = estimate(np.zeros((1, 2, 40)), parts=parts)
-    assert found.freedom == pytest.approx(max(1.0, parts.variance**2 / parts.doubt))
+    assert (found.freedom, found.parts) == (pytest.approx(4), pytest.approx(square))
+    assert found.error == pytest.approx(math.sqrt(square))
+
+
+def test_a_few_halves_do_not_make_an_interval_endless() -> None:
+    """Nearly all of what halves differ by is seeds: less that there would be one degree of freedom, t = 6.3."""
+    real = np.array([-0.1, 0.1, 0.0])[:, None] + np.zeros((3, 20))
+    parts = between_halves(np.array([0.2, -0.2, 0.19])[:, None] + np.zeros((3, 20)), real)
+    found = estimate(np.zeros((1, 3, 20)), parts=parts)
+    assert parts.variance**2 / parts.doubt < 1
+    assert found.freedom >= 3
+    assert np.diff(found.interval(0.05))[0] < 2 * 2.4 * math.sqrt(parts.most)
 
 
 def test_halves_that_teach_the_same_add_nothing() -> None:
