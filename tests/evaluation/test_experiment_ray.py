@@ -203,8 +203,6 @@ def test_a_node_that_dies_in_the_middle_changes_nothing(tmp_path: Path, monkeypa
             kill(second)
 
     monkeypatch.setattr(engines, "_work_far_away", work)
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")  # some versions of Ray let no second node in without one
-    monkeypatch.setenv("RAY_AUTH_TOKEN", "0123456789abcdef" * 4)
     with cluster() as address:
         place = [f"--address={address}", "--node-ip-address=127.0.0.2"]
         with node(*place, TRACEKIT_TEST_SECOND="1") as second:
