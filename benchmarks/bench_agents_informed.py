@@ -505,15 +505,14 @@ On no log do the agents reach the goal. The index does on Theta alone, the log t
 held-out part was looked at once.
 
 - CTC-SP2: the index was 3 % better than the best heuristic on the windows that chose it, with every seed. On the
-  held-out windows it is as good as `saf`. One
-  training got past its start, by less than can be told from chance.
+  held-out windows it is as good as `saf`. One training got past its start, by less than can be told from chance.
 - SDSC-BLUE: 1.9 % less in the geometric and 3.5 % less in the arithmetic mean, an interval that holds zero.
 - Theta: the log has no users, so the history is that of jobs of the same size and limit. The index is 8.6 % better. Two
   agents began with it; the third began with `f2`, as its windows did not show the index to be better by a standard
   error.
 - KTH-SP2: two agents began with the index, which was 5 and 6 % better where it was chosen and is 8 and 11 % worse here;
   87 windows do not resolve that. To begin with it at a standard error, where 95 % were asked before, cost 6 % here and
-  gained 2 % on CTC-SP2, where agents had begun with `f2`.
+  gained about 2 % on CTC-SP2, where agents had begun with `f2`.
 - On windows of 1,024 jobs queues are longer and differences larger, but so is the luck in the choice of a heuristic: on
   SDSC-BLUE the index is 10 % better than `f4`, the one that was chosen, and 4 % better than `f3`, the best in
   hindsight, which is not shown.
@@ -543,14 +542,14 @@ the predictor is not renewed.
 
 The forms of the index, the rule for the start, the overlap of windows and all settings were chosen on the first 60 %
 of KTH-SP2, CTC-SP2 and SDSC-BLUE, with predictors learnt from other jobs than those of the windows, on overlapping
-windows at 1 to 1.15 times the load. The held-out part of CTC-SP2 has been looked at for two earlier versions and for
-this one, those of KTH-SP2 and SDSC-BLUE for one or two earlier versions; Theta's not before. Nothing was changed
-after the results above. The first version of this page had twelve forms (none by the mean run time), began with the
-index only where an interval of 95 % showed it, chose on training windows alone, and measured windows that do not
-overlap: the index had +0.2% [−2.9%, +3.4%] and agents +2.1% on CTC-SP2, both −1.4% [−4.6%, +1.8%] on SDSC-BLUE in the
-geometric mean, and agents began as heuristics, and stayed so, on KTH-SP2, LLNL-Atlas (where hardly any job waits and
-no order changes the cost) and CEA-Curie. NASA-iPSC is not among the logs: it has no limits, so that heuristics go by
-true run times there. The loss of the weight: [run times](predict.md#which-loss-for-means).
+windows at 1 to 1.15 times the load. The held-out parts of CTC-SP2 and KTH-SP2 had been looked at for two earlier
+versions, that of SDSC-BLUE for one, Theta's never. Nothing was changed after the results above. The first version of
+this page had twelve forms (none by the mean run time), began with the index only where an interval of 95 % showed it,
+chose on training windows alone, and measured windows that do not overlap: the index had +0.2% [−2.9%, +3.4%] and
+agents +2.1% on CTC-SP2, both −1.4% [−4.6%, +1.8%] on SDSC-BLUE in the geometric mean, and agents began as heuristics,
+and stayed so, on KTH-SP2, LLNL-Atlas (where hardly any job waits and no order changes the cost) and CEA-Curie.
+NASA-iPSC is not among the logs: it has no limits, so that heuristics go by true run times there. The loss of the
+weight: [run times](predict.md#which-loss-for-means).
 
 ## Tried on the first 60 % and left out
 
