@@ -325,6 +325,8 @@ def test_means_and_shares() -> None:
     assert found["geometric_low"] < found["geometric"] < found["geometric_high"] < 0
     assert found["geometric"] == pytest.approx(-0.1, abs=0.01)
     assert found["block"] == 6
+    twice = against(np.repeat(0.9 * base, 2), np.repeat(base, 2), overlap=2)
+    assert (twice["windows"], twice["block"]) == (400, 12)  # as many jobs in a block
     same = against(base, base)
     assert (same["geometric"], same["arithmetic_low"], same["arithmetic_high"]) == (0, 0, 0)
     alone = against(np.array([2.0]), np.array([1.0]))

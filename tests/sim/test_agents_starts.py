@@ -19,7 +19,7 @@ from tracekit.sim.agents.rollout import play
 from tracekit.sim.agents.search import _beginnings, _level, _shown, linear, search
 from tracekit.sim.agents.starts import weights_of
 from tracekit.sim.predict.index import FORMS, Form, indices
-from tracekit.sim.predict.predictor import OUTPUTS, PREDICTOR, Predictor
+from tracekit.sim.predict.predictor import IN_INDEX, OUTPUTS, PREDICTOR, Predictor
 from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.tasks.pick_job.batch import Batch
 from tracekit.sim.tasks.pick_job.task import PickJob
@@ -67,11 +67,16 @@ def test_heuristics_that_no_feature_repeats_have_no_weights() -> None:
 def test_the_index_by_hand() -> None:
     own = np.array([[np.log(3600.0), np.log(4.0), 0, 0], [np.nan, 0.0, 0, 0], [np.log(50.0), 0.0, 0, 0]])
     time, weight = np.log([600.0, 100.0, 80.0]), np.log([0.1, 0.5, 1.0])
-    found = indices(time, weight, own, Form(power=0.5, trust=0.75, sizes=1.5))
+    mean = np.log([900.0, 300.0, 70.0])
+    known = np.column_stack((time, mean, weight))
+    found = indices(known, own, Form(power=0.5, trust=0.75, sizes=1.5))
     first = 0.75 * np.log(600) + 0.25 * np.log(3600) + 1.5 * np.log(4) - 0.5 * np.log(0.1)
     second = np.log(100) - 0.5 * np.log(0.5)  # without a limit
     np.testing.assert_allclose(found, [first, second, np.log(50)])  # no prediction above the limit
-    area = indices(time, weight, own[:1].repeat(3, 0), Form(0.0, 0.0, 1.0))
+    found = indices(known, own, Form(power=0.5, trust=0.75, sizes=1.5, share=1.0))
+    first = 0.75 * np.log(900) + 0.25 * np.log(3600) + 1.5 * np.log(4) - 0.5 * np.log(0.1)
+    np.testing.assert_allclose(found, [first, np.log(300) - 0.5 * np.log(0.5), np.log(50)])
+    area = indices(known, own[:1].repeat(3, 0), Form(0.0, 0.0, 1.0))
     np.testing.assert_allclose(area, np.log(3600.0 * 4.0))  # saf
 
 
@@ -84,13 +89,13 @@ def test_a_frozen_batch_plays_other_forms_as_their_predictor_would(folder, tmp_p
     frozen.freeze(own)
     same = play(frozen, WINDOWS, None, teacher=teacher, keep=False)
     np.testing.assert_array_equal(same.score, frozen.source.policy_costs(WINDOWS, [INDEX])[:, 0])
-    form = Form(0.5, 0.5, 1.5)
+    form = Form(0.5, 0.5, 1.5, 1.0)
     frozen.freeze(form)
     play(frozen, WINDOWS[:1], None, teacher=teacher[:1], keep=False)
     seen = frozen.arrays.predicted
     shown, count = seen.shown[0, : WINDOWS[0][1]], WINDOWS[0][1]
-    columns = (shown[:, OUTPUTS.index(name)] for name in ("ln_mean", "weight"))
-    np.testing.assert_array_equal(seen.priority[0, :count], indices(*columns, seen.own[0, :count], form))
+    known = shown[:, [OUTPUTS.index(name) for name in IN_INDEX]]
+    np.testing.assert_array_equal(seen.priority[0, :count], indices(known, seen.own[0, :count], form))
 
 
 # ---- what is chosen --------------------------------------------------------------------------------------------------
@@ -122,7 +127,7 @@ def test_the_index_is_the_start_only_where_windows_show_it() -> None:
 def test_what_begins_is_what_was_chosen_and_later_jobs_do_not_matter(tmp_path) -> None:
     trace, parts = crowded(), Split(((0, 400),), ((400, 500),))
     jobs = trace.jobs.copy()
-    jobs.loc[400:, "run_time"] = 7.0
+    jobs.loc[500:, "run_time"] = 7.0  # what is neither for training nor for validation
     told = PickJob(predict="auto", observer="informed")
     for place, one in (("a", trace), ("again", trace), ("b", trace.replace(jobs=jobs))):
         config = SUM.replace(steps=1, loads=(1.0, 1.2))

@@ -370,6 +370,14 @@ def test_a_simulation_predicts_from_the_schedule_that_it_makes(predictor, tmp_pa
     np.testing.assert_allclose(run.dynamics.learned.priority, index, rtol=1e-12)
 
 
+def test_a_predictor_saved_before_the_share_loads_and_orders_as_before(predictor, tmp_path):
+    dataclasses.replace(predictor, index=Form(0.5, 0.75, 1.5)).save(tmp_path / "old")
+    facts = json.loads((tmp_path / "old" / FACTS).read_text())
+    assert facts["use"].pop("share") == 0
+    (tmp_path / "old" / FACTS).write_text(json.dumps(facts))
+    assert Predictor.load(tmp_path / "old").index == Form(0.5, 0.75, 1.5, 0.0)
+
+
 def _policy(name):
     from tracekit.sim.policies.formulas import CODES
 

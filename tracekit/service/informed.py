@@ -21,7 +21,7 @@ from tracekit.sim.predict import TASK
 from tracekit.sim.predict.features import CANCEL, END, own_features
 from tracekit.sim.predict.index import indices
 from tracekit.sim.predict.ongoing import Events, Submits
-from tracekit.sim.predict.predictor import OUTPUTS, Predictor
+from tracekit.sim.predict.predictor import IN_INDEX, OUTPUTS, Predictor
 from tracekit.sim.predict.trees import evaluated
 from tracekit.trace import Trace
 
@@ -121,7 +121,7 @@ def predictions(predictor: Predictor, seen: Floats, own: Floats) -> tuple[Floats
     As `tracekit.sim.engine.predictions.predicted` has them; ``own`` (jobs, OWN).
     """
     out, ln_limit = evaluated(predictor.forest, seen), own[:, 0]
-    weight, time = OUTPUTS.index("weight"), OUTPUTS.index("ln_mean")
+    weight = OUTPUTS.index("weight")
     seconds = np.exp(np.where(np.isnan(ln_limit), np.nan, ln_limit))
     out[:, weight] = np.log(predictor.outputs(seen, seconds)[:, weight])
-    return out, indices(out[:, time], out[:, weight], own, predictor.index)
+    return out, indices(out[:, [OUTPUTS.index(name) for name in IN_INDEX]], own, predictor.index)

@@ -19,12 +19,13 @@ def mean(costs: Floats, by: str) -> float:
     return float(np.exp(np.log(np.maximum(costs, 1e-9)).mean()))
 
 
-def against(score: Floats, base: Floats, seed: int = 0) -> dict[str, Any]:
+def against(score: Floats, base: Floats, seed: int = 0, *, overlap: int = 1) -> dict[str, Any]:
     """Return by which share costs are above (below zero: better than) those of a base on the same windows.
 
     ``score`` and ``base`` are (windows,), or (plays, windows) for several agents, in the order of time. Neighbouring
     windows have users and busy days in common, so blocks of windows are drawn (circular block bootstrap: Politis &
     Romano 1992), cube root of the number of windows long. With several agents, one is drawn beside each block, too.
+    ``overlap`` is how many windows each job is in; it counts as one window in the length of blocks.
 
     >>> found = against(np.array([1.0, 2.0, 4.0, 8.0]), np.array([2.0, 4.0, 8.0, 16.0]))
     >>> found["geometric"], found["geometric_low"], found["arithmetic_high"], found["block"]
@@ -32,7 +33,7 @@ def against(score: Floats, base: Floats, seed: int = 0) -> dict[str, Any]:
     """
     score = np.atleast_2d(score)
     agents, windows = score.shape
-    block = max(1, round(windows ** (1 / 3)))
+    block = overlap * max(1, round((windows / overlap) ** (1 / 3)))
     rng = np.random.default_rng([seed, windows])
     blocks = -(-windows // block)
     first = rng.integers(0, windows, (RESAMPLES, blocks, 1))

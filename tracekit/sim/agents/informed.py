@@ -27,7 +27,7 @@ from tracekit.sim.agents.rollout import play
 from tracekit.sim.agents.starts import Course
 from tracekit.sim.jobs import Table, extract_jobs
 from tracekit.sim.predict.index import FORMS, Form
-from tracekit.sim.predict.predictor import FACTS, OUTPUTS, PREDICTOR, Predictor
+from tracekit.sim.predict.predictor import FACTS, IN_INDEX, OUTPUTS, PREDICTOR, Predictor
 from tracekit.sim.predict.training import FEWEST, train, untrained
 from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.tasks.pick_job.features import outputs_of
@@ -83,7 +83,7 @@ def with_predictor(trace: Trace, task: Any, course: Course, config: Config, *, r
     used = used or [Foresight(given, course.out / HALVES / "whole", course.parts.train)]
     for one in used:
         one.predictor.save(one.place, force=True)
-    choice, form = choice_of(trace, task, used, config)
+    choice, form = choice_of(trace, task, [*used, *_unseen(given, course)], config)
     for one in used:
         dataclasses.replace(one.predictor, index=form).save(one.place, force=True)
     dataclasses.replace(given, index=form, facts=given.facts | {"choice": choice}).save(place, force=True)
@@ -132,13 +132,22 @@ def _cross_fitted(trace: Trace, table: Table, course: Course, task: Any) -> list
     Nothing where the halves are too short to learn from. They learn no outputs but those that are looked at.
     """
     first, second = _cut(course.parts.train)
-    if min(sum(last - begin for begin, last in part) for part in (first, second)) < 2 * FEWEST:
+    if min(_jobs(first), _jobs(second)) < 2 * FEWEST:
         return []
-    pairs, outputs = ((first, second), (second, first)), {*outputs_of(task.feature_names), "ln_mean", "weight"}
+    pairs, outputs = ((first, second), (second, first)), {*outputs_of(task.feature_names), *IN_INDEX}
     return [
         Foresight(_learnt(trace, table, other, course, outputs), course.out / HALVES / str(number), own)
         for number, (own, other) in enumerate(pairs)
     ]
+
+
+def _unseen(given: Predictor, course: Course) -> list[Foresight]:
+    """Return the agent's predictor for the windows of the validation part, which it has not learnt from."""
+    if course.parts.overlap:
+        return []
+    place = course.out / HALVES / "later"
+    given.save(place, force=True)
+    return [Foresight(given, place, course.parts.validation)]
 
 
 def _cut(parts: Sequence[Span]) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
@@ -147,7 +156,7 @@ def _cut(parts: Sequence[Span]) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
     >>> _cut([(0, 10), (20, 30)]), _cut([(0, 100)])
     ((((0, 10),), ((20, 30),)), (((0, 50),), ((50, 100),)))
     """
-    left = sum(last - first for first, last in parts) // 2
+    left = _jobs(parts) // 2
     before: list[Span] = []
     after: list[Span] = []
     for first, last in sorted(parts):
@@ -156,6 +165,11 @@ def _cut(parts: Sequence[Span]) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
         before += [(first, middle)] if middle > first else []
         after += [(middle, last)] if last > middle else []
     return tuple(before), tuple(after)
+
+
+def _jobs(parts: Sequence[Span]) -> int:
+    """Return the jobs of a part."""
+    return sum(last - first for first, last in parts)
 
 
 def _check_same(place: Path, given: Predictor | None) -> None:
@@ -173,24 +187,27 @@ def choice_of(trace: Trace, task: Any, used: Sequence[Foresight], config: Config
 
     The heuristic has static priorities and the smallest mean (``validate_by``). The form has the smallest costs against
     it, half by the geometric mean and half by the arithmetic mean, on the same windows, also at the highest of
-    ``loads``. An agent begins with the index only where its geometric mean is shown to be below the heuristic's (95 %,
-    block bootstrap over windows in the order of time) and its arithmetic mean is not above it.
+    ``loads``. An agent begins with the index only where its geometric mean is below the heuristic's by more than a
+    standard error (block bootstrap over windows in the order of time) and its arithmetic mean is not above it. The
+    heuristic was chosen by its mean alone: to ask the index for more would keep what is worse in most cases.
     """
     known = [name for name in heuristics_of(task) if is_static(name)]
     plain = dataclasses.replace(task, observer="request")  # nothing else is looked at
-    by_heuristic: list[Floats] = []  # (windows, heuristics), one for each load
+    by_heuristic: list[Floats] = []  # (windows,) of the best one, for each load
     by_form: list[Floats] = []  # (windows, forms)
     for load in dict.fromkeys((1.0, max(config.loads, default=1.0))):
         jobs = trace if load == 1 else at_load(trace, load)
         made = []
         for one in used:
             source = EpisodeSource(jobs, dataclasses.replace(plain, predict=str(one.place)))
-            windows = _spread(one.parts, config.jobs, CHOOSING // len(used))
+            share = _jobs(one.parts) / sum(_jobs(other.parts) for other in used)
+            windows = _spread(one.parts, config.jobs, max(round(CHOOSING * share), 1))
             made.append(_costs(source, windows, known, config))
         by_heuristic.append(np.concatenate([costs for costs, _ in made]))
         by_form.append(np.concatenate([costs for _, costs in made]))
-    base = int(np.argmin([mean(column, config.validate_by) for column in by_heuristic[0].T]))
-    return _best_form(known[base], np.stack(by_heuristic)[:, :, base], np.stack(by_form))
+        base = int(np.argmin([mean(column, config.validate_by) for column in by_heuristic[-1].T]))
+        known, by_heuristic[-1] = [known[base]], by_heuristic[-1][:, base]
+    return _best_form(known[0], np.stack(by_heuristic), np.stack(by_form))
 
 
 def _best_form(name: str, base: Floats, costs: Floats) -> tuple[dict[str, Any], Form]:
@@ -201,7 +218,8 @@ def _best_form(name: str, base: Floats, costs: Floats) -> tuple[dict[str, Any], 
     each = np.exp(logs[:, :, best].mean(0))  # against a base of 1, all loads of a window together
     found = against(each, np.ones(len(each)))
     arithmetic = float(np.exp(shares[:, best].mean()) - 1)
-    shown = found["geometric_high"] < 0 and arithmetic <= 0
+    error = (found["geometric_high"] - found["geometric_low"]) / 4  # the interval is two standard errors either side
+    shown = found["geometric"] + error < 0 and arithmetic <= 0
     told = {key: found[key] for key in ("windows", "geometric", "geometric_low", "geometric_high")}
     return {"base": name, "start": INDEX if shown else name, **told, "arithmetic": round(arithmetic, 9)}, FORMS[best]
 

@@ -40,8 +40,8 @@ class Learned(NamedTuple):
 
     history: History
     forest: Forest
-    use: Ints  # (4,) output for orders, for backfilling, of E[ln run time], of ln E[10 / max(run time, 10)]
-    form: Floats  # (3,) of the index of policy `predicted-index`, as in `tracekit.sim.predict.index.Form`
+    use: Ints  # (5,) output for orders, for backfilling, and of the index: `tracekit.sim.predict.predictor.IN_INDEX`
+    form: Floats  # (4,) of the index of policy `predicted-index`, as in `tracekit.sim.predict.index.Form`
     row: Floats  # (features,) scratch
     out: Floats  # (outputs,) scratch
     priority: Floats  # (jobs,) the value of policy predicted-index, from submit on
@@ -69,8 +69,8 @@ def predicted(job: int, now: float, limit: float, accounts: UserAccounts, learne
     evaluate(learned.forest, learned.row, out)
     ln_limit, ln_size = history.own[job, 0], history.own[job, 1]
     most = np.inf if np.isnan(ln_limit) else max(limit, 1.0)
-    out[use[3]] = bounded_weight(out[use[3]], ln_limit)
-    learned.priority[job] = index_of(out[use[2]], out[use[3]], ln_limit, ln_size, learned.form)
+    out[use[4]] = bounded_weight(out[use[4]], ln_limit)
+    learned.priority[job] = index_of(out[use[2]], out[use[3]], out[use[4]], ln_limit, ln_size, learned.form)
     for output in range(learned.shown.shape[1]):
         learned.shown[job, output] = out[output]
     return min(max(np.exp(out[use[0]]), 1.0), most), min(max(np.exp(out[use[1]]), 1.0), most)

@@ -28,6 +28,8 @@ VERSION = 2
 #: Every output is a logarithm: the expected ln run time, quantiles of the run time, its mean, and the mean of
 #: 10 / max(run time, 10), which is what a second of waiting costs in bounded slowdown.
 OUTPUTS = ("ln_mean", "q50", "q75", "q90", "expected", "weight")
+#: What policy predicted-index goes by.
+IN_INDEX = ("ln_mean", "expected", "weight")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +50,8 @@ class Predictor:
 
     @property
     def outputs_in_use(self) -> NDArray[np.int64]:
-        """The columns for orders, for backfilling, of the mean ln run time and of the weight, (4,)."""
-        return np.array([self.output(name) for name in (*self.use, "ln_mean", "weight")], np.int64)
+        """The columns for orders, for backfilling, and those of IN_INDEX, (5,)."""
+        return np.array([self.output(name) for name in (*self.use, *IN_INDEX)], np.int64)
 
     def output(self, name: str) -> int:
         """Return the column of an output."""
@@ -108,6 +110,7 @@ class Predictor:
             if facts.pop("outputs") != list(OUTPUTS) or not {use["order"], use["backfill"]} <= set(OUTPUTS):
                 raise ValueError("outputs")
             forest = checked(arrays, len(FEATURES))
+            use = {"share": USUAL.share} | use  # predictors of earlier versions have none
             index = Form(*(float(use[name]) for name in Form._fields))
         except (SafetensorError, OSError, ValueError, KeyError, TypeError, TracekitError) as error:
             raise FormatError(place, f"is damaged: {error}") from None

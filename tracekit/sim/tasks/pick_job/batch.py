@@ -40,7 +40,7 @@ from tracekit.sim.engine.state import FILLING
 from tracekit.sim.jobs import FRACTIONS, NO_JOB
 from tracekit.sim.policies.formulas import values_at, values_for
 from tracekit.sim.predict.index import Form, indices
-from tracekit.sim.predict.predictor import OUTPUTS
+from tracekit.sim.predict.predictor import IN_INDEX, OUTPUTS
 from tracekit.sim.tasks.episodes import EpisodeSource
 from tracekit.sim.tasks.pick_job.lane_arrays import LaneArrays, allocate, load_episode, rules_of
 from tracekit.sim.tasks.pick_job.lanes import begin_lanes, go_on, step_lanes
@@ -57,7 +57,7 @@ __all__ = ["Batch", "relative"]
 #: Windows of which predictions are kept.
 _MOST_KNOWN = 4096
 #: The outputs of a predictor that its index goes by.
-_IN_INDEX = (OUTPUTS.index("ln_mean"), OUTPUTS.index("weight"))
+_IN_INDEX = [OUTPUTS.index(name) for name in IN_INDEX]
 
 
 class Batch:
@@ -170,8 +170,8 @@ class Batch:
         for lane, window in zip(lanes, windows, strict=True):
             priority, shown = self._known[window]
             if self._form is not None:
-                own, time, weight = self.arrays.predicted.own[lane, : len(shown)], *_IN_INDEX
-                priority = indices(shown[:, time], shown[:, weight], own, self._form)
+                own = self.arrays.predicted.own[lane, : len(shown)]
+                priority = indices(shown[:, _IN_INDEX], own, self._form)
             self.arrays.predicted.priority[lane, : len(priority)] = priority
             self.arrays.predicted.shown[lane, : len(shown)] = shown
 

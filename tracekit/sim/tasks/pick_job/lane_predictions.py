@@ -44,8 +44,8 @@ class LanePredictions(NamedTuple):
     row: Floats  # (L, FEATURES) scratch
     out: Floats  # (L, OUTPUTS) scratch
     forest: Forest
-    use: Ints  # (4,) as in `Learned`
-    form: Floats  # (3,)
+    use: Ints  # (5,) as in `Learned`
+    form: Floats  # (4,)
     followers: Followers  # none, and so are the next ones
     outages: Outages
     stopped: NDArray[Any]
