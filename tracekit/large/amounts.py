@@ -6,7 +6,7 @@ counting. The result is that of `numpy.quantile` on all numbers at once, to the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,18 +76,20 @@ class Amount:
         """Return the quantiles after the last pass, interpolated as `numpy.quantile` does."""
         assert self.passed == PASSES, "not all passes were made"
         found = {rank: _value(bits) for rank, (bits, _) in self._ranks.items()}
-        made = []
-        for share in self.shares:
-            place = share * (self.count - 1)
-            low = int(place)
-            pair = np.array([found[low], found[min(low + 1, self.count - 1)]])
-            made.append(float(np.quantile(pair, place - low)))
-        return made
+        return [quantile_between(found, share, self.count) for share in self.shares]
 
     @property
     def mean(self) -> float:
         """The mean of the finite values; NaN if there are none."""
         return float(self.total / self.count) if self.count else float("nan")
+
+
+def quantile_between(found: Mapping[int, float], share: float, count: int) -> float:
+    """Return a quantile of ``count`` numbers from those of the ranks (from 0) that it lies between."""
+    place = share * (count - 1)
+    low = int(place)
+    pair = np.array([found[low], found[min(low + 1, count - 1)]])
+    return float(np.quantile(pair, place - low))
 
 
 def _keys(values: Floats) -> Keys:

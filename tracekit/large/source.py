@@ -33,6 +33,35 @@ class Source(Protocol):
         ...
 
 
+class Ranged(Source, Protocol):
+    """Jobs that can also be read from the middle on."""
+
+    def rows(self, first: int, stop: int, columns: Iterable[str] | None = None) -> Iterator[Trace]:
+        """Yield the jobs at positions ``first`` up to ``stop``, as `batches` does."""
+        ...
+
+
+class Loaded:
+    """A trace in memory, for what otherwise reads batches; in submit order."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = Trace(trace.jobs.iloc[trace.order()].reset_index(drop=True), trace.machine)
+        self.machine, self.history = trace.machine, trace.history
+        self.columns: tuple[str, ...] = tuple(map(str, trace.jobs.columns))
+
+    def batches(self, columns: Iterable[str] | None = None) -> Iterator[Trace]:
+        """Yield all jobs at once."""
+        yield self.trace
+
+    def rows(self, first: int, stop: int, columns: Iterable[str] | None = None) -> Iterator[Trace]:
+        """Yield the jobs at some positions."""
+        yield self.trace.take(slice(first, stop))
+
+    def bytes_whole(self) -> int:
+        """Return how much memory the trace takes."""
+        return int(self.trace.jobs.memory_usage(index=False).sum())
+
+
 class Changed:
     """A source whose batches are changed one by one. ``columns``: what the change itself looks at; None = all."""
 
