@@ -24,6 +24,8 @@ COMMANDS = {
     "scale": "scale {in} {out} --parts --load 0.6 --procs 512",
     "convert": "convert {in} {out} --parts",
     "split": "split {in} -o {out} --parts --by queue",
+    "score": "score {in} {in} --parts --quick --families marginal,time,load",
+    "plot": "plot {in} -o {out} --parts",
 }
 #: Ten copies of a trace, one after the other: runs in a process of its own, like the commands.
 COPY = """

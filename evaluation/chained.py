@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.spreads import Counting, Floats, Values
+from evaluation.spreads import Values
 from evaluation.view import Codes
+from tracekit.large.spreads import Counting, Floats
 
 #: A session ends where a user submits nothing for longer, in seconds.
 SESSION_GAP = 20 * 60.0

@@ -13,8 +13,9 @@ from scipy import stats as scipy_stats
 
 from evaluation import spreads
 from evaluation.base import NAN, Score, Setting, absent
-from evaluation.spreads import Spread, Values, log_seconds, spread_of
+from evaluation.spreads import Values, log_seconds, spread_of
 from evaluation.view import LABELS, NUMBERS, RAW_SIZES, SIZES, TIMES, Codes, Seen
+from tracekit.large.spreads import Spread
 
 TAIL_QUANTILES = {"p90": 0.9, "p99": 0.99, "p99.9": 0.999}
 #: Columns of numbers that people choose from a short list, so that single values matter.

@@ -22,7 +22,7 @@ from evaluation.view import Seen, prepare
 from tracekit import notebook
 from tracekit.clusters import cluster_of
 from tracekit.errors import TracekitError, UnknownName, UsageError
-from tracekit.large.source import Ranged, Source, gigabytes
+from tracekit.large.source import Source, gigabytes
 from tracekit.machine import Machine
 from tracekit.trace import Trace, check_trace
 from tracekit.units import left_out, scheduled_in
@@ -333,8 +333,8 @@ def _compared(
 
 
 def score_parts(
-    real: Ranged,
-    synth: Sequence[Ranged],
+    real: Source,
+    synth: Sequence[Source],
     *,
     names: Sequence[str],
     families: Iterable[str] = FAMILIES_IN_PARTS,

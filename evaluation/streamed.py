@@ -1,6 +1,7 @@
 """Traces as the metrics see them where they are larger than memory: read in batches, each job once for all metrics.
 
-What needs the order of the jobs needs them in submit order in the file, because a view of some weeks reads these rows.
+They are kept on disk as plain arrays, because intervals are drawn from many views of some weeks each. Jobs have to be
+in submit order in the file.
 """
 
 from __future__ import annotations
@@ -11,17 +12,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from evaluation.chained import Chained, Habits
-from evaluation.spreads import Counting, Lagged, Spread, log_seconds
+from evaluation.flat import Flat, check_room
+from evaluation.spreads import Lagged, log_seconds
 from evaluation.view import (
     LABELS,
     MEMORY,
-    MOST_WATTS,
     MOST_WINDOWS,
     NUMBERS,
     POWER,
@@ -37,7 +39,8 @@ from evaluation.view import (
 )
 from tracekit import stats
 from tracekit.large.problems import LaterThan
-from tracekit.large.source import Ranged, whole_needed
+from tracekit.large.source import Source, whole_needed
+from tracekit.large.spreads import Counting, Spread
 from tracekit.large.summary import Load
 from tracekit.machine import Machine
 from tracekit.trace import Trace
@@ -49,6 +52,9 @@ COLUMNS = ("submit_time", *TIMES, *MEMORY, *POWER, *RAW_SIZES, "tasks", *LABELS)
 #: Lengths of windows in which arrivals are counted, and lags of autocorrelations.
 WINDOWS = (60, 300, 600, 900, 3_600, 21_600, 86_400)
 LAGS = 100
+#: Jobs that are looked at at a time.
+BATCH = 250_000
+_KEPT = {*NUMBERS, *RAW_SIZES}
 #: Called with the share of a view's jobs that was read.
 Tell = Callable[[float], None]
 
@@ -57,7 +63,7 @@ Tell = Callable[[float], None]
 class Survey:
     """What has to be known of a trace before its jobs are compared; from one pass over a few columns."""
 
-    source: Ranged
+    source: Source
     jobs: int
     dated: int  # jobs with a submit time
     ends: tuple[float, float]  # first and last submit
@@ -68,7 +74,7 @@ class Survey:
     words: Mapping[str, pd.Index]  # of each label, those that occur, sorted
 
     @classmethod
-    def of(cls, source: Ranged, name: str) -> Survey:
+    def of(cls, source: Source, name: str) -> Survey:
         """Look at all jobs once; raise an error if they are not in submit order."""
         load, later, words = Load(), LaterThan(), {label: set[str]() for label in LABELS}
         missing, dated, largest = 0, 0, 0.0
@@ -98,25 +104,21 @@ class Survey:
 class Streamed:
     """One trace's jobs, or some stretches of them end to end, for the metrics that need no arrays of all jobs."""
 
-    trace = None
-
     def __init__(
         self,
         name: str,
         survey: Survey,
-        common: tuple[Mapping[str, pd.Index], Reference],
+        flat: Flat,
         folder: Path,
         *,
         tell: Tell = lambda share: None,
         stretches: Sequence[tuple[int, int, float]] | None = None,
-        jobs: int | None = None,
     ) -> None:
-        self.name, self.survey, self.common, self.tell = name, survey, common, tell
-        self.books, self.machine = common
-        #: (first row, row after the last, seconds added to the submit times) of each stretch
-        self.stretches = [(0, survey.jobs, 0.0)] if stretches is None else list(stretches)
-        self.jobs = survey.dated if jobs is None else jobs
-        self.dropped = 0 if jobs is not None else survey.jobs - survey.dated
+        self.name, self.survey, self.flat, self.machine, self.tell = name, survey, flat, flat.machine, tell
+        #: (first job, job after the last, seconds added to the submit times) of each stretch
+        self.stretches = [(0, survey.dated, 0.0)] if stretches is None else list(stretches)
+        self.jobs = sum(stop - first for first, stop, _ in self.stretches)
+        self.dropped = survey.jobs - survey.dated if stretches is None else 0
         self._number, self.folder = 0, folder
         self._clean = weakref.finalize(self, shutil.rmtree, str(folder), ignore_errors=True)
 
@@ -125,20 +127,26 @@ class Streamed:
 
     def batches(self) -> Iterator[View]:
         """Yield the jobs as views in submit order, some at a time."""
-        total, done = max(sum(stop - first for first, stop, _ in self.stretches), 1), 0
+        done, waiting, size = 0, list[tuple[int, int, float]](), 0
         for first, stop, shift in self.stretches:
-            for trace in self.survey.source.rows(first, stop, COLUMNS):
-                view = view_of(trace, self.name, self.books, self.machine, calendar=self.survey.calendar)
-                yield replace(view, submit=view.submit + shift, trace=None) if shift else view
-                done += len(trace)
-                self.tell(done / total)
+            while first < stop:
+                end = min(stop, first + BATCH - size)
+                waiting.append((first, end, shift))
+                size, first = size + end - first, end
+                if size == BATCH:
+                    yield self.flat.read(self.name, waiting)
+                    done, size, waiting = done + size, 0, []
+                    self.tell(done / self.jobs)
+        if size:
+            yield self.flat.read(self.name, waiting)
 
     @cached_property
     def _measured(self) -> _Measured:
         self.folder.mkdir(parents=True, exist_ok=True)
-        found = _Measured(self.books, self.folder)
+        found = _Measured(self.flat.vocabulary, self.folder)
         for view in self.batches():
             found.add(view)
+        found.close()
         return found
 
     @cached_property
@@ -149,11 +157,6 @@ class Streamed:
     def habits(self) -> Habits:
         """Return how users submit."""
         return self._measured.chained.habits()
-
-    @property
-    def vocabulary(self) -> Mapping[str, Sequence[str]]:
-        """Return the labels of all traces of the comparison."""
-        return {name: tuple(words) for name, words in self.books.items()}
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -224,22 +227,22 @@ class Streamed:
         """Cut at multiples of ``length`` after the first submit, in a pass over the submit times."""
         return StreamedBlocks.cut(self, length)
 
-    def part(self, stretches: Sequence[tuple[int, int, float]], jobs: int) -> Streamed:
+    def part(self, stretches: Sequence[tuple[int, int, float]]) -> Streamed:
         """Return a view of some stretches of this one."""
         self._number += 1
         place = self.folder / f"part-{self._number}"
-        return Streamed(self.name, self.survey, self.common, place, tell=self.tell, stretches=stretches, jobs=jobs)
+        return Streamed(self.name, self.survey, self.flat, place, tell=self.tell, stretches=stretches)
 
 
 class _Measured:
     """What one pass over the jobs finds."""
 
-    def __init__(self, books: Mapping[str, pd.Index], folder: Path) -> None:
+    def __init__(self, books: Mapping[str, Sequence[str]], folder: Path) -> None:
         self.books, self.folder = books, folder
         self.numbers: dict[str, Counting] = {}
         self.labels: dict[str, Codes] = {}
         self.hours = np.zeros(168, dtype=np.int64)
-        self.arrivals = {seconds: np.zeros(0, dtype=np.int64) for seconds in WINDOWS}
+        self.arrivals: dict[int, NDArray[Any]] = {seconds: np.zeros(0, dtype=np.int32) for seconds in WINDOWS}
         self.lagged = {name: Lagged(LAGS) for name in ("interarrival", "run_time", *SIZES)}
         self.chained = Chained(len(books["user"]), (*SIZES, "req_time"), folder / "habits")
         self.work = np.longdouble(0)
@@ -259,7 +262,7 @@ class _Measured:
         for name, lagged in self.lagged.items():
             lagged.add(log_seconds(series[name]))
         for name in (*NUMBERS, *RAW_SIZES):
-            if name in view.numbers and name != MOST_WATTS:
+            if name in view.numbers:
                 self._count(name, view.known(name))
         self._count("interarrival", gaps)
         for name, codes in view.labels.items():
@@ -282,9 +285,20 @@ class _Measured:
     def _arrivals(self, submit: Floats) -> None:
         for seconds, found in self.arrivals.items():
             place = (submit - self.first) // seconds
-            counts = np.bincount(place[place < MOST_WINDOWS].astype(np.int64), minlength=len(found))
-            counts[: len(found)] += found
-            self.arrivals[seconds] = counts
+            place = place[place < MOST_WINDOWS].astype(np.int64)
+            if not len(place):
+                continue
+            low, high = int(place[0]), int(place[-1]) + 1
+            if high > len(found):
+                grown = np.zeros(min(max(high, 2 * len(found)), MOST_WINDOWS), dtype=np.int32)
+                grown[: len(found)] = found
+                self.arrivals[seconds] = found = grown
+            found[low:high] += np.bincount(place - low, minlength=high - low).astype(np.int32)
+
+    def close(self) -> None:
+        """Keep counts in as few bytes as they need."""
+        for seconds, found in self.arrivals.items():
+            self.arrivals[seconds] = found.astype(np.min_scalar_type(found.max(initial=0)))
 
 
 @dataclass(frozen=True)
@@ -293,8 +307,7 @@ class StreamedBlocks:
 
     view: Streamed
     length: float
-    edges: NDArray[np.intp]  # of jobs with a submit time
-    rows: NDArray[np.intp]  # of all jobs of the file
+    edges: NDArray[np.intp]
 
     @classmethod
     def cut(cls, view: Streamed, length: float) -> StreamedBlocks:
@@ -302,23 +315,10 @@ class StreamedBlocks:
         assert len(view.stretches) == 1, "only a whole trace is cut"
         low, high = view.survey.ends
         limits = low + length * np.arange(1, max(1, int((high - low) // length)))
-        edges, rows = np.zeros(len(limits), dtype=np.intp), np.zeros(len(limits), dtype=np.intp)
-        begin = 0
-        for batch in view.survey.source.batches(["submit_time"]):
-            submit = batch.column("submit_time")
-            known = np.flatnonzero(np.isfinite(submit))
-            before = np.searchsorted(submit[known], limits)
-            edges += before
-            ends = before > 0
-            rows[ends] = begin + known[before[ends] - 1] + 1
-            begin += len(batch)
-        whole = view.survey
-        return cls(
-            view,
-            length,
-            np.concatenate(([0], edges, [whole.dated])).astype(np.intp),
-            np.concatenate(([0], rows, [whole.jobs])).astype(np.intp),
-        )
+        edges = np.zeros(len(limits), dtype=np.intp)
+        for submit in view.flat.submits():
+            edges += np.searchsorted(submit, limits)
+        return cls(view, length, np.concatenate(([0], edges, [len(view)])).astype(np.intp))
 
     def __len__(self) -> int:
         return len(self.edges) - 1
@@ -326,10 +326,8 @@ class StreamedBlocks:
     def lay(self, chosen: NDArray[np.intp]) -> Streamed:
         """Return the chosen stretches end to end, in the order given."""
         shifts = laid(chosen, self.length, len(self), self.view.survey.ends)
-        stretches = [
-            (int(self.rows[k]), int(self.rows[k + 1]), float(shift)) for k, shift in zip(chosen, shifts, strict=True)
-        ]
-        return self.view.part(stretches, int(np.diff(self.edges)[chosen].sum()))
+        parts = zip(self.edges[chosen].tolist(), self.edges[chosen + 1].tolist(), shifts, strict=True)
+        return self.view.part([(first, stop, float(shift)) for first, stop, shift in parts])
 
 
 def joined(views: Sequence[View]) -> View:
@@ -358,7 +356,7 @@ def books_of(surveys: Sequence[Survey]) -> dict[str, pd.Index]:
 
 
 def prepare_streamed(
-    sources: Sequence[Ranged],
+    sources: Sequence[Source],
     names: Sequence[str],
     folder: Path,
     cluster: Machine | None,
@@ -371,8 +369,22 @@ def prepare_streamed(
         surveys.append(Survey.of(source, name))
     real = surveys[0]
     reference = Reference.sized(real.source.machine, cluster, lambda: (real.largest, real.demand))
-    common = books_of(surveys), replace(reference, hosts=None)
-    return [
-        Streamed(name, survey, common, folder / str(number), tell=partial(tell, f"{name}: reading"))
-        for number, (survey, name) in enumerate(zip(surveys, names, strict=True))
-    ]
+    machine, books = replace(reference, hosts=None), books_of(surveys)
+    check_room(folder, sum(survey.dated for survey in surveys), len(COLUMNS))
+    views = []
+    for number, (survey, name) in enumerate(zip(surveys, names, strict=True)):
+        flat = Flat(folder / f"flat-{number}", machine, {label: tuple(words) for label, words in books.items()})
+        flat.write(_views(survey, name, books, machine, partial(tell, f"{name}: reading")))
+        place = folder / f"view-{number}"
+        views.append(Streamed(name, survey, flat, place, tell=partial(tell, f"{name}: measuring")))
+    return views
+
+
+def _views(survey: Survey, name: str, books: Mapping[str, pd.Index], machine: Reference, tell: Tell) -> Iterator[View]:
+    """Yield all jobs of a trace as views."""
+    done = 0
+    for batch in survey.source.batches(COLUMNS):
+        found = view_of(batch, name, books, machine, calendar=survey.calendar)
+        yield replace(found, trace=None, numbers={n: v for n, v in found.numbers.items() if n in _KEPT})
+        done += len(batch)
+        tell(done / max(survey.jobs, 1))

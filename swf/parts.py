@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from swf import _native
 from swf._spill import Spill
 from swf.base import Unsteady
@@ -54,16 +52,14 @@ class Parts:
         self.path = Path(path)
         self.files = files_of(self.path)
         schema: Any = None
-        self.counts: list[int] = []  # jobs of each file
-        abouts = []
+        self.jobs, abouts = 0, []
         for file in self.files:
             rows, found, about = _footer(file)
             if schema is not None and not found.equals(schema):
                 raise FormatError(file, f"has other columns than {self.files[0].name}: {_difference(schema, found)}")
             schema = found
-            self.counts.append(rows)
+            self.jobs += rows
             abouts.append(about)
-        self.jobs = sum(self.counts)
         self.schema: Any = schema
         _check_set(self.path, self.files, abouts)
         self.machine = Machine.from_dict(abouts[0]["machine"], origin=str(self.files[0]))
@@ -75,38 +71,18 @@ class Parts:
 
         The batches have no history of their own.
         """
-        return self.rows(0, self.jobs, columns)
-
-    def rows(self, first: int, stop: int, columns: Iterable[str] | None = None) -> Iterator[Trace]:
-        """Yield the jobs at positions ``first`` up to ``stop`` as `batches` does; what is before them is not read."""
         names = None if columns is None else self._with_required(columns)
-        begin = 0
-        for file, count in zip(self.files, self.counts, strict=True):
-            low, high = max(first - begin, 0), min(stop - begin, count)
-            if low < high:
-                with _native.damage(file):
-                    yield from self._read(file, names, low, high)
-            begin += count
+        for file in self.files:
+            with _native.damage(file):
+                yield from self._read(file, names)
 
-    def _read(self, file: Path, names: list[str] | None, low: int, high: int) -> Iterator[Trace]:
+    def _read(self, file: Path, names: list[str] | None) -> Iterator[Trace]:
         import pyarrow as pa
         import pyarrow.parquet
 
         with pa.parquet.ParquetFile(file) as source:
-            facts = source.metadata
-            ends = np.cumsum([facts.row_group(k).num_rows for k in range(facts.num_row_groups)])
-            begin, end = int(np.searchsorted(ends, low, "right")), int(np.searchsorted(ends, high, "left"))
-            at = int(ends[begin - 1]) if begin else 0
-            groups = list(range(begin, end + 1))
-            for batch in source.iter_batches(
-                batch_size=batch_jobs(), row_groups=groups, columns=names, use_threads=False
-            ):
-                part = batch.slice(max(low - at, 0), max(min(high - at, len(batch)) - max(low - at, 0), 0))
-                at += len(batch)
-                if len(part):
-                    yield Trace(pa.Table.from_batches([part]).to_pandas(), self.machine)
-                if at >= high:
-                    return
+            for batch in source.iter_batches(batch_size=batch_jobs(), columns=names, use_threads=False):
+                yield Trace(pa.Table.from_batches([batch]).to_pandas(), self.machine)
 
     def _with_required(self, columns: Iterable[str]) -> list[str]:
         wanted = {*columns, *_REQUIRED}

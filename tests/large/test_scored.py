@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,17 +17,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tracekit
-from evaluation import chained, marginal, spreads
+from evaluation import chained, flat, marginal, streamed
 from evaluation.base import Setting
 from evaluation.score import Scores, score, score_parts
-from evaluation.spreads import Counting, Lagged, Spread
+from evaluation.spreads import Lagged
 from evaluation.streamed import FAMILIES_IN_PARTS
 from evaluation.temporal import autocorrelation
 from swf.parts import Parts, in_chunks, part_name, write_parts
 from tracekit import Machine, Trace
 from tracekit.errors import TracekitError
-from tracekit.large import runs
+from tracekit.large import runs, spreads
 from tracekit.large.source import Loaded
+from tracekit.large.spreads import Counting, Spread
 
 Run = Callable[..., tuple[int, str, str]]
 FAMILIES = ",".join(FAMILIES_IN_PARTS)
@@ -90,6 +93,7 @@ def test_scores_are_those_of_the_whole_traces(
     """Also where values go to disk; with three weeks against six, so that weeks and halves are drawn."""
     monkeypatch.setenv("TRACEKIT_BATCH_JOBS", str(batch))
     monkeypatch.setattr(spreads, "KEPT", kept)
+    monkeypatch.setattr(streamed, "BATCH", batch)
     monkeypatch.setattr(runs, "BLOCK", 150)
     monkeypatch.setattr("evaluation.score._draws", lambda jobs, quick: (6, 5))
     monkeypatch.setattr(Setting, "detection_rows", 300)
@@ -109,6 +113,8 @@ def test_scores_are_those_of_the_whole_traces(
 
 def test_a_trace_without_a_calendar_and_few_jobs_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACEKIT_BATCH_JOBS", "7")
+    monkeypatch.setattr(streamed, "BATCH", 5)
+    monkeypatch.setattr(flat, "_SUBMITS", 11)
     trace = working(1, 60)
     trace = trace.replace(machine=trace.machine.replace(epoch=None))
     parts = stored(trace, tmp_path / "p")
@@ -278,3 +284,22 @@ def test_a_bad_part_is_named(folders: tuple[Path, Path], run: Run, fault: str, t
     assert (code, out) == (1, "")
     assert part_name(1) in error
     assert len(error.strip().splitlines()) == 1
+
+
+def test_a_small_disk_is_refused_before_any_work(
+    folders: tuple[Path, Path], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("score", *folders, "--parts", "--families", "marginal")
+    with monkeypatch.context() as patch:
+        patch.setattr(flat.shutil, "disk_usage", lambda _: SimpleNamespace(free=100.0))
+        code, out, error = run(*command)
+    assert (code, out) == (1, "")
+    assert "TMPDIR" in error
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "open", full)
+    code, out, error = run(*command)
+    assert (code, out) == (1, "")
+    assert "No space left" in error

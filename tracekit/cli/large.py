@@ -13,7 +13,7 @@ from tracekit.errors import TracekitError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from tracekit.large.source import Ranged, Source
+    from tracekit.large.source import Source
     from tracekit.machine import Machine
     from tracekit.trace import Trace
 
@@ -73,7 +73,7 @@ def opened_together(
     format: str | None = None,
     procs: int | None = None,
     resource: str | None = None,
-) -> list[Ranged] | None:
+) -> list[Source] | None:
     """Return traces that are compared, to be read in batches, or None where they are to be read whole.
 
     Parquet traces are read in batches and the others whole; all are counted in the first one's unit. Without a flag
@@ -98,7 +98,7 @@ def opened_together(
         return None
     if refused:
         refused([open_parts(path) for path in ours])
-    found: list[Ranged] = []
+    found: list[Source] = []
     for path in paths:
         count, unit = (procs, resource) if not found else (None, found[0].machine.unit)
         if path in ours:

@@ -15,7 +15,7 @@ from tracekit.cli.traces import From, Procs, load
 from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
-    from tracekit.large.source import Ranged
+    from tracekit.large.source import Source
     from tracekit.trace import Trace
 
 Real = Annotated[str, typer.Argument(metavar="REAL", help="The real trace: any known format.")]
@@ -94,7 +94,7 @@ def score(
 
 def _in_batches(
     paths: list[str], parts: bool | None, wanted: list[str] | None, whole: str | None, **how: Any
-) -> list[Ranged] | None:
+) -> list[Source] | None:
     """Return traces that are read in batches, or None; raise an error for what needs more memory than there is.
 
     ``whole`` is the hold-out or preset that was given, which only traces in memory have.

@@ -33,14 +33,6 @@ class Source(Protocol):
         ...
 
 
-class Ranged(Source, Protocol):
-    """Jobs that can also be read from the middle on."""
-
-    def rows(self, first: int, stop: int, columns: Iterable[str] | None = None) -> Iterator[Trace]:
-        """Yield the jobs at positions ``first`` up to ``stop``, as `batches` does."""
-        ...
-
-
 class Loaded:
     """A trace in memory, for what otherwise reads batches; in submit order."""
 
@@ -52,10 +44,6 @@ class Loaded:
     def batches(self, columns: Iterable[str] | None = None) -> Iterator[Trace]:
         """Yield all jobs at once."""
         yield self.trace
-
-    def rows(self, first: int, stop: int, columns: Iterable[str] | None = None) -> Iterator[Trace]:
-        """Yield the jobs at some positions."""
-        yield self.trace.take(slice(first, stop))
 
     def bytes_whole(self) -> int:
         """Return how much memory the trace takes."""
