@@ -225,7 +225,7 @@ def _told(source: Source, tell: Tell, what: str) -> Iterator[Trace]:
 
 
 def _used(used: _Usage, batches: Callable[[], Iterator[Trace]]) -> Figure:
-    if used.source.machine.size() is None:
+    if used.jobs and used.source.machine.size() is None:
         raise NothingToDraw(
             "the size of the machine is unknown: give --procs (only the whole trace shows its largest use)"
         )
