@@ -372,17 +372,14 @@ def check_families(wanted: Iterable[str], sources: Sequence[Source]) -> None:
     whole = [name for name in FAMILIES if name in set(wanted) - set(FAMILIES_IN_PARTS)]
     if not whole:
         return
-    size = gigabytes(WORKING * sum(source.bytes_whole() for source in sources))
+    size = gigabytes(sum(source.bytes_whole() for source in sources))
     several = "families" if len(whole) > 1 else "family"
     verb = "need" if len(whole) > 1 else "needs"
     raise TracekitError(
-        f"the {several} {', '.join(whole)} {verb} the whole traces in memory, about {size}: use --whole if there is as "
-        f"much, slice to score a stretch, or --families {','.join(FAMILIES_IN_PARTS)}, which are scored in parts"
+        f"the {several} {', '.join(whole)} {verb} the whole traces in memory, about {size} to read them and more to "
+        "score them: use --whole if there is as much, slice to score a stretch, or "
+        f"--families {','.join(FAMILIES_IN_PARTS)}, which are scored in parts"
     )
-
-
-#: How many times the traces' own memory scoring them whole takes: views, baselines, halves and draws of weeks.
-WORKING = 4
 
 
 def _check_jobs(name: str, jobs: int) -> None:

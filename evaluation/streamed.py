@@ -84,7 +84,9 @@ class Survey:
             known = np.isfinite(submit)
             if later(batch if known.all() else batch.take(known)).any():
                 raise whole_needed(
-                    source, f"scoring {name}, whose jobs are not in submit order,", "or sort it where it fits"
+                    source,
+                    f"scoring {name}, whose jobs are not in submit order,",
+                    "clean --whole --rules sort-by-submit sorts it",
                 )
             dated += int(known.sum())
             missing += left_out(batch)
