@@ -339,7 +339,6 @@ def score_parts(
     names: Sequence[str],
     families: Iterable[str] = FAMILIES_IN_PARTS,
     quick: bool = False,
-    floor: bool = True,
     seed: int = 0,
     cluster: str | Path | Machine | None = None,
     progress: Progress | None = None,
@@ -364,7 +363,7 @@ def score_parts(
             "cluster": None if hosts is None else hosts.name,
             "in_parts": True,
         }
-        return _compared(views, len(synth), metrics, Setting(quick), steps, floor=floor, seed=seed, switches=switches)
+        return _compared(views, len(synth), metrics, Setting(quick), steps, floor=True, seed=seed, switches=switches)
 
 
 def check_families(wanted: Iterable[str], sources: Sequence[Source]) -> None:

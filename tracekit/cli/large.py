@@ -11,10 +11,9 @@ from tracekit.cli.app import say, tell
 from tracekit.errors import TracekitError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from swf.parts import Parts
-    from tracekit.large.source import Source
     from tracekit.machine import Machine
     from tracekit.trace import Trace
 
@@ -63,50 +62,6 @@ def opened(
         raise UsageError(f"--parts reads Parquet traces of tracekit: first run  tracekit convert {path} OUT.parquet")
     found = open_parts(path, machine=machine, procs=procs, resource=resource, timezone=timezone)
     tell(path, found.history)
-    return found
-
-
-def opened_together(
-    paths: list[str],
-    parts: bool | None,
-    *,
-    refused: Callable[[Sequence[Source]], None] | None = None,
-    format: str | None = None,
-    procs: int | None = None,
-    resource: str | None = None,
-) -> list[Source] | None:
-    """Return traces that are compared, to be read in batches, or None where they are to be read whole.
-
-    Parquet traces are read in batches and the others whole; all are counted in the first one's unit. Without a flag
-    that is so where the Parquet traces would together take half of the free memory. Where what was asked for needs the
-    whole traces, ``refused`` raises the error for it: with --parts, or where they take more than is free.
-    """
-    from swf.parts import readable_parts
-    from tracekit.api import SHARE, free_memory, open_parts
-    from tracekit.cli.traces import load
-    from tracekit.large.source import Loaded
-
-    if parts is False:
-        return None
-    ours = [path for path in paths if is_parquet(path)] if format in (None, "parquet") else []
-    if parts is None:
-        known = [readable_parts(Path(path)) for path in ours]
-        size = sum(found.bytes_whole() for found in known if found)
-        if None in known or size <= (1 if refused else SHARE) * free_memory():
-            return None
-    elif not ours:
-        opened(paths[0], parts, format=format)
-        return None
-    if refused:
-        refused([open_parts(path) for path in ours])
-    found: list[Source] = []
-    for path in paths:
-        count, unit = (procs, resource) if not found else (None, found[0].machine.unit)
-        if path in ours:
-            found.append(open_parts(path, procs=count, resource=unit))
-            tell(path, found[-1].history)
-        else:
-            found.append(Loaded(load(path, format=format, procs=count, resource=unit)[0]))
     return found
 
 

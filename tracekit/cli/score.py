@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.cli.app import Json, Resource, Seed, Settings, app, console, print_json, table
-from tracekit.cli.large import InParts, opened_together
+from tracekit.cli.app import Json, Resource, Seed, Settings, app, console, print_json, table, tell
+from tracekit.cli.large import InParts, is_parquet, opened
 from tracekit.cli.simulate import Cluster
 from tracekit.cli.traces import From, Procs, load
 from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from tracekit.large.source import Source
     from tracekit.trace import Trace
 
@@ -111,6 +113,49 @@ def _in_batches(
         return None
     refused = None if able else partial(check_families, families)
     return opened_together(paths, parts, refused=refused, **how)
+
+
+def opened_together(
+    paths: list[str],
+    parts: bool | None,
+    *,
+    refused: Callable[[Sequence[Source]], None] | None = None,
+    format: str | None = None,
+    procs: int | None = None,
+    resource: str | None = None,
+) -> list[Source] | None:
+    """Return traces that are compared, to be read in batches, or None where they are to be read whole.
+
+    Parquet traces are read in batches and the others whole; all are counted in the first one's unit. Without a flag
+    that is so where the Parquet traces would together take half of the free memory. Where what was asked for needs the
+    whole traces, ``refused`` raises the error for it: with --parts, or where they take more than is free.
+    """
+    from swf.parts import readable_parts
+    from tracekit.api import SHARE, free_memory, open_parts
+    from tracekit.large.source import Loaded
+
+    if parts is False:
+        return None
+    ours = [path for path in paths if is_parquet(path)] if format in (None, "parquet") else []
+    if parts is None:
+        known = [readable_parts(Path(path)) for path in ours]
+        size = sum(found.bytes_whole() for found in known if found)
+        if None in known or size <= (1 if refused else SHARE) * free_memory():
+            return None
+    elif not ours:
+        opened(paths[0], parts, format=format)
+        return None
+    if refused:
+        refused([open_parts(path) for path in ours])
+    found: list[Source] = []
+    for path in paths:
+        count, unit = (procs, resource) if not found else (None, found[0].machine.unit)
+        if path in ours:
+            found.append(open_parts(path, procs=count, resource=unit))
+            tell(path, found[-1].history)
+        else:
+            found.append(Loaded(load(path, format=format, procs=count, resource=unit)[0]))
+    return found
 
 
 def load_compared(
