@@ -26,6 +26,8 @@ COMMANDS = {
     "parts": "convert {in} {out} --parts --part-jobs 5000000",  # parts of another size
     "split": "split {in} -o {out} --parts --by queue",
     "simulate": "simulate {in} --policy fcfs --backfill easy",  # in memory, only the columns that it needs
+    "score": "score {in} {in} --parts --quick --families marginal,time,load",
+    "plot": "plot {in} -o {out} --parts",
 }
 #: Ten copies of a trace, one after the other: runs in a process of its own, like the commands.
 COPY = """

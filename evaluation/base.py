@@ -11,7 +11,7 @@ import numpy as np
 from tracekit.registry import Registry
 
 if TYPE_CHECKING:
-    from evaluation.view import View
+    from evaluation.view import Seen, View
 
 Better = Literal["lower", "higher", "real"]  # real: the nearer to the real trace's own value, the better
 NAN = float("nan")
@@ -120,11 +120,11 @@ class Quantity:
     resampled: ClassVar[bool] = True
     better: ClassVar[Better] = "real"
 
-    def measure(self, view: View) -> dict[str, float | str]:
+    def measure(self, view: Seen) -> dict[str, float | str]:
         """Return each key's value, or why it has none."""
         raise NotImplementedError
 
-    def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
+    def __call__(self, real: Seen, synth: Seen, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
         """Measure both traces."""
         ours, theirs = self.measure(real), self.measure(synth)
         return {

@@ -16,8 +16,8 @@ from scipy.stats import rankdata
 
 from evaluation.base import Score, Setting, absent
 from evaluation.joint import logged, shared_labels, shared_numbers
-from evaluation.marginal import log_seconds
-from evaluation.view import Floats, View
+from evaluation.spreads import log_seconds
+from evaluation.view import Floats, Seen, View
 
 FOLDS = 5
 WINDOW = 5
@@ -159,18 +159,22 @@ class WindowDetection:
     unit: ClassVar[str] = "AUC, 0.5 = indistinguishable"
     resampled: ClassVar[bool] = False
 
-    def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
+    def __call__(self, real: Seen, synth: Seen, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
         """Train and test on windows that do not overlap; folds are stretches of the trace, equal windows share one."""
         numbers = shared_numbers(real, synth)
         if min(len(real), len(synth)) < 50 * WINDOW:
             return {"c2st.window_auc": absent("needs at least 250 jobs in each trace")}
         users = real.has("user") and synth.has("user")
-        tables = [window_features(view, numbers, users=users) for view in (real, synth)]
-        drawn = [_drawn(len(table), setting.detection_rows // 2, rng) for table in tables]
-        if len(tables[0]) == len(tables[1]):
+        counts = [len(view) // WINDOW for view in (real, synth)]
+        drawn = [_drawn(count, setting.detection_rows // 2, rng) for count in counts]
+        if counts[0] == counts[1]:
             drawn[1] = drawn[0]
-        places = np.concatenate([d * (4 * FOLDS) // len(t) for d, t in zip(drawn, tables, strict=True)])
-        first, second = (table[d] for table, d in zip(tables, drawn, strict=True))
+        places = np.concatenate([d * (4 * FOLDS) // count for d, count in zip(drawn, counts, strict=True)])
+        chosen = [(d[:, None] * WINDOW + np.arange(WINDOW)).ravel() for d in drawn]
+        first, second = (
+            window_features(view.take(rows), numbers, users=users)
+            for view, rows in zip((real, synth), chosen, strict=True)
+        )
         group = equal_rows(np.vstack([first, second]))
         earliest = np.full(group.max() + 1, len(group), dtype=np.intp)
         np.minimum.at(earliest, group, np.arange(len(group)))

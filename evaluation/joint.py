@@ -15,13 +15,13 @@ from scipy import stats as scipy_stats
 from scipy.spatial.distance import cdist
 
 from evaluation.base import NAN, Score, Setting, absent
-from evaluation.marginal import log_seconds
-from evaluation.view import LABELS, NUMBERS, Codes, Floats, View
+from evaluation.spreads import log_seconds
+from evaluation.view import LABELS, NUMBERS, Codes, Floats, Seen, View
 
 Matrix = NDArray[np.float64]  # shape (columns, columns)
 
 
-def shared_numbers(real: View, synth: View) -> list[str]:
+def shared_numbers(real: Seen, synth: Seen) -> list[str]:
     """Return the columns of numbers that vary in the real trace and that the synthetic one has."""
     return [name for name in NUMBERS if real.varies(name) and synth.has(name)]
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evaluation.base import NAN, Metric, Quantity, Score, Setting
-from evaluation.view import WEEK, Blocks, View, halves, resampled
+from evaluation.view import WEEK, Seen, halves, resampled
 
 #: Runs one metric on two views with its own random numbers.
-Run = Callable[[Metric, View, View, Setting], Mapping[str, Score]]
+Run = Callable[[Metric, Seen, Seen, Setting], Mapping[str, Score]]
 Tick = Callable[[], None]
 MIN_JOBS = 5  # in each half, below which there is no noise floor
 
@@ -36,7 +36,7 @@ class Scoring:
         """The metrics that are recomputed for every draw."""
         return [metric for metric in self.metrics if metric.resampled]
 
-    def merged(self, metrics: Iterable[Metric], real: View, synth: View) -> dict[str, Score]:
+    def merged(self, metrics: Iterable[Metric], real: Seen, synth: Seen) -> dict[str, Score]:
         """Return the scores of some metrics in one table."""
         found: dict[str, Score] = {}
         for metric in metrics:
@@ -89,7 +89,7 @@ def _own_range(score: Score, whole: float, spread: float) -> tuple[float, float]
     return (min(known), max(known)) if np.isfinite(spread) else (NAN, NAN)
 
 
-def noise_floor(scoring: Scoring, real: View, times: int, rng: np.random.Generator) -> tuple[dict[str, Floor], str]:
+def noise_floor(scoring: Scoring, real: Seen, times: int, rng: np.random.Generator) -> tuple[dict[str, Floor], str]:
     """Score real odd weeks against real even weeks, with a note on the split; a step is a metric or a draw."""
     blocks, odd, even, how = halves(real)
     sizes = np.diff(blocks.edges)
@@ -128,7 +128,7 @@ def noise_floor(scoring: Scoring, real: View, times: int, rng: np.random.Generat
     return floors, how
 
 
-def _stranger(metric: Metric, real: View, scoring: Scoring) -> dict[str, Score]:
+def _stranger(metric: Metric, real: Seen, scoring: Scoring) -> dict[str, Score]:
     """Score one half of the hold-out as if it were synthetic, the other half being the hold-out: no copies there."""
     holdout = scoring.setting.holdout
     if holdout is None:
@@ -140,8 +140,8 @@ def _stranger(metric: Metric, real: View, scoring: Scoring) -> dict[str, Score]:
 
 def with_intervals(
     scoring: Scoring,
-    real: View,
-    synth: View,
+    real: Seen,
+    synth: Seen,
     scores: Mapping[str, Score],
     times: int,
     rng: np.random.Generator,
@@ -149,7 +149,7 @@ def with_intervals(
     """Return the scores with intervals from resampling the synthetic trace's weeks (or tenths, when it is short)."""
     if times < 5 or len(synth) < 100 or not synth.span > 0:
         return dict(scores)
-    blocks = Blocks.cut(synth, WEEK if synth.span >= 10 * WEEK else synth.span / 10 * (1 - 1e-9))
+    blocks = synth.cut(WEEK if synth.span >= 10 * WEEK else synth.span / 10 * (1 - 1e-9))
     draws = []
     for view in resampled(blocks, np.arange(len(blocks)), rng, times):
         draws.append(scoring.merged(scoring.cheap, real, view))

@@ -14,9 +14,10 @@ import numpy as np
 
 from evaluation.base import Metric, Quantity, Score, Setting, absent
 from evaluation.joint import off_diagonal_mean
-from evaluation.marginal import ks, log_seconds
+from evaluation.marginal import ks
+from evaluation.spreads import log_seconds
 from evaluation.temporal import autocorrelation
-from evaluation.view import Floats, View
+from evaluation.view import Floats, Seen, View
 
 #: The study's columns by our names.
 COLUMNS = ("user", "gpus", "procs", "nodes", "interval", "run_time", "req_time")
@@ -106,8 +107,9 @@ class PosterTime(Quantity):
     family = "time"
     unit = "correlation; probability"
 
-    def measure(self, view: View) -> dict[str, float | str]:
+    def measure(self, view: Seen) -> dict[str, float | str]:
         """Measure one trace."""
+        assert isinstance(view, View), "the preset reads traces whole"
         columns = table(view)
         found: dict[str, float | str] = {}
         for ours, theirs, column in (

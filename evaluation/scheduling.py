@@ -18,7 +18,8 @@ import pandas as pd
 from scipy import stats as scipy_stats
 
 from evaluation.base import Score, Setting, absent
-from evaluation.marginal import ks, log_seconds, w1
+from evaluation.marginal import ks, w1
+from evaluation.spreads import log_seconds
 from evaluation.validity import OfferedLoad
 from evaluation.view import Floats, View
 from tracekit.machine import Machine

@@ -10,16 +10,19 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from evaluation.base import FAMILIES, METRICS, NAN, Metric, Score, Setting, absent
 from evaluation.noise import Floor, Scoring, noise_floor, with_intervals
-from evaluation.view import View, prepare
+from evaluation.streamed import FAMILIES_IN_PARTS, prepare_streamed
+from evaluation.view import Seen, prepare
 from tracekit import notebook
 from tracekit.clusters import cluster_of
 from tracekit.errors import TracekitError, UnknownName, UsageError
+from tracekit.large.source import Source, gigabytes
 from tracekit.machine import Machine
 from tracekit.trace import Trace, check_trace
 from tracekit.units import left_out, scheduled_in
@@ -250,19 +253,43 @@ def score(
     quick = quick or preset is not None
     aside = {"hold-out": holdout} if holdout is not None else {}
     for trace, label in zip([real, *traces, *aside.values()], [*names, *aside], strict=True):
-        if np.isfinite(trace.column("submit_time")).sum() < MIN_JOBS:
-            raise TracekitError(f"{label}: a score needs at least {MIN_JOBS} jobs with a submit time")
+        _check_jobs(label, int(np.isfinite(trace.column("submit_time")).sum()))
     made = _baselines(real, seed) if baselines else {}
     everyone = [*traces, *made.values(), *aside.values()]
     labels = [*names, *made, *aside]
     views = prepare(real, everyone, labels, None if cluster is None else cluster_of(cluster))
     setting = Setting(quick, views.pop() if holdout is not None else None)
-    ours, theirs = views[0], views[1:]
-    draws = _draws(len(ours), quick)
-    steps = _Steps(progress, len(metrics) * (len(theirs) + floor) + draws[0] * floor + draws[1] * len(traces))
+    hosts = views[0].machine.hosts
+    switches = {
+        "preset": preset,
+        "left_out": {label: left_out(trace) for label, trace in zip(names, [real, *traces], strict=True)},
+        "cluster": None if hosts is None else hosts.name or "the real trace's machine",
+    }
+    steps = _Steps(progress)
+    return _compared(views, len(traces), metrics, setting, steps, floor=floor, seed=seed, switches=switches)
 
-    def run(metric: Metric, a: View, b: View, how: Setting) -> dict[str, Score]:
-        return metric(a, b, setting=how, rng=np.random.default_rng([seed, zlib.crc32(metric.name.encode())]))
+
+def _compared(
+    views: Sequence[Seen],
+    asked: int,
+    metrics: list[Metric],
+    setting: Setting,
+    steps: _Steps,
+    *,
+    floor: bool,
+    seed: int,
+    switches: dict[str, Any],
+) -> Scores:
+    """Score all views against the first; ``asked`` of them are synthetic traces, the others baselines."""
+    ours, theirs = views[0], views[1:]
+    draws = _draws(len(ours), setting.quick)
+    steps.total = len(metrics) * (len(theirs) + floor) + draws[0] * floor + draws[1] * asked
+
+    def run(metric: Any, a: Seen, b: Seen, how: Setting) -> dict[str, Score]:
+        found: dict[str, Score] = metric(
+            a, b, setting=how, rng=np.random.default_rng([seed, zlib.crc32(metric.name.encode())])
+        )
+        return found
 
     scoring = Scoring(metrics, setting, run, steps)
     family: dict[str, str] = {}
@@ -275,7 +302,7 @@ def score(
             found.update(new)
             family.update(dict.fromkeys(new, metric.family))
             steps()
-        if len(scored) < len(traces):
+        if len(scored) < asked:
             steps.doing(f"{view.name}: intervals")
             rng = np.random.default_rng([seed, 1])
             found = with_intervals(scoring, ours, view, found, draws[1], rng)
@@ -289,33 +316,86 @@ def score(
     order = sorted(family, key=lambda key: list(FAMILIES).index(family[key]))
     switches = {
         "seed": seed,
-        "quick": quick,
-        "preset": preset,
-        "holdout": holdout is not None,
+        "quick": setting.quick,
+        "preset": switches["preset"],
+        "holdout": setting.holdout is not None,
         "noise_floor": how,
         "draws": draws[0] if floor else 0,
         "unit": ours.machine.unit,
-        "left_out": {label: left_out(trace) for label, trace in zip(names, [real, *traces], strict=True)},
+        "left_out": switches["left_out"],
         "machine_size": _plain(ours.machine.capacity),
         "machine_note": ours.machine.note,
-        "cluster": None if ours.machine.hosts is None else ours.machine.hosts.name or "the real trace's machine",
+        **{name: value for name, value in switches.items() if name not in ("preset", "left_out")},
     }
-    return Scores(
-        names[0],
-        len(real),
-        scored[: len(traces)],
-        scored[len(traces) :],
-        floors,
-        {key: family[key] for key in order},
-        switches,
+    jobs = len(ours) + ours.dropped
+    ordered = {key: family[key] for key in order}
+    return Scores(ours.name, jobs, scored[:asked], scored[asked:], floors, ordered, switches)
+
+
+def score_parts(
+    real: Source,
+    synth: Sequence[Source],
+    *,
+    names: Sequence[str],
+    families: Iterable[str] = FAMILIES_IN_PARTS,
+    quick: bool = False,
+    seed: int = 0,
+    cluster: str | Path | Machine | None = None,
+    progress: Progress | None = None,
+) -> Scores:
+    """Score traces that are read in batches, in memory that does not grow with them; see docs/large.md.
+
+    The numbers are those of `score` with ``baselines=False``, to 12 digits; jobs must be in submit order. Other
+    families than `FAMILIES_IN_PARTS` are an error before anything is read.
+    """
+    wanted = list(families)
+    metrics = chosen_metrics(None, wanted)
+    check_families(wanted, [real, *synth])
+    steps = _Steps(progress)
+    hosts = None if cluster is None else cluster_of(cluster)
+    with TemporaryDirectory(prefix="tracekit-", ignore_cleanup_errors=True) as folder:
+        views = prepare_streamed([real, *synth], names, Path(folder), hosts, steps.reading)
+        for view in views:
+            _check_jobs(view.name, len(view))
+        switches = {
+            "preset": None,
+            "left_out": {view.name: view.survey.left_out for view in views},
+            "cluster": None if hosts is None else hosts.name,
+            "in_parts": True,
+        }
+        return _compared(views, len(synth), metrics, Setting(quick), steps, floor=True, seed=seed, switches=switches)
+
+
+def check_families(wanted: Iterable[str], sources: Sequence[Source]) -> None:
+    """Raise an error if traces that are read in batches are to be scored by families that need them whole."""
+    whole = [name for name in FAMILIES if name in set(wanted) - set(FAMILIES_IN_PARTS)]
+    if not whole:
+        return
+    size = gigabytes(sum(source.bytes_whole() for source in sources))
+    several = "families" if len(whole) > 1 else "family"
+    verb = "need" if len(whole) > 1 else "needs"
+    raise TracekitError(
+        f"the {several} {', '.join(whole)} {verb} the whole traces in memory, about {size} to read them and more to "
+        "score them: use --whole if there is as much, slice to score a stretch, or "
+        f"--families {','.join(FAMILIES_IN_PARTS)}, which are scored in parts"
     )
+
+
+def _check_jobs(name: str, jobs: int) -> None:
+    if jobs < MIN_JOBS:
+        raise TracekitError(f"{name}: a score needs at least {MIN_JOBS} jobs with a submit time")
 
 
 class _Steps:
     """Counts steps and calls the caller's progress function."""
 
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self.progress, self.total, self.done, self.label = progress, total, 0, ""
+    def __init__(self, progress: Progress | None) -> None:
+        self.progress, self.total, self.done, self.label = progress, 1, 0, ""
+
+    def reading(self, label: str, share: float) -> None:
+        """Tell how much of a trace was read."""
+        if self.progress is not None:
+            self.progress(min(self.done, self.total), self.total, f"{label}, {share:.0%}")
 
     def doing(self, label: str) -> None:
         self.label = label

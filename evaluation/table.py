@@ -49,6 +49,8 @@ def notes(scores: Scores) -> list[str]:
     found = [f"{', '.join(keys)}: {reason}" for reason, keys in reasons.items()]
     if scores.switches["noise_floor"].startswith(("first", "none")):
         found.append(f"noise floor: {scores.switches['noise_floor']}")
+    if scores.switches.get("in_parts"):
+        found.append("read in parts: without the trivial baselines, which are made of the whole trace")
     missing_sizes = {name: count for name, count in scores.switches.get("left_out", {}).items() if count}
     if missing_sizes:
         counts = ", ".join(f"{name} {count:,}" for name, count in missing_sizes.items())

@@ -11,13 +11,13 @@ from typing import ClassVar
 import numpy as np
 
 from evaluation.base import NAN, Quantity, Score, Setting, absent
-from evaluation.marginal import ks, log_seconds, tail_ratios, total_variation, w1, worst_log
-from evaluation.view import SIZES, Floats, View
+from evaluation.marginal import ks, shares_apart, tail_ratios, w1, worst_log
+from evaluation.spreads import Lagged, log_seconds
+from evaluation.view import SIZES, Floats, Seen
 
 LAGS = 100
 #: Window lengths of the index of dispersion, in seconds: one minute to one day.
 IDC_WINDOWS = (60, 300, 900, 3_600, 21_600, 86_400)
-_MAX_BINS = 5_000_000  # of the finest count series; longer traces are looked at from their start
 
 
 class Interarrival:
@@ -28,7 +28,7 @@ class Interarrival:
     unit: ClassVar[str] = "as ks, wasserstein (ln seconds), tail"
     resampled: ClassVar[bool] = True
 
-    def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
+    def __call__(self, real: Seen, synth: Seen, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
         """Compare the gaps as any other column."""
         keys = ("ks.interarrival", "wasserstein.interarrival", "tail.interarrival")
         if not len(real.gaps) or not len(synth.gaps):
@@ -42,11 +42,13 @@ class Interarrival:
         }
 
 
-def autocorrelation(values: Floats, lags: int) -> Floats:
+def autocorrelation(values: Floats | Lagged, lags: int) -> Floats:
     """Return the autocorrelation at lags 1 … ``lags`` of the known values; NaN where it has no meaning.
 
     The usual estimator, Σ(x_t − m)(x_{t+k} − m) / Σ(x_t − m)², by fast Fourier transform.
     """
+    if isinstance(values, Lagged):
+        return values.curve(lags)
     values = values[np.isfinite(values)]
     if len(values) <= lags or (values == values[:1]).all():
         return np.full(lags, NAN)
@@ -56,10 +58,10 @@ def autocorrelation(values: Floats, lags: int) -> Floats:
     return np.asarray(products[1:] / products[0])
 
 
-def series(view: View) -> dict[str, Floats]:
+def series(view: Seen) -> dict[str, Floats | Lagged]:
     """Return the series whose autocorrelation is looked at, each as ln(1 + x), in submit order; sizes if they vary."""
-    found = {"interarrival": log_seconds(view.gaps), "run_time": log_seconds(view.numbers["run_time"])}
-    return found | {size: log_seconds(view.numbers[size]) for size in SIZES if view.varies(size)}
+    names = ("interarrival", "run_time", *(size for size in SIZES if view.varies(size)))
+    return {name: view.logged(name) for name in names}
 
 
 class Lag1(Quantity):
@@ -69,7 +71,7 @@ class Lag1(Quantity):
     family = "time"
     unit = "correlation"
 
-    def measure(self, view: View) -> dict[str, float | str]:
+    def measure(self, view: Seen) -> dict[str, float | str]:
         """Return one number a series."""
         found: dict[str, float | str] = {
             f"acf1.{name}": f"the trace has no {name}, or only one value of it"
@@ -89,7 +91,7 @@ class Autocorrelation:
     unit: ClassVar[str] = "correlation"
     resampled: ClassVar[bool] = True
 
-    def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
+    def __call__(self, real: Seen, synth: Seen, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
         """Compare the curves; a few of their points are in the detail."""
         ours, theirs = series(real), series(synth)
         scores = {}
@@ -120,24 +122,18 @@ class HourOfWeek:
     unit: ClassVar[str] = "share of jobs"
     resampled: ClassVar[bool] = True
 
-    def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
+    def __call__(self, real: Seen, synth: Seen, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
         """Compare where both traces have a calendar."""
         for view, side in ((real, "real"), (synth, "synthetic")):
-            if view.hour is None:
+            if view.hours is None:
                 return dict.fromkeys(("hour_of_week.tv", "hour_of_day.tv"), absent(f"the {side} trace has no calendar"))
-        assert real.hour is not None
-        assert synth.hour is not None
+        assert real.hours is not None
+        assert synth.hours is not None
+        days = [hours.reshape(7, 24).sum(axis=0) for hours in (real.hours, synth.hours)]
         return {
-            "hour_of_week.tv": Score(total_variation(real.hour, synth.hour, 168)),
-            "hour_of_day.tv": Score(total_variation(real.hour % 24, synth.hour % 24, 24)),
+            "hour_of_week.tv": Score(shares_apart(real.hours, synth.hours)),
+            "hour_of_day.tv": Score(shares_apart(*days)),
         }
-
-
-def counts(view: View, seconds: float) -> Floats:
-    """Return how many jobs arrive in each whole window of some seconds after the first submit."""
-    bins = min(int(view.span // seconds), _MAX_BINS)
-    place = ((view.submit - view.submit[0]) // seconds).astype(np.int64)
-    return np.bincount(place[place < bins], minlength=bins).astype(np.float64)
 
 
 class Dispersion(Quantity):
@@ -147,14 +143,14 @@ class Dispersion(Quantity):
     family = "time"
     unit = "variance / mean"
 
-    def measure(self, view: View) -> dict[str, float | str]:
+    def measure(self, view: Seen) -> dict[str, float | str]:
         """Return one number a window length."""
         found: dict[str, float | str] = {}
         for seconds in IDC_WINDOWS:
             if not view.span >= 5 * seconds:
                 found[f"idc.{seconds}"] = f"shorter than five windows of {seconds:,} s"
                 continue
-            arrivals = counts(view, seconds)
+            arrivals = view.arrivals(seconds)
             found[f"idc.{seconds}"] = float(arrivals.var() / arrivals.mean())
         return found
 
@@ -170,12 +166,12 @@ class Hurst(Quantity):
     family = "time"
     unit = "exponent"
 
-    def measure(self, view: View) -> dict[str, float | str]:
+    def measure(self, view: Seen) -> dict[str, float | str]:
         """Return the exponent."""
         base = 600.0
         if not view.span >= 160 * base:
             return {"hurst": "shorter than 160 windows of ten minutes"}
-        arrivals = counts(view, base)
+        arrivals = view.arrivals(base)
         lengths, variances, width = [], [], 1
         while len(arrivals) // width >= 10:
             means = arrivals[: len(arrivals) // width * width].reshape(-1, width).mean(axis=1)

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.base import Quantity, Score, Setting, absent
-from evaluation.marginal import ks, log_seconds, w1
-from evaluation.view import SIZES, Floats, View
+from evaluation.chained import SESSION_GAP, Habits
+from evaluation.marginal import ks, w1
+from evaluation.spreads import Values, log_seconds
+from evaluation.streamed import Streamed
+from evaluation.view import SIZES, Floats, Seen, View
 
-SESSION_GAP = 20 * 60.0  # seconds
 NO_USERS = "the trace has no users"
 
 
@@ -28,15 +31,14 @@ class UserRepeat(Quantity):
     family = "time"
     unit = "probability"
 
-    def measure(self, view: View) -> dict[str, float | str]:
+    def measure(self, view: Seen) -> dict[str, float | str]:
         """Return the share of repeats."""
         if not view.has("user") or len(view) < 2:
             return {"user_repeat": NO_USERS}
-        user = view.labels["user"]
-        both = (user[1:] >= 0) & (user[:-1] >= 0)
-        if not both.any():
+        found = habits(view)
+        if not found.neighbours:
             return {"user_repeat": "no two known users in a row"}
-        return {"user_repeat": float((user[1:] == user[:-1])[both].mean())}
+        return {"user_repeat": found.same_user / found.neighbours}
 
 
 @dataclass(frozen=True)
@@ -67,19 +69,14 @@ class JobRepeat(Quantity):
     family = "time"
     unit = "probability"
 
-    def measure(self, view: View) -> dict[str, float | str]:
+    def measure(self, view: Seen) -> dict[str, float | str]:
         """Return the share of copies among jobs that have a predecessor of the same user."""
         if not view.has("user"):
             return {"job_repeat": NO_USERS}
-        chains = Chains.of(view)
-        if not chains.follows.any():
+        found = habits(view)
+        if not found.followed:
             return {"job_repeat": "no user has two jobs"}
-        same = np.ones(len(chains.follows), dtype=bool)
-        for name in (*SIZES, "req_time"):
-            if view.has(name):
-                values = view.numbers[name][chains.order]
-                same &= (values[1:] == values[:-1]) | (np.isnan(values[1:]) & np.isnan(values[:-1]))
-        return {"job_repeat": float(same[chains.follows].mean())}
+        return {"job_repeat": found.same_job / found.followed}
 
 
 def user_gaps(view: View, chains: Chains) -> Floats:
@@ -91,6 +88,40 @@ def think_times(view: View, chains: Chains) -> Floats:
     """Return the seconds from a job's earliest end to its user's next submit; below zero = submitted while it ran."""
     run = view.numbers["run_time"][chains.order][:-1]
     return user_gaps(view, chains) - np.where(run > 0, run, 0.0)
+
+
+def habits(view: Seen) -> Habits:
+    """Return how users submit; several metrics ask for it."""
+    if isinstance(view, Streamed):
+        return view.habits
+    assert isinstance(view, View)
+    if view not in _KNOWN:
+        _KNOWN[view] = _habits(view)
+    return _KNOWN[view]
+
+
+_KNOWN: WeakKeyDictionary[View, Habits] = WeakKeyDictionary()
+
+
+def _habits(view: View) -> Habits:
+    user = view.labels["user"]
+    both = (user[1:] >= 0) & (user[:-1] >= 0)
+    chains = Chains.of(view)
+    same = chains.follows.copy()
+    for name in (*SIZES, "req_time"):
+        if view.has(name):
+            values = view.numbers[name][chains.order]
+            same &= (values[1:] == values[:-1]) | (np.isnan(values[1:]) & np.isnan(values[:-1]))
+    think = think_times(view, chains)
+    return Habits(
+        int(both.sum()),
+        int((user[1:] == user[:-1])[both].sum()),
+        int(chains.follows.sum()),
+        int(same.sum()),
+        chains.stretches(user_gaps(view, chains) > SESSION_GAP),
+        chains.stretches(think > 0),
+        think[chains.follows & (think > 0)],
+    )
 
 
 class Sessions:
@@ -106,27 +137,17 @@ class Sessions:
     resampled: ClassVar[bool] = True
     keys = ("sessions.length", "sessions.batch", "sessions.think_time", "sessions.log_think_w1")
 
-    def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
+    def __call__(self, real: Seen, synth: Seen, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
         """Compare the distributions, with the means in the detail."""
         for view, side in ((real, "real"), (synth, "synthetic")):
             if not view.has("user"):
                 return dict.fromkeys(self.keys, absent(f"the {side} trace has no users"))
-        found = []
-        for view in (real, synth):
-            chains = Chains.of(view)
-            think = think_times(view, chains)
-            found.append(
-                (
-                    chains.stretches(user_gaps(view, chains) > SESSION_GAP),
-                    chains.stretches(think > 0),
-                    think[chains.follows & (think > 0)],
-                )
-            )
-        (a_session, a_batch, a_think), (b_session, b_batch, b_think) = found
+        ours, theirs = habits(real), habits(synth)
         scores = {
-            "sessions.length": Score(ks(a_session, b_session), detail=_means(a_session, b_session)),
-            "sessions.batch": Score(ks(a_batch, b_batch), detail=_means(a_batch, b_batch)),
+            "sessions.length": Score(ks(ours.sessions, theirs.sessions), detail=_means(ours.sessions, theirs.sessions)),
+            "sessions.batch": Score(ks(ours.batches, theirs.batches), detail=_means(ours.batches, theirs.batches)),
         }
+        a_think, b_think = ours.thinks, theirs.thinks
         if not len(a_think) or not len(b_think):
             side = "synthetic" if len(a_think) else "real"
             missing = absent(f"{side} trace: no user submits after a job could have ended")
@@ -136,5 +157,5 @@ class Sessions:
         return scores
 
 
-def _means(real: Floats, synth: Floats) -> dict[str, float]:
+def _means(real: Values, synth: Values) -> dict[str, float]:
     return {"real_mean": float(real.mean()), "synthetic_mean": float(synth.mean())}

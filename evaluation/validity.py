@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.base import Quantity, Score, Setting, absent
-from evaluation.view import MOST_WATTS, RAW_SIZES, SIZES, UNPLACED, View
+from evaluation.view import MOST_WATTS, RAW_SIZES, SIZES, UNPLACED, Seen, View
 
 Mask = NDArray[np.bool_]  # shape (jobs,): True = breaks the rule
 
@@ -191,7 +191,7 @@ class OfferedLoad(Quantity):
     family = "load"
     unit = "share of the machine; jobs/h; unit-hours"
 
-    def measure(self, view: View) -> dict[str, float | str]:
+    def measure(self, view: Seen) -> dict[str, float | str]:
         """Return the load and its factors; a job with size or run time unknown or below zero counts as no work."""
         if not view.span > 0:
             reason = "all jobs arrive at one instant"
@@ -203,16 +203,14 @@ class OfferedLoad(Quantity):
                 "load.jobs_per_hour": len(view) / view.span * 3600,
                 "load.mean_work": reason,
             }
-        run, size = view.numbers["run_time"], view.size
-        work = float(np.where((size > 0) & (run > 0), size * run, 0.0).sum())
-        capacity = view.machine.capacity
+        work, capacity = view.work, view.machine.capacity
         return {
             "offered_load": work / (capacity * view.span) if capacity > 0 else "no sizes are known",
             "load.jobs_per_hour": len(view) / view.span * 3600,
             "load.mean_work": work / len(view) / 3600,
         }
 
-    def __call__(self, real: View, synth: View, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
+    def __call__(self, real: Seen, synth: Seen, /, *, setting: Setting, rng: np.random.Generator) -> dict[str, Score]:
         """Measure both, with a note where the machine's size was assumed."""
         scores = super().__call__(real, synth, setting=setting, rng=rng)
         if real.machine.note and not scores["offered_load"].note:

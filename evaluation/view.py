@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, overload
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from evaluation.spreads import Lagged, Values, log_seconds
 from tracekit import stats
 from tracekit.clusters import cluster_of
 from tracekit.machine import UNITS, Machine, Unit
@@ -23,6 +24,8 @@ Codes = NDArray[np.int64]
 
 DAY = 86_400.0
 WEEK = 7 * DAY
+#: Windows of arrivals that are counted, at most; longer traces are looked at from their start.
+MOST_WINDOWS = 5_000_000
 
 #: Columns of numbers that describe a job. Sizes are what a scheduler sees: requested, else allocated.
 TIMES = ("run_time", "req_time", "cpu_time")
@@ -58,20 +61,29 @@ class Reference:
 
         Its hosts are those of ``cluster``, or its own.
         """
-        hosts = cluster or (cluster_of(real.machine) if real.machine.groups else None)
-        return replace(cls._counted(real, hosts), hosts=hosts, power=hosts or real.machine)
+
+        def jobs() -> tuple[float, float]:
+            sizes = real.sizes()
+            return float(sizes[sizes > 0].max(initial=0.0)), stats.mean_demand(real)
+
+        return cls.sized(real.machine, cluster, jobs)
 
     @classmethod
-    def _counted(cls, real: Trace, hosts: Machine | None) -> Reference:
-        unit = real.machine.unit
-        size = real.machine.size() or (None if hosts is None else hosts.size(unit))
+    def sized(cls, machine: Machine, cluster: Machine | None, jobs: Callable[[], tuple[float, float]]) -> Reference:
+        """Take the machine of the real trace; ``jobs`` returns its largest size and the mean demand, if needed."""
+        hosts = cluster or (cluster_of(machine) if machine.groups else None)
+        return replace(cls._counted(machine, hosts, jobs), hosts=hosts, power=hosts or machine)
+
+    @classmethod
+    def _counted(cls, machine: Machine, hosts: Machine | None, jobs: Callable[[], tuple[float, float]]) -> Reference:
+        unit = machine.unit
+        size = machine.size() or (None if hosts is None else hosts.size(unit))
         if size:
             return cls(unit, float(size))
-        sizes = real.sizes()
-        if not np.any(sizes > 0):
+        largest, demand = jobs()
+        if not largest > 0:
             return cls(unit, float("nan"), "no sizes are known")
-        largest = float(np.floor(np.nanmax(sizes)))
-        demand = stats.mean_demand(real)
+        largest = float(np.floor(largest))
         assumed = float(np.ceil(demand / ASSUMED_LOAD)) if np.isfinite(demand) else 0.0
         if largest >= assumed:
             return cls(unit, largest, f"machine size unknown: taken as the largest real job, {largest:,.0f} {unit}")
@@ -130,6 +142,41 @@ class View:
         """Return the seconds from the first to the last submit."""
         return float(self.submit[-1] - self.submit[0]) if len(self) else float("nan")
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Return the first and the last submit."""
+        return float(self.submit[0]), float(self.submit[-1])
+
+    @property
+    def hours(self) -> Codes | None:
+        """Return how many jobs were submitted in each local hour of the week, shape (168,); None = no calendar."""
+        return None if self.hour is None else np.bincount(self.hour, minlength=168)
+
+    @property
+    def work(self) -> float:
+        """Return Σ size·run in unit-seconds; a job with either unknown or below zero counts as no work."""
+        run, size = self.numbers["run_time"], self.size
+        return float(np.where((size > 0) & (run > 0), size * run, 0.0).sum())
+
+    def label_counts(self, name: str) -> Codes:
+        """Return how many jobs have each label, by its code."""
+        codes = self.labels[name]
+        return np.bincount(codes[codes >= 0])
+
+    def arrivals(self, seconds: float) -> Floats:
+        """Return how many jobs arrive in each whole window of some seconds after the first submit."""
+        bins = min(int(self.span // seconds), MOST_WINDOWS)
+        place = ((self.submit - self.submit[0]) // seconds).astype(np.int64)
+        return np.bincount(place[place < bins], minlength=bins).astype(np.float64)
+
+    def logged(self, name: str) -> Floats:
+        """Return a column, or the gaps as ``interarrival``, as ln(1 + x)."""
+        return log_seconds(self.gaps if name == "interarrival" else self.numbers[name])
+
+    def cut(self, length: float) -> Blocks:
+        """Cut into stretches of some seconds."""
+        return Blocks.cut(self, length)
+
     def take(self, rows: NDArray[Any], submit: Floats | None = None) -> View:
         """Return a view of some rows, at other submit times if given; ``rows`` must keep submit order."""
         return replace(
@@ -148,7 +195,7 @@ def prepare(real: Trace, others: Sequence[Trace], names: Sequence[str], cluster:
     traces = [real, *others]
     reference = Reference.of(real, cluster)
     books = {label: _vocabulary(traces, label) for label in LABELS}
-    return [_view(trace, name, books, reference) for trace, name in zip(traces, names, strict=True)]
+    return [view_of(trace, name, books, reference) for trace, name in zip(traces, names, strict=True)]
 
 
 def _vocabulary(traces: Sequence[Trace], label: str) -> pd.Index:
@@ -159,7 +206,10 @@ def _vocabulary(traces: Sequence[Trace], label: str) -> pd.Index:
     return words
 
 
-def _view(trace: Trace, name: str, books: Mapping[str, pd.Index], reference: Reference) -> View:
+def view_of(
+    trace: Trace, name: str, books: Mapping[str, pd.Index], reference: Reference, *, calendar: bool | None = None
+) -> View:
+    """Return the view of a trace; ``calendar`` says whether its submit times are dates, if that is known."""
     submit = trace.column("submit_time")
     order = trace.order()
     order = order[np.isfinite(submit[order])]
@@ -182,7 +232,7 @@ def _view(trace: Trace, name: str, books: Mapping[str, pd.Index], reference: Ref
         labels["status"] = np.where(labels["status"] == unknown, -1, labels["status"])
     dated = trace if len(order) == len(trace) else trace.take(order)
     hour = None
-    if stats.has_calendar(trace):
+    if stats.has_calendar(trace) if calendar is None else calendar:
         hour = stats.hour_of_week(dated)[order] if dated is trace else stats.hour_of_week(dated)
     return View(
         name,
@@ -228,30 +278,111 @@ class Blocks:
     def lay(self, chosen: NDArray[np.intp]) -> View:
         """Return the chosen stretches end to end, in the order given: hours of day and week stay what they were."""
         rows = np.concatenate([np.arange(self.edges[k], self.edges[k + 1]) for k in chosen])
-        start, shifts, at = float(self.view.submit[0]), [], 0.0
-        for k in chosen:
-            shifts.append(at - self.length * k)
-            last = k == len(self) - 1  # may be longer than the others
-            at += self.length * np.ceil((self.view.submit[-1] - start + 1) / self.length - k) if last else self.length
+        shifts = laid(chosen, self.length, len(self), self.view.ends)
         moved = self.view.submit[rows] + np.repeat(shifts, np.diff(self.edges)[chosen])
         return self.view.take(rows, moved)
 
 
-def halves(view: View) -> tuple[Blocks, NDArray[np.intp], NDArray[np.intp], str]:
+def laid(chosen: NDArray[np.intp], length: float, count: int, ends: tuple[float, float]) -> list[float]:
+    """Return by how many seconds each chosen stretch of ``count`` is moved, so that they lie end to end."""
+    shifts, at = [], 0.0
+    for k in chosen:
+        shifts.append(at - length * k)
+        last = k == count - 1  # may be longer than the others
+        at += length * np.ceil((ends[1] - ends[0] + 1) / length - k) if last else length
+    return shifts
+
+
+class Stretches(Protocol):
+    """A trace cut into stretches of equal length: whole weeks, for instance."""
+
+    @property
+    def edges(self) -> NDArray[np.intp]:
+        """The jobs ``edges[k]`` up to ``edges[k + 1]`` are in stretch k."""
+
+    def __len__(self) -> int: ...
+
+    def lay(self, chosen: NDArray[np.intp]) -> Seen:
+        """Return the chosen stretches end to end."""
+
+
+class Seen(Protocol):
+    """What most metrics look at: a `View`, or a trace that is read in batches (`evaluation.streamed`)."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def name(self) -> str:
+        """What the trace is called."""
+
+    @property
+    def machine(self) -> Reference:
+        """The machine of the comparison."""
+
+    @property
+    def dropped(self) -> int:
+        """Jobs without a submit time."""
+
+    @property
+    def span(self) -> float:
+        """Seconds from the first to the last submit."""
+
+    @property
+    def gaps(self) -> Values:
+        """Seconds between consecutive submits."""
+
+    @property
+    def hours(self) -> Codes | None:
+        """Jobs by local hour of the week; None = no calendar."""
+
+    @property
+    def work(self) -> float:
+        """Unit-seconds of all jobs."""
+
+    def has(self, name: str) -> bool:
+        """Return whether a column holds a known value."""
+
+    def known(self, name: str) -> Values:
+        """Return a column's known values."""
+
+    def varies(self, name: str) -> bool:
+        """Return whether a column holds two different values."""
+
+    def label_counts(self, name: str) -> Codes:
+        """Return how many jobs have each label, by its code."""
+
+    def arrivals(self, seconds: float) -> Floats:
+        """Return how many jobs arrive in each window."""
+
+    def logged(self, name: str) -> Floats | Lagged:
+        """Return a column, or the gaps, as ln(1 + x) in submit order."""
+
+    def take(self, rows: NDArray[np.intp]) -> View:
+        """Return some jobs in memory."""
+
+    def cut(self, length: float) -> Stretches:
+        """Cut into stretches of some seconds."""
+
+
+@overload
+def halves(view: View) -> tuple[Blocks, NDArray[np.intp], NDArray[np.intp], str]: ...
+@overload
+def halves(view: Seen) -> tuple[Stretches, NDArray[np.intp], NDArray[np.intp], str]: ...
+def halves(view: Seen) -> tuple[Stretches, NDArray[np.intp], NDArray[np.intp], str]:
     """Cut a real trace for the noise floor: odd and even weeks, or two halves if it is shorter than four weeks."""
     if view.span >= 4 * WEEK:
-        blocks = Blocks.cut(view, WEEK)
+        blocks = view.cut(WEEK)
         full = np.flatnonzero(np.diff(blocks.edges))  # a trace of every other week must not end up in one half
         return blocks, full[0::2], full[1::2], f"odd against even weeks of {len(full)}"
     pieces = min(20, max(2, len(view) // 50))
     pieces -= pieces % 2
-    blocks = Blocks.cut(view, max(view.span / pieces * (1 - 1e-9), 1e-9))
+    blocks = view.cut(max(view.span / pieces * (1 - 1e-9), 1e-9))
     parts = np.arange(len(blocks))
     middle = len(parts) // 2
     return blocks, parts[:middle], parts[middle:], "first against second half: shorter than four weeks"
 
 
-def resampled(blocks: Blocks, chosen: NDArray[np.intp], rng: np.random.Generator, times: int) -> Iterator[View]:
+def resampled(blocks: Stretches, chosen: NDArray[np.intp], rng: np.random.Generator, times: int) -> Iterator[Seen]:
     """Yield views made of the chosen stretches drawn with replacement; draws of a job or none are drawn again."""
     for _ in range(times):
         drawn = rng.choice(chosen, len(chosen))

@@ -24,7 +24,7 @@ from tracekit.explore import jobs as singles
 from tracekit.explore import page as pages
 from tracekit.explore.bins import LENGTH_NAMES, Axis, Bins, size_scale, time_scale
 from tracekit.explore.cube import COLUMNS, KINDS, LEVELS, REPEAT, coded, cube, kind_codes, series
-from tracekit.plots.outcomes import by_length, by_size
+from tracekit.plots.outcomes import panels_of, size_ends
 from tracekit.stats import hour_of_week, kinds, work
 
 Run = Callable[..., tuple[int, str, str]]
@@ -68,14 +68,15 @@ def source(sample: Trace) -> Source:
 
 def test_classes_of_length_and_size_are_those_of_the_pictures(source: Source) -> None:
     lengths, sizes = time_scale(float(np.nanmax(source.run))), size_scale(source.size)
+    by_size, by_length = panels_of(size_ends(source.size))
     classes = lengths.klass[lengths.codes(source.run)]
-    assert {lengths.names[k]: int((classes == k).sum()) for k in np.unique(classes) if k < len(LENGTH_NAMES)} == {
-        name: int(part.sum()) for name, part in by_length(source.run)
-    }
+    assert {
+        lengths.names[k]: int((classes == k).sum()) for k in np.unique(classes) if k < len(LENGTH_NAMES)
+    } == by_length.counts(source.run)
     classes = sizes.klass[sizes.codes(source.size)]
-    assert [int((classes == k).sum()) for k in range(len(sizes.names) - 1)] == [
-        int(part.sum()) for _, part in by_size(source.size)
-    ]
+    assert [int((classes == k).sum()) for k in range(len(sizes.names) - 1)] == list(
+        by_size.counts(source.size).values()
+    )
 
 
 def test_every_value_lies_in_its_bin(source: Source) -> None:

@@ -12,10 +12,11 @@ import pytest
 
 from tracekit import Machine, Trace, plots
 from tracekit.errors import UnknownName
-from tracekit.plots.outcomes import by_length, by_size
+from tracekit.large.spreads import Spread
+from tracekit.plots.outcomes import panels_of, size_ends
 from tracekit.plots.people import _run_lengths, _top_shares
 from tracekit.plots.recorded import load_experienced
-from tracekit.plots.style import thinned, top_of
+from tracekit.plots.style import POINTS, top_of
 from tracekit.recorded import Recorded
 from tracekit.stats import queue_met
 
@@ -101,14 +102,15 @@ def test_repeats_are_counted_by_user() -> None:
 def test_classes_hold_every_known_job_once() -> None:
     rng = np.random.default_rng(1)
     size, run = rng.integers(1, 5000, 500).astype(float), rng.exponential(9000, 500)
-    for classes in (by_size(size), by_length(run)):
-        assert sum(part.astype(int) for _, part in classes).tolist() == [1] * 500  # type: ignore[attr-defined]
+    for panel, values in zip(panels_of(size_ends(size)), (size, run), strict=True):
+        classes = panel.counts(values)
+        assert sum(classes.values()) == 500
         assert len(classes) <= 8
 
 
 def test_curves_are_thinned_but_keep_their_ends() -> None:
     values = np.random.default_rng(0).permutation(100_000).astype(float)
-    x, share = thinned(values)
+    x, share = Spread.of(values).points(POINTS)
     assert len(x) <= 2000
     assert (x[0], x[-1], share[-1]) == (0, 99_999, 1.0)
     assert np.all(np.diff(share) > 0)

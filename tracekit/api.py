@@ -129,8 +129,9 @@ def _check_memory(path: Path, columns: Collection[str] | None = None) -> None:
     if parts is not None and needed > free_memory():
         raise TracekitError(
             f"{path}: {parts.jobs:,} jobs take about {gigabytes(needed)} of memory to read whole, and "
-            f"{gigabytes(free_memory())} may be used; --parts of info, validate, clean, slice, scale, split and "
-            "convert reads such a trace in parts, and slice makes one that fits (--limit memory=none tries it anyway)"
+            f"{gigabytes(free_memory())} may be used; --parts of info, validate, clean, slice, scale, split, "
+            "convert, score and plot reads such a trace in parts, and slice makes one that fits "
+            "(--limit memory=none tries it anyway)"
         )
 
 

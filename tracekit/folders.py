@@ -33,6 +33,8 @@ MOST_KEPT = 20_000
 _RENAME_EXCHANGE = 2
 #: Errors of file systems that cannot exchange names, and of folders that cannot be renamed at all.
 _NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
+#: Errors that say that bytes are not on the disk: full, over a quota, damaged.
+_NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 _NO_RENAME = (errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES, errno.EROFS)
 
 
@@ -387,9 +389,12 @@ def _sync(folder: Path) -> None:
 
 
 def _sync_folder(path: Path) -> None:
-    with suppress(OSError):  # not supported by every file system
+    try:
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
+    except OSError as error:  # not supported by every file system; some say only here that the disk is full
+        if error.errno in _NOT_WRITTEN:
+            raise

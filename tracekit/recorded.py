@@ -80,7 +80,12 @@ class Recorded:
 
     def remark(self) -> str:
         """Return the assumptions that were made."""
-        parts = [] if self.waits_known else ["waits unknown: drawn as if every job had started immediately"]
-        if not self.size_known:
-            parts.append("machine size unknown: largest simultaneous use is taken")
-        return "; ".join(parts)
+        return assumptions(self.waits_known, size_known=self.size_known)
+
+
+def assumptions(waits_known: bool, *, size_known: bool) -> str:
+    """Return what is assumed of a schedule that a trace recorded."""
+    parts = [] if waits_known else ["waits unknown: drawn as if every job had started immediately"]
+    if not size_known:
+        parts.append("machine size unknown: largest simultaneous use is taken")
+    return "; ".join(parts)

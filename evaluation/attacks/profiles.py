@@ -15,7 +15,8 @@ import numpy as np
 from evaluation.attacks.distance import NO_HOLDOUT
 from evaluation.attacks.rates import Count, Result, Worst
 from evaluation.base import Score, Setting, absent
-from evaluation.users import SESSION_GAP, Chains, user_gaps
+from evaluation.chained import SESSION_GAP
+from evaluation.users import Chains, user_gaps
 from evaluation.view import WEEK, Codes, Floats, View
 
 ACTIVE = 20  # jobs that a user must have for a profile to mean anything

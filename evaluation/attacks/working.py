@@ -6,7 +6,8 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from evaluation.attacks.tokens import SinglesOut, Tokens, hashed, of_rows
-from evaluation.users import SESSION_GAP, Chains, user_gaps
+from evaluation.chained import SESSION_GAP
+from evaluation.users import Chains, user_gaps
 from evaluation.view import View
 
 SESSIONS = 3  # in a row

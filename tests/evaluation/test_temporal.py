@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from evaluation.temporal import Dispersion, Hurst, autocorrelation, counts
+from evaluation.temporal import Dispersion, Hurst, autocorrelation
 from evaluation.users import Chains, think_times
 from evaluation.view import prepare
 from tracekit import Machine, Trace
@@ -58,7 +58,7 @@ def test_clockwork_has_no_dispersion() -> None:
 
 
 def test_counts_leave_out_the_incomplete_last_window() -> None:
-    assert counts(view_of(arrivals(np.array([0.0, 10, 61, 125]))), 60).tolist() == [2, 1]
+    assert view_of(arrivals(np.array([0.0, 10, 61, 125]))).arrivals(60).tolist() == [2, 1]
 
 
 def test_bursts_at_every_scale_raise_the_hurst_exponent(real: Trace) -> None:

@@ -59,7 +59,7 @@ def clean(
     if target != "-":
         check_writable(beside, force=force)
     given: dict[str, Any] = {"format": from_, "procs": procs, "machine": machine, "resource": resource}
-    batches = opened(source, parts, **given)
+    batches: Source | None = opened(source, parts, **given)
     if batches is not None:
         counts = _clean_batches(batches, names, source, target, chosen, part_jobs, force=force)
     else:
@@ -170,7 +170,7 @@ def slice_(
         if labels is not None
     }
     given: dict[str, Any] = {"format": from_, "procs": procs, "machine": machine, "resource": resource}
-    batches = opened(source, parts, **given)
+    batches: Source | None = opened(source, parts, **given)
     if batches is not None:
         if after is not None or before is not None:
             ends = edges(batches)
@@ -251,7 +251,7 @@ def scale(
     if load_ is None and procs is None:
         raise UsageError("nothing to scale: give --load X, --procs N, or both")
     chosen = prepare(source, target, format=to, force=force, part_jobs=part_jobs)
-    batches = opened(source, parts, format=from_, machine=machine, resource=resource)
+    batches: Source | None = opened(source, parts, format=from_, machine=machine, resource=resource)
     if batches is not None:
         if procs is not None:
             batches = changes.scale_procs(batches, procs)

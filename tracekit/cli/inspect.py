@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tracekit.cli.app import Force, Json, Resource, app, console, print_json, say, table
+from tracekit.cli.large import InParts, opened
+from tracekit.cli.parts import counted
 from tracekit.cli.traces import Epoch, From, In, MachineFile, Map, OnError, Procs, TimeZone, load
 from tracekit.errors import OutputError, UsageError
 
@@ -36,6 +40,7 @@ def plot(
     on_error: OnError = "stop",
     map_: Map = None,
     epoch: Epoch = None,
+    parts: InParts = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -48,26 +53,29 @@ def plot(
     from tracekit import plots
     from tracekit.folders import writing_folder
     from tracekit.plots.catalogue import chosen
+    from tracekit.plots.streamed import IN_PARTS, check_pictures, draw_parts
 
     names = chosen(_listed(only) if only else None)
     formats = _formats(format)
     stretch = _window(window) if window else None
     pictures = [f"{name}.{ending}" for name in names for ending in formats]
     folder = _folder(out, pictures, force=force)
-    trace, _ = load(
-        file,
-        format=from_,
-        procs=procs,
-        machine=machine,
-        resource=resource,
-        timezone=timezone,
-        on_error=on_error,
-        map_=map_,
-        epoch=epoch,
-    )
+    known: Any = {"format": from_, "procs": procs, "machine": machine, "resource": resource, "timezone": timezone}
+    batches = opened(file, parts, map_=map_, **known)
+    if batches is not None and only is None:
+        names = [name for name in names if name in IN_PARTS]
+        say(f"{file}: read in parts, so without the pictures of all jobs at once; --only {','.join(IN_PARTS)}")
     rows: list[dict[str, Any]] = []
-    with writing_folder(folder, ours=pictures, force=force) as made:
-        for drawn in plots.draw(trace, names, window=stretch):
+    with ExitStack() as stack:
+        if batches is not None:
+            check_pictures(batches, names)
+            spill = Path(stack.enter_context(TemporaryDirectory(prefix="tracekit-", ignore_cleanup_errors=True)))
+            pictured = draw_parts(batches, names, spill, tell=stack.enter_context(counted(file)))
+        else:
+            trace, _ = load(file, on_error=on_error, map_=map_, epoch=epoch, **known)
+            pictured = plots.draw(trace, names, window=stretch)
+        made = stack.enter_context(writing_folder(folder, ours=pictures, force=force))
+        for drawn in pictured:
             files = []
             if drawn.figure is not None:
                 for ending in formats:
@@ -76,7 +84,7 @@ def plot(
                 say(f"  {drawn.name}")
             rows.append({"name": drawn.name, "shows": drawn.shows, "files": files, "skipped": drawn.skipped or None})
     if json:
-        print_json({"trace": file, "jobs": len(trace), "pictures": rows})
+        print_json({"trace": file, "jobs": batches.jobs if batches else len(trace), "pictures": rows})
         return
     shown = table("picture", "shows", "file")
     for row in rows:

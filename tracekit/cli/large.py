@@ -13,7 +13,7 @@ from tracekit.errors import TracekitError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tracekit.large.source import Source
+    from swf.parts import Parts
     from tracekit.machine import Machine
     from tracekit.trace import Trace
 
@@ -42,7 +42,7 @@ def opened(
     resource: str | None = None,
     timezone: str | None = None,
     map_: str | None = None,
-) -> Source | None:
+) -> Parts | None:
     """Return a trace to be read in batches, or None where it is to be read whole."""
     from swf.parts import readable_parts
     from tracekit.api import SHARE, free_memory, open_parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,6 +43,21 @@ def shown_progress(path: str) -> Iterator[None]:
     finally:
         if with_bar is not None:
             with_bar.stop()
+
+
+@contextmanager
+def counted(path: str) -> Iterator[Callable[[str, int], None]]:
+    """Yield a function that shows on stderr how many jobs were read, once that has taken two seconds."""
+    began, said = time.monotonic(), 0.0
+
+    def show(what: str, jobs: int) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if now - began > PATIENCE and now - said > BETWEEN:
+            said = now
+            say(f"{path}: {what}, {jobs:,} jobs")
+
+    yield show
 
 
 def convert_in_parts(

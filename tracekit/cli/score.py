@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tracekit.cli.app import Json, Resource, Seed, Settings, app, console, print_json, table
+from tracekit.cli.app import Json, Resource, Seed, Settings, app, console, print_json, table, tell
+from tracekit.cli.large import InParts, is_parquet, opened
 from tracekit.cli.simulate import Cluster
 from tracekit.cli.traces import From, Procs, load
+from tracekit.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tracekit.large.source import Source
     from tracekit.trace import Trace
 
 Real = Annotated[str, typer.Argument(metavar="REAL", help="The real trace: any known format.")]
@@ -42,6 +48,7 @@ def score(
     procs: Procs = None,
     resource: Resource = None,
     cluster: Cluster = None,
+    parts: InParts = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -49,27 +56,31 @@ def score(
 
     Example: `tracekit score KTH-SP2.swf.gz made.swf --holdout other-weeks.swf`
     """
-    from evaluation.score import chosen_metrics
+    from evaluation.base import FAMILIES
+    from evaluation.score import chosen_metrics, score_parts
     from evaluation.score import score as compare
     from tracekit.clusters import cluster_of
 
     wanted = families.replace(" ", "").split(",") if families else None
     chosen_metrics(preset, wanted)  # check names before files are read
-    hosts = None if cluster is None else cluster_of(cluster)
-    traces, aside = load_compared([real, *synth], holdout, format=from_, procs=procs, resource=resource)
-    with Bar() as bar:
-        scores = compare(
-            traces[0],
-            traces[1:],
-            holdout=aside,
-            preset=preset,
-            quick=quick,
-            families=wanted,
-            seed=seed,
-            names=file_names([real, *synth]),
-            cluster=hosts,
-            progress=bar,
-        )
+    known: Any = {
+        "quick": quick,
+        "seed": seed,
+        "names": file_names([real, *synth]),
+        "cluster": None if cluster is None else cluster_of(cluster),
+    }
+    batches = _in_batches(
+        [real, *synth], parts, wanted, holdout or preset, format=from_, procs=procs, resource=resource
+    )
+    if batches is not None:
+        with Bar() as bar:
+            scores = score_parts(batches[0], batches[1:], families=wanted or list(FAMILIES), progress=bar, **known)
+    else:
+        traces, aside = load_compared([real, *synth], holdout, format=from_, procs=procs, resource=resource)
+        with Bar() as bar:
+            scores = compare(
+                traces[0], traces[1:], holdout=aside, preset=preset, families=wanted, progress=bar, **known
+            )
     if json:
         print_json(scores.to_dict())
         return
@@ -81,6 +92,70 @@ def score(
     out.print(LEGEND, soft_wrap=False)
     for line in notes(scores):
         out.print(f"– {line}", soft_wrap=False, markup=False)
+
+
+def _in_batches(
+    paths: list[str], parts: bool | None, wanted: list[str] | None, whole: str | None, **how: Any
+) -> list[Source] | None:
+    """Return traces that are read in batches, or None; raise an error for what needs more memory than there is.
+
+    ``whole`` is the hold-out or preset that was given, which only traces in memory have.
+    """
+    from evaluation.base import FAMILIES
+    from evaluation.score import check_families
+    from evaluation.streamed import FAMILIES_IN_PARTS
+
+    families = list(FAMILIES) if wanted is None else wanted
+    if parts and whole is not None:
+        raise UsageError("--holdout and --preset need the whole traces in memory: use them without --parts")
+    able = set(families) <= set(FAMILIES_IN_PARTS)
+    if able and whole is not None:
+        return None
+    refused = None if able else partial(check_families, families)
+    return opened_together(paths, parts, refused=refused, **how)
+
+
+def opened_together(
+    paths: list[str],
+    parts: bool | None,
+    *,
+    refused: Callable[[Sequence[Source]], None] | None = None,
+    format: str | None = None,
+    procs: int | None = None,
+    resource: str | None = None,
+) -> list[Source] | None:
+    """Return traces that are compared, to be read in batches, or None where they are to be read whole.
+
+    Parquet traces are read in batches and the others whole; all are counted in the first one's unit. Without a flag
+    that is so where the Parquet traces would together take half of the free memory. Where what was asked for needs the
+    whole traces, ``refused`` raises the error for it: with --parts, or where they take more than is free.
+    """
+    from swf.parts import readable_parts
+    from tracekit.api import SHARE, free_memory, open_parts
+    from tracekit.large.source import Loaded
+
+    if parts is False:
+        return None
+    ours = [path for path in paths if is_parquet(path)] if format in (None, "parquet") else []
+    if parts is None:
+        known = [readable_parts(Path(path)) for path in ours]
+        size = sum(found.bytes_whole() for found in known if found)
+        if None in known or size <= (1 if refused else SHARE) * free_memory():
+            return None
+    elif not ours:
+        opened(paths[0], parts, format=format)
+        return None
+    if refused:
+        refused([open_parts(path) for path in ours])
+    found: list[Source] = []
+    for path in paths:
+        count, unit = (procs, resource) if not found else (None, found[0].machine.unit)
+        if path in ours:
+            found.append(open_parts(path, procs=count, resource=unit))
+            tell(path, found[-1].history)
+        else:
+            found.append(Loaded(load(path, format=format, procs=count, resource=unit)[0]))
+    return found
 
 
 def load_compared(

@@ -7,7 +7,7 @@ number of values (`Total`), which is added up in the order in which numpy adds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,13 +142,7 @@ class Amount:
         """Return the quantiles after the last pass, interpolated as `numpy.quantile` does."""
         assert self.passed == PASSES, "not all passes were made"
         found = {rank: _value(bits) for rank, (bits, _) in self._ranks.items()}
-        made = []
-        for share in self.shares:
-            place = share * (self.count - 1)
-            low = int(place)
-            pair = np.array([found[low], found[min(low + 1, self.count - 1)]])
-            made.append(float(np.quantile(pair, place - low)))
-        return made
+        return [quantile_between(found, share, self.count) for share in self.shares]
 
     def median(self) -> float:
         """Return the median after the last pass, as `numpy.median` does; a share of 0.5 must have been asked for."""
@@ -160,6 +154,14 @@ class Amount:
     def mean(self) -> float:
         """The mean of the finite values; NaN if there are none."""
         return float(self.total / self.count) if self.count else float("nan")
+
+
+def quantile_between(found: Mapping[int, float], share: float, count: int) -> float:
+    """Return a quantile of ``count`` numbers from those of the ranks (from 0) that it lies between."""
+    place = share * (count - 1)
+    low = int(place)
+    pair = np.array([found[low], found[min(low + 1, count - 1)]])
+    return float(np.quantile(pair, place - low))
 
 
 def _keys(values: Floats) -> Keys:

@@ -40,13 +40,15 @@ class Runs:
 
     def blocks(self) -> Iterator[tuple[NDArray[Any], NDArray[Any] | None]]:
         """Yield all numbers in order, equal ones in the order in which they came and never in two blocks."""
-        runs = [self._open(number, "values") for number in range(len(self.sizes))]
-        beside = [self._open(number, "beside") for number in range(len(self.sizes))]
-        step = max(1, BLOCK // (8 * max(1, len(runs))))
-        sampled = np.sort(np.concatenate([run[::step] for run in runs])) if runs else np.empty(0)
+        numbers_of = range(len(self.sizes))
+        step = max(1, BLOCK // (8 * max(1, len(self.sizes))))
+        samples = [np.array(self._open(number, "values")[::step]) for number in numbers_of]
+        sampled = np.sort(np.concatenate(samples)) if samples else np.empty(0)
         cuts = np.unique(sampled[:: max(1, BLOCK // step)])[1:]
-        begin = [0] * len(runs)
+        begin = [0] * len(self.sizes)
         for cut in [*cuts.tolist(), None]:
+            # opened again for each block: what was read of a mapped file counts as memory until it is closed
+            runs, beside = ([self._open(number, what) for number in numbers_of] for what in ("values", "beside"))
             end = [len(run) if cut is None else int(np.searchsorted(run, cut, side="left")) for run in runs]
             slices = [slice(one, other) for one, other in zip(begin, end, strict=True)]
             values = np.concatenate([run[part] for run, part in zip(runs, slices, strict=True)]) if runs else sampled

@@ -38,6 +38,23 @@ class Source(Protocol):
         ...
 
 
+class Loaded:
+    """A trace in memory, for what otherwise reads batches; in submit order."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = Trace(trace.jobs.iloc[trace.order()].reset_index(drop=True), trace.machine)
+        self.machine, self.history = trace.machine, trace.history
+        self.columns: tuple[str, ...] = tuple(map(str, trace.jobs.columns))
+
+    def batches(self, columns: Iterable[str] | None = None) -> Iterator[Trace]:
+        """Yield all jobs at once."""
+        yield self.trace
+
+    def bytes_whole(self) -> int:
+        """Return how much memory the trace takes."""
+        return int(self.trace.jobs.memory_usage(index=False).sum())
+
+
 class Changed:
     """A source whose batches are changed one by one. ``columns``: what the change itself looks at; None = all."""
 

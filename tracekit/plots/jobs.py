@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tracekit.large.spreads import Spread
 from tracekit.plots.style import (
     BLUE,
     ORANGE,
+    POINTS,
     Floats,
     NothingToDraw,
     duration,
@@ -17,16 +19,16 @@ from tracekit.plots.style import (
     light_grid,
     new_figure,
     seconds_axis,
-    thinned,
 )
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from tracekit.machine import Machine
     from tracekit.trace import Trace
 
 #: What `cdfs` draws, in this order: name of the quantity, and whether it is a time in seconds.
-_QUANTITIES = {"run time": True, "limit asked for": True, "wait": True, "size": False, "gap between submits": True}
+QUANTITIES = {"run time": True, "limit asked for": True, "wait": True, "size": False, "gap between submits": True}
 
 
 def quantities(trace: Trace) -> dict[str, Floats]:
@@ -46,47 +48,54 @@ def cdfs(trace: Trace) -> Figure:
 
     Axes are logarithmic. Times below a second are drawn at one, sizes from the smallest on. A dot marks the median.
     """
-    known = quantities(trace)
+    known = {name: Spread.of(values) for name, values in quantities(trace).items()}
+    return draw_cdfs(known, trace.machine, len(trace))
+
+
+def draw_cdfs(known: dict[str, Spread], machine: Machine, jobs: int) -> Figure:
+    """Draw what `cdfs` draws."""
     if not known:
         raise NothingToDraw("no time and no size is known")
     figure, axes = new_figure(1, 3.6, columns=len(known), width=2.6 * max(len(known), 4), sharey=True)
     for axis, (name, values) in zip(axes, known.items(), strict=True):
-        least = 1.0 if _QUANTITIES[name] else _smallest(values)
-        x, shares = thinned(np.maximum(values, least))
+        least = 1.0 if QUANTITIES[name] else _smallest(values)
+        x, shares = values.points(POINTS)
+        x = np.maximum(x, least)
         axis.step(x, shares, where="post", color=BLUE, linewidth=1.6)
-        median = float(np.median(values))
+        median = float(values.quantiles([0.5])[0])
         axis.plot(max(median, least), 0.5, "o", color=ORANGE, markersize=5, zorder=3)
-        text = duration(median) if _QUANTITIES[name] else f"{median:,.3g} {trace.machine.unit}"
+        text = duration(median) if QUANTITIES[name] else f"{median:,.3g} {machine.unit}"
         axis.annotate(f" median {text}", (max(median, least), 0.5), (4, -10), textcoords="offset points", fontsize=8)
-        if _QUANTITIES[name]:
+        if QUANTITIES[name]:
             seconds_axis(axis, "x", 1.0, float(x[-1]))
             axis.tick_params(axis="x", labelsize=8, rotation=45)
         else:
-            axis.set(xscale="log", xlim=(0.9 * least, max(x[-1] * 1.1, 10)), xlabel=trace.machine.unit)
+            axis.set(xscale="log", xlim=(0.9 * least, max(x[-1] * 1.1, 10)), xlabel=machine.unit)
             axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
         axis.set_title(name, fontsize=10, loc="left")
         axis.set_ylim(0, 1.02)
         light_grid(axis)
     axes[0].set_ylabel("share of jobs at or below")
-    headline(figure, _in_words(known, trace), len(trace), f"{trace.machine.name or trace.machine.source}")
+    headline(figure, _in_words(known, machine), jobs, f"{machine.name or machine.source}")
     return figure
 
 
-def _smallest(sizes: Floats) -> float:
+def _smallest(sizes: Spread) -> float:
     """Return where an axis of sizes begins: at 1, or at the smallest share of a GPU that is asked for."""
-    return float(min(sizes[sizes > 0].min(initial=1.0), 1.0))
+    return float(min([1.0, *(values[values > 0].min(initial=1.0) for values, _ in sizes.blocks())]))
 
 
-def _in_words(known: dict[str, Floats], trace: Trace) -> str:
+def _in_words(known: dict[str, Spread], machine: Machine) -> str:
     """Return the two main facts of the distributions as text."""
     parts = []
     if "run time" in known:
-        half, most = np.quantile(known["run time"], [0.5, 0.9])
+        half, most = known["run time"].quantiles([0.5, 0.9])
         parts.append(f"Half of the jobs run {duration(half)} or less, a tenth longer than {duration(most)}")
     if "size" in known:
-        one = float((known["size"] <= 1).mean())
-        unit = {"procs": "processor", "nodes": "node", "gpus": "GPU"}[trace.machine.unit]
-        shared = " or less" if (known["size"] % 1 != 0).any() else ""
+        sizes = known["size"]
+        one = sum(int(counts[values <= 1].sum()) for values, counts in sizes.blocks()) / len(sizes)
+        unit = {"procs": "processor", "nodes": "node", "gpus": "GPU"}[machine.unit]
+        shared = " or less" if any((values % 1 != 0).any() for values, _ in sizes.blocks()) else ""
         parts.append(f"{one:.0%} take one {unit}{shared}" if one >= 0.005 else f"hardly any takes a single {unit}")
     return "; ".join(parts) or "How the jobs are distributed"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,15 +41,35 @@ def _users(trace: Trace) -> NDArray[np.int64]:
     return np.asarray(users, dtype=np.int64)
 
 
+@dataclass(frozen=True)
+class Shares:
+    """What each user had of a trace, in the order of their names."""
+
+    names: NDArray[np.object_]
+    jobs: Floats
+    work: Floats  # unit-seconds
+    unit: str
+
+
 def users(trace: Trace, *, most: int = 20) -> Figure:
     """Draw the shares of jobs and of work of the largest users, and how both are spread over all of them."""
     who = _users(trace)
     known = who >= 0
     jobs = np.bincount(who[known]).astype(np.float64)
     used = np.bincount(who[known], weights=work(trace)[known], minlength=len(jobs))
-    here = jobs > 0
-    names = np.asarray(trace.jobs["user"].cat.categories, dtype=object)[: len(jobs)][here]
-    jobs, used = jobs[here] / jobs.sum(), used[here] / max(used.sum(), 1e-300)
+    names = np.asarray(trace.jobs["user"].cat.categories, dtype=object)[: len(jobs)]
+    return draw_users(Shares(names, jobs, np.asarray(used, dtype=np.float64), trace.machine.unit), most=most)
+
+
+def draw_users(shares: Shares, *, most: int = 20) -> Figure:
+    """Draw what `users` draws."""
+    here = shares.jobs > 0
+    if not here.any():
+        raise NothingToDraw("users are unknown")
+    if here.sum() < 2:
+        raise NothingToDraw("all jobs have the same user, so there is nothing to compare")
+    names, total = shares.names[here], int(shares.jobs.sum())
+    jobs, used = shares.jobs[here] / shares.jobs.sum(), shares.work[here] / max(shares.work[here].sum(), 1e-300)
     top = np.argsort(-np.maximum(jobs, used), kind="stable")[:most]
     top = top[np.argsort(-jobs[top], kind="stable")]
     figure, (bars, spread) = new_figure(1, 4.2, columns=2, width_ratios=[3, 2])
@@ -59,7 +80,7 @@ def users(trace: Trace, *, most: int = 20) -> Figure:
         used[top],
         0.4,
         color=ORANGE,
-        label=f"of the {trace.machine.unit}-seconds",
+        label=f"of the {shares.unit}-seconds",
         hatch="//",
         edgecolor="white",
     )
@@ -75,7 +96,7 @@ def users(trace: Trace, *, most: int = 20) -> Figure:
     for axis in (bars, spread):
         light_grid(axis)
     text = f"The largest user has {jobs.max():.0%} of the jobs, the ten largest {np.sort(jobs)[::-1][:10].sum():.0%}"
-    headline(figure, text, int(known.sum()), f"{len(jobs):,} users; grey line: all users alike")
+    headline(figure, text, total, f"{len(jobs):,} users; grey line: all users alike")
     return figure
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,17 +40,46 @@ def recorded(trace: Trace) -> Recorded:
         raise NothingToDraw(str(reason)) from None
 
 
-def usage(trace: Trace, *, bins: int = 500) -> Figure:
+@dataclass(frozen=True)
+class Use:
+    """How much of the machine was in use and how many jobs waited, (bins,) each."""
+
+    edges: Floats  # of the bins, in seconds, (bins + 1,)
+    used: Floats  # share of the machine
+    waiting: Floats | None  # None = waits unknown
+    jobs: int
+    total: int
+    unit: str
+    size_known: bool
+    remark: str
+
+
+#: Bins of time in the picture of usage, and the share of jobs that have ended where it ends.
+BINS, MOST_ENDS = 500, 0.9999
+
+
+def use_edges(first: float, last: float, bins: int = BINS) -> Floats:
+    """Return the edges of the bins between the first submit and the last end."""
+    if last <= first:
+        raise NothingToDraw("all jobs were submitted and ended at one instant")
+    return np.linspace(first, last, bins + 1)
+
+
+def usage(trace: Trace, *, bins: int = BINS) -> Figure:
     """Draw the share of the machine in use above and the jobs waiting below, over the whole trace."""
     seen = recorded(trace)
-    origin, last = float(seen.submit.min()), float(np.quantile(seen.end, 0.9999))
-    if last <= origin:
-        raise NothingToDraw("all jobs were submitted and ended at one instant")
-    unit, name = time_unit(last - origin)
-    edges = np.linspace(origin, last, bins + 1)
+    edges = use_edges(float(seen.submit.min()), float(np.quantile(seen.end, MOST_ENDS)), bins)
     used = binned(*steps(seen.start, seen.end, seen.procs), edges) / seen.total
-    x = (edges - origin) / unit
-    panels = 2 if seen.waits_known else 1
+    waiting = binned(*steps(seen.submit, seen.start), edges) if seen.waits_known else None
+    return draw_usage(Use(edges, used, waiting, len(seen), seen.total, seen.unit, seen.size_known, seen.remark()))
+
+
+def draw_usage(seen: Use) -> Figure:
+    """Draw what `usage` draws."""
+    edges, used = seen.edges, seen.used
+    unit, name = time_unit(float(edges[-1] - edges[0]))
+    x = (edges - edges[0]) / unit
+    panels = 1 if seen.waiting is None else 2
     figure, axes = new_figure(panels, 2.2 + 1.6 * panels, sharex=True, height_ratios=[3, 2][:panels])
     axes[0].stairs(used, x, fill=True, color=BLUE)
     axes[0].axhline(1, color=GREY, linewidth=1)
@@ -61,15 +90,15 @@ def usage(trace: Trace, *, bins: int = 500) -> Figure:
         if seen.size_known
         else f"Mean use is {mean:.0%} of the peak"
     )
-    if seen.waits_known:
-        waiting = binned(*steps(seen.submit, seen.start), edges)
+    if seen.waiting is not None:
+        waiting = seen.waiting
         axes[1].stairs(waiting, x, fill=True, color=ORANGE)
         axes[1].set(ylabel="jobs waiting", ylim=(0, max(float(waiting.max()) * 1.05, 1)))
         text += f", {waiting.mean():,.1f} jobs waiting on average, {waiting.max():,.0f} at worst"
     axes[-1].set(xlabel=f"{name} since the first submit", xlim=(x[0], x[-1]))
     for axis in axes:
         light_grid(axis)
-    headline(figure, text, len(seen), seen.remark())
+    headline(figure, text, seen.jobs, seen.remark)
     return figure
 
 

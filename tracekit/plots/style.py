@@ -127,16 +127,6 @@ def seconds_axis(axes: Axes, which: Literal["x", "y"], low: float, high: float) 
     axis.set_major_formatter(FuncFormatter(lambda value, _: _TIMES.get(round(value), f"{value:g}")))
 
 
-def thinned(values: Floats) -> tuple[Floats, Floats]:
-    """Return points of the cumulative distribution, at most `POINTS`, ends included: values and shares at or below."""
-    x = np.sort(values)
-    shares = np.arange(1, len(x) + 1) / len(x)
-    if len(x) <= POINTS:
-        return x, shares
-    keep = np.unique(np.linspace(0, len(x) - 1, POINTS).astype(np.int64))
-    return x[keep], shares[keep]
-
-
 def top_of(most: float, whole: float) -> float:
     """Return where an axis ends: at the whole, or just above the most where not even a quarter of the whole is reached.
 
