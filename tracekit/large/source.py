@@ -41,6 +41,8 @@ class Source(Protocol):
 class Loaded:
     """A trace in memory, for what otherwise reads batches; in submit order."""
 
+    ordered = True
+
     def __init__(self, trace: Trace) -> None:
         self.trace = Trace(trace.jobs.iloc[trace.order()].reset_index(drop=True), trace.machine)
         self.machine, self.history = trace.machine, trace.history
