@@ -90,12 +90,15 @@ def on_two_traces(folder: Path, where: Where) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def node(*options: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """A node of Ray with one processor, started apart from this process; only its own processes are stopped."""
+    """A node of Ray with one processor, started apart from this process; only its own processes are stopped.
+
+    Without a mode of its own, a head asks for a token where the home folder has one, and other nodes bring none.
+    """
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--num-cpus=1"]
     command += ["--object-store-memory=100000000", "--disable-usage-stats", *options]
     started = subprocess.Popen(
         command,
-        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0", **environment},
+        env={"RAY_AUTH_MODE": "disabled", **os.environ, "RAY_USAGE_STATS_ENABLED": "0", **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
