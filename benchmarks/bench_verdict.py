@@ -166,7 +166,7 @@ def summed(rows: list[dict[str, Any]]) -> dict[str, int | float]:
     count = Counter(row["verdict"] for row in rows)
     differences, errors = (
         np.log1p([row["difference"] for row in rows]),
-        np.array([row["standard_error"] for row in rows]),
+        np.array([row["standard_error_other_jobs"] for row in rows]),
     )
     z = differences[errors > 0] / errors[errors > 0]
     return {
@@ -177,7 +177,7 @@ def summed(rows: list[dict[str, Any]]) -> dict[str, int | float]:
         "spread": float(np.std(differences)),
         "standard_error": float(np.sqrt(np.mean(errors**2))),
         "parts": float(np.sqrt(np.mean([np.log1p(row["real_parts_differ"]) ** 2 for row in rows]))),
-        "degrees_of_freedom": float(np.median([row["degrees_of_freedom"] or np.inf for row in rows])),
+        "degrees_of_freedom": float(np.median([row["degrees_of_freedom_other_jobs"] or np.inf for row in rows])),
         "z_mean": float(np.mean(z)) if len(z) else 0.0,
         "z_spread": float(np.std(z)) if len(z) else 0.0,
     }

@@ -67,8 +67,8 @@ def _power(study: Study, use: Use, scratch: Path, slots: int) -> dict[str, Any]:
     verdict = study.plan.verdict
     found = estimate(differences[None, None, :], draws=verdict.draws, seed=study.plan.seed, parts=parts)
     alpha = spent(verdict.alpha, verdict.looks, verdict.looks)
-    quantile = scipy_stats.t(found.freedom)
-    needed = found.error * float(quantile.ppf(1 - alpha) + quantile.ppf(POWER))
+    quantile, other = scipy_stats.t(found.freedom), scipy_stats.t(found.other_freedom)
+    needed = found.other_error * float(other.ppf(1 - alpha) + other.ppf(POWER))
     room = math.log1p(use.margin) / found.error if found.error > 0 else math.inf
     return {
         "learner": use.learner,

@@ -186,7 +186,7 @@ def _differ(verdict: Mapping[str, Any], use: Mapping[str, Any]) -> str:
     if not found:
         return ""
     return (
-        f" Two parts of the real log differ by {plain_percent(found[0])} (standard deviation), which intervals include."
+        f" Two parts of the real log differ by {plain_percent(found[0])} (standard deviation); worse is what goes beyond that."
     )
 
 
