@@ -338,7 +338,7 @@ def _may_tell(use: Use, control: Verdict) -> str:
         return "a longer or busier real trace" if own else "windows at a higher load"
     if about.get("more_windows") is not None:
         more = f"about {about['more_windows']:,} more held-out windows"
-    elif about.get("real_parts_differ") and (about.get("share_of_seeds") or 0.0) > 0.5:
+    elif 2 * math.log1p(about.get("real_parts_differ", 0.0)) ** 2 > about.get("standard_error_other_jobs", 0.0) ** 2:
         more = "a longer real trace"
     else:
         more = "more samples and seeds"
