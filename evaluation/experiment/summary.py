@@ -185,7 +185,8 @@ def _differ(verdict: Mapping[str, Any], use: Mapping[str, Any]) -> str:
     found = [row["real_parts_differ"] for row in _rows(verdict, use) if row.get("real_parts_differ")]
     if not found:
         return ""
-    return f" Two parts of the real log differ by {plain_percent(found[0])} (standard deviation); worse is what goes beyond that."
+    size = plain_percent(found[0])
+    return f" Two parts of the real log differ by {size} (standard deviation); worse is what goes beyond that."
 
 
 def _looks(plan: Mapping[str, Any]) -> str:
