@@ -139,9 +139,11 @@ def headline(found: Mapping[str, Any]) -> str:
     if not blind:
         return _outcome(found)
     alone = len(blind) == len(found["learners"])
-    helps = [
-        str(use["may_tell"]) + (f" for {use['use']}" if len(blind) > 1 else "") for use in blind if use.get("may_tell")
-    ]
+    told: dict[str, list[str]] = {}
+    for use in blind:
+        if use.get("may_tell"):
+            told.setdefault(str(use["may_tell"]), []).append(str(use["use"]))
+    helps = [what + (f" for {_listed(uses)}" if len(told) > 1 else "") for what, uses in told.items()]
     if alone and all(use.get("learner") != TELLING for use in blind):
         helps.append(f"another use (--learner {TELLING})")
     may = f" What may tell: {'; or '.join(helps)}." if helps else ""
