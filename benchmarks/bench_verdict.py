@@ -102,7 +102,7 @@ def judged(learner: str, scores: Scores, number: int = 0) -> dict[str, dict[str,
     """Return the verdict on each of what was made."""
     real, half = np.array(scores["real"]), np.array(scores["halves"])
     controls = Controls(np.array(scores["inside"]), np.array(scores["outside"])) if "inside" in scores else None
-    parts, found = between_halves(half[1::2] - half[::2], real), {}
+    parts, found = between_halves(half[1::2] - half[::2]), {}
     for side, ours in scores["made"].items():
         estimated = estimate((np.array(ours) - real)[None], seed=number, controls=controls, parts=parts)
         found[side] = judge(side, estimated, margin=LEARNERS.get(learner)().margin).to_dict()

@@ -58,7 +58,7 @@ def _power(study: Study, use: Use, scratch: Path, slots: int) -> dict[str, Any]:
     own = use.metric in OWN_METRICS
     pairs = min(study.plan.verdict.halves, PAIRS) if use.seconds <= CHEAP else 0
     gaps = _between_halves(study, use, scratch, max(pairs, int(own))) if pairs or own else np.zeros((0, 0))
-    parts = between_halves(gaps, np.zeros((1, gaps.shape[1]))) if pairs else None
+    parts = between_halves(gaps) if pairs else None
     if own:  # a half has twice the variance of all jobs
         basis, differences = "halves of the training jobs", gaps[np.argsort(gaps.var(axis=1))[len(gaps) // 2]]
         differences = (differences - differences.mean()) / math.sqrt(2)

@@ -72,13 +72,12 @@ class Judge:
     def _between_parts(self) -> Between | None:
         """Return how much real jobs differ among each other; None where no pair of halves came through."""
         sides = [self.logs.get((HALF, ""), {}).get(side, {}) for side in (0, 1)]
-        real = self.logs.get((REAL, ""), {}).get(0, {})
         pairs = sorted(set(sides[0]) & set(sides[1]))
-        if not pairs or not real:
+        if not pairs:
             return None
         mean = self._mean
         gaps = [mean(sides[1][pair], self.loads) - mean(sides[0][pair], self.loads) for pair in pairs]
-        return between_halves(np.array(gaps), np.array([mean(logs, self.loads) for logs in real.values()]))
+        return between_halves(np.array(gaps))
 
     @staticmethod
     def _mean(logs: Mapping[str, Floats], loads: Sequence[str]) -> Floats:

@@ -129,8 +129,8 @@ def test_real_jobs_in_place_of_synthetic_ones_raise_few_alarms(pairs: int, sprea
         differences = (learnt(rng, theirs, seeds, windows) - real)[None]
         owners = balanced(pairs, rng)
         half = [[learnt(rng, ours[owner == side], 1, windows)[0] for side in (0, 1)] for owner in owners]
-        parts = between_halves(np.array([second - first for first, second in half]), real)
-        for name, other in (("estimated", parts), ("known", Between(parts.variance)), ("none", None)):
+        parts = between_halves(np.array([second - first for first, second in half]))
+        for name, other in (("estimated", parts), ("known", Between(parts.variance, 10**9)), ("none", None)):
             found = estimate(differences, draws=100, seed=run, parts=other)
             alarms[name] += judge("real", found, margin=1e-6).verdict in ("worse", "better")
     assert alarms["estimated"] / runs < 0.1 + 2.6 * math.sqrt(0.09 / runs)
@@ -138,40 +138,16 @@ def test_real_jobs_in_place_of_synthetic_ones_raise_few_alarms(pairs: int, sprea
     assert alarms["none"] / runs > without
 
 
-def test_what_is_taken_off_is_uncertain_as_well() -> None:
-    """Halves that differ little more than windows make them: the rest is not known, so nothing is taken off."""
-    gaps = np.array([0.02, -0.02, 0.02, -0.02])[:, None] + np.tile([0.1, -0.1], 20)
-    parts = between_halves(gaps, np.zeros((3, 40)))
-    square, window = 0.02**2 / 2, 0.1**2 * 40 / 39 / 40 / 2
-    assert parts.variance == pytest.approx(square - window)
-    assert parts.doubt == pytest.approx(square**2 / 4 + window**2 / (4 * 39))
-    assert (parts.most, parts.most_doubt) == (pytest.approx(square), pytest.approx(square**2 / 4))
-    found = estimate(np.zeros((1, 2, 40)), parts=parts)
-    assert (found.other_freedom, found.parts) == (pytest.approx(4), pytest.approx(square))
-    assert found.other_error == pytest.approx(math.sqrt(square))
-
-
-def test_a_few_halves_do_not_make_a_test_impossible() -> None:
-    """Nearly all of what halves differ by is seeds: less that there would be one degree of freedom, t = 6.3."""
-    real = np.array([-0.1, 0.1, 0.0])[:, None] + np.zeros((3, 20))
-    parts = between_halves(np.array([0.2, -0.2, 0.19])[:, None] + np.zeros((3, 20)), real)
-    found = estimate(np.zeros((1, 3, 20)), parts=parts)
-    assert parts.variance**2 / parts.doubt < 1
-    assert found.other_freedom >= 3
-    assert found.other_error <= math.sqrt(parts.most)
-
-
-def test_halves_that_teach_the_same_add_nothing() -> None:
-    rng = np.random.default_rng(1)
-    same = [between_halves(rng.normal(0, 0.1, (4, 40)), rng.normal(0, 0.1, (3, 40))).variance for _ in range(200)]
-    assert np.median(same) < 0.1**2 / 40 / 2  # of the variance that windows alone give a mean
-    far = between_halves(np.array([0.2, -0.2, 0.2, -0.2])[:, None] + np.zeros((4, 9)), np.zeros((2, 9)))
-    assert far.variance == pytest.approx(0.02)
-    assert estimate(np.zeros((1, 2, 9)), parts=far).other_error == pytest.approx(math.sqrt(0.02))
+def test_what_halves_differ_by_has_a_degree_of_freedom_for_each_pair() -> None:
+    parts = between_halves(np.array([0.2, -0.2, 0.2, -0.2])[:, None] + np.zeros((4, 9)))
+    assert (parts.variance, parts.freedom) == (pytest.approx(0.02), 4)
+    found = estimate(np.zeros((1, 2, 9)), parts=parts)
+    assert (found.other_freedom, found.parts) == (pytest.approx(4), pytest.approx(0.02))
+    assert found.other_error == pytest.approx(math.sqrt(0.02))
 
 
 def test_where_parts_of_the_log_differ_a_longer_log_helps() -> None:
-    far = between_halves(np.array([0.2, -0.2, 0.2, -0.2])[:, None] + np.zeros((4, 50)), np.zeros((2, 50)))
+    far = between_halves(np.array([0.2, -0.2, 0.2, -0.2])[:, None] + np.zeros((4, 50)))
     rng = np.random.default_rng(0)
     verdict = judge("m", estimate(0.15 + rng.normal(0, 0.01, (2, 2, 50)), parts=far), margin=MARGIN)
     assert verdict.verdict == "undecided"
@@ -180,7 +156,7 @@ def test_where_parts_of_the_log_differ_a_longer_log_helps() -> None:
 
 
 def test_as_good_as_the_real_jobs_at_hand_whatever_others_would_teach() -> None:
-    far = between_halves(np.array([0.2, -0.2, 0.2, -0.2])[:, None] + np.zeros((4, 50)), np.zeros((2, 50)))
+    far = between_halves(np.array([0.2, -0.2, 0.2, -0.2])[:, None] + np.zeros((4, 50)))
     rng = np.random.default_rng(0)
     made = rng.normal(0, 0.01, (2, 2, 50))
     with_parts, without = (judge("m", estimate(made, parts=parts), margin=MARGIN) for parts in (far, None))
