@@ -37,7 +37,7 @@ from tracekit.sim.agents.against import against, mean
 from tracekit.sim.agents.evaluate import HEURISTICS, INDEX
 from tracekit.sim.agents.splits import windows_from
 from tracekit.sim.analysis.reproduce import WINDOW_JOBS, WINDOWS
-from tracekit.sim.predict.features import features_of
+from tracekit.sim.predict.features import features_of, recorded
 from tracekit.sim.predict.predictor import IN_INDEX, Predictor
 from tracekit.sim.predict.training import train as train_predictor
 from tracekit.sim.tasks.episodes import EpisodeSource
@@ -224,11 +224,20 @@ def renewed_predictor(case: Case, agent: Agent, seed: int, place: Path) -> PickJ
     return replace(PickJob.from_dict(agent.task), predict=str(place))
 
 
+def log_at(trace: Trace, now: float) -> Trace:
+    """Return the log as it was at a moment: the jobs submitted by then, run times only of those that have ended."""
+    submit, _, end = recorded(trace)
+    ended = end <= now
+    status = trace.jobs["status"].where(ended, "unknown")
+    known = {"run_time": np.where(ended, trace.column("run_time"), np.nan), "status": status}
+    return trace.assign(known).take(submit <= now)
+
+
 def ln_predicted(trace: Trace, edges: Sequence[int], seen: Floats, limit: Floats) -> Floats:
-    """Return predicted ln run times, (jobs,): between two edges by a predictor of the jobs before the first of them."""
-    found = np.zeros(len(trace))
+    """Return predicted ln run times, (jobs,): between two edges by a predictor of what was known at the first."""
+    found, submit = np.zeros(len(trace)), trace.column("submit_time")
     for begin, end in pairwise(edges):
-        made = train_predictor(trace.head(int(begin)), seed=1, outputs=("ln_mean",))
+        made = train_predictor(log_at(trace, submit[begin]), seed=1, outputs=("ln_mean",))
         found[begin:end] = np.log(made.seconds(seen[begin:end], limit[begin:end], "ln_mean"))
     return found
 
@@ -236,7 +245,7 @@ def ln_predicted(trace: Trace, edges: Sequence[int], seen: Floats, limit: Floats
 def errors(case: Case) -> None:
     """Print what errors of run times cost an order: windows of the jobs between 35 and 60 % of a log.
 
-    A predictor has learnt from the jobs before, and what it knows of a job is by the recorded schedule.
+    A predictor has learnt from the jobs that had ended before, and what it knows of a job is by the recorded schedule.
     """
     first, rng = int(0.35 * len(case.source)), np.random.default_rng(1)
     windows: list[Window] = [(begin, JOBS) for begin in range(first, case.known - JOBS, 96)]

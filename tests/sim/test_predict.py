@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import tracekit
 from tracekit.errors import FormatError, TracekitError, UsageError
+from tracekit.schema import statuses
 from tracekit.sim.engine.learned import learned_for
 from tracekit.sim.engine.session import Session
 from tracekit.sim.jobs import extract_jobs, prepare
@@ -22,7 +23,7 @@ from tracekit.sim.predict.features import features_of, history_before
 from tracekit.sim.predict.history import FEATURES, GROUP, NEWEST
 from tracekit.sim.predict.index import Form
 from tracekit.sim.predict.predictor import FACTS, OUTPUTS, TREES, Predictor
-from tracekit.sim.predict.training import TreeSettings, capped_run, train
+from tracekit.sim.predict.training import MOST_ENDED, TreeSettings, capped_run, goes_on, train
 from tracekit.sim.predict.trees import checked, evaluated, forest_of
 from tracekit.sim.setup import Setup
 from tracekit.sim.switches import Switches
@@ -272,6 +273,39 @@ def test_means_are_means_and_weights_can_be():
     assert weight.mean() == pytest.approx((10 / np.maximum(run, 10)).mean(), rel=0.02)
     assert weight.min() >= 10 / 86400
     assert weight.max() <= 1
+
+
+def log_that_goes_on(status):
+    """Every second job, drawn, runs 2,000 s, the others 10 s; a job every 20 s. The log at 40,000 s, and the whole."""
+    rng = np.random.default_rng(5)
+    jobs = 2400
+    run = np.where(rng.random(jobs) < 0.5, 10.0, 2000.0)
+    submit, same = 20.0 * np.arange(jobs), np.zeros(jobs)
+    whole = trace_of(submit, run, same, same + 4000, same + 1, rng.integers(0, 4, jobs), same, epoch=None)
+    whole = whole.assign({"status": statuses(["completed"] * jobs)})
+    known = submit + run <= 40000
+    labels = statuses(np.where(known, "completed", status))
+    return whole.assign({"run_time": np.where(known, run, NAN), "status": labels}).head(2000), whole
+
+
+def test_jobs_that_still_run_do_not_make_later_jobs_look_short():
+    """Of the newest jobs only short ones have ended: a tree that knows them by their counts would expect no others."""
+    log, whole = log_that_goes_on("unknown")
+    made = train(log, SMALL, seed=1)
+    counts = np.isin(made.forest.feature, [FEATURES.index(f"{name}_ended") for name in ("user", "shape", "queue")])
+    assert counts.any()
+    assert made.forest.threshold[counts].max() < MOST_ENDED
+    later = slice(2000, None)
+    guess = np.log(made.seconds(features_of(whole)[later], whole.column("req_time")[later], "ln_mean")).mean()
+    assert guess == pytest.approx(np.log(whole.column("run_time")[later]).mean(), abs=1.2)  # without the cap 2.9 less
+
+
+def test_jobs_that_never_ran_are_not_taken_for_running_ones():
+    log, whole = log_that_goes_on("cancelled")
+    assert not goes_on(log)
+    assert not goes_on(whole)
+    assert goes_on(log_that_goes_on("unknown")[0])
+    assert goes_on(log.replace(jobs=log.jobs.drop(columns="status")))
 
 
 def test_too_few_jobs_and_impossible_trees():

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 import tracekit
 from tracekit.errors import TracekitError, UsageError
 from tracekit.sim.predict.features import features_of
-from tracekit.sim.predict.history import FEATURES, GAPS
+from tracekit.sim.predict.history import FEATURES, GAPS, GROUPS
 from tracekit.sim.predict.predictor import OUTPUTS, Predictor
 from tracekit.sim.predict.trees import BOUND, forest_of, no_forest
 from tracekit.trace import Trace
@@ -31,6 +31,10 @@ Floats = NDArray[np.float64]
 FEWEST = 100
 #: What is predicted where nothing is known, in seconds.
 A_DAY = 86400.0
+#: Up to which count of ended jobs trees tell counts apart, where some jobs have not ended: the largest counts are then
+#: known of jobs that ended at once only, so trees would take every later job for a short one.
+MOST_ENDED = 100.0
+_ENDED = [FEATURES.index(f"{group}_ended") for group in GROUPS]
 #: How each output is learnt: the loss of scikit-learn, and the quantile.
 _LOSSES: dict[str, dict[str, Any]] = {
     "ln_mean": {"loss": "squared_error"},
@@ -74,6 +78,14 @@ def capped_run(trace: Trace) -> Floats:
     return np.asarray(np.maximum(np.fmin(run, np.where(limit > 0, limit, np.nan)), 1.0))
 
 
+def goes_on(trace: Trace) -> bool:
+    """Return whether the trace has jobs that have been submitted and have not ended, so that it reaches up to now."""
+    known = ~np.isfinite(trace.column("submit_time")) | (trace.column("run_time") >= 0)
+    if "status" in trace.jobs:  # what was cancelled in the queue never runs
+        known |= trace.jobs["status"].ne("unknown").to_numpy()
+    return not known.all()
+
+
 def untrained() -> Predictor:
     """Return a predictor that has learnt nothing: a day, or the limit where that is shorter."""
     outputs = len(OUTPUTS)
@@ -97,6 +109,8 @@ def train(
     seen, run = features_of(trace)[rows], capped_run(trace)[rows]
     if not settings.gaps:
         seen[:, [FEATURES.index(name) for name in GAPS]] = 0.0
+    if goes_on(trace):
+        seen[:, _ENDED] = np.minimum(seen[:, _ENDED], MOST_ENDED)
     seen[:, np.isnan(seen).all(axis=0)] = 0.0  # scikit-learn wants a value; no split can use such a column
     targets = dict.fromkeys(OUTPUTS, np.log(run)) | {"expected": run, "weight": BOUND / np.maximum(run, BOUND)}
     models: list[Any] = []
