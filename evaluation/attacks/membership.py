@@ -16,6 +16,7 @@ from scipy.spatial import cKDTree
 from evaluation.attacks.distance import MAX_TARGETS, NeedsHoldout, nearest, part_of, some_rows
 from evaluation.attacks.rates import drawn_score
 from evaluation.base import Score, Setting
+from evaluation.detection import auc
 from evaluation.joint import standardised
 from evaluation.view import Codes, Floats, View, weeks
 
@@ -114,9 +115,7 @@ class Membership(NeedsHoldout):
 
 def _auc(one: Floats, other: Floats) -> float:
     """Return the chance that a member's value is above another's; equal ones count half."""
-    from sklearn.metrics import roc_auc_score
-
-    return float(roc_auc_score(np.arange(len(one) + len(other)) < len(one), np.concatenate([one, other])))
+    return auc(np.concatenate([one, other]), np.arange(len(one) + len(other)) < len(one))
 
 
 class TrainedMembership(Membership):
@@ -132,6 +131,7 @@ class TrainedMembership(Membership):
     def guesses(self, shown: Floats, groups: list[_Group], rng: np.random.Generator) -> list[Floats]:
         """Return the classifier's probabilities, each job judged by a classifier that has not seen its week."""
         from sklearn.ensemble import HistGradientBoostingClassifier
+        from threadpoolctl import threadpool_limits
 
         tree, count = cKDTree(shown), min(len(shown), 20)
         wanted = [k for k in (1, 2, 5, 20) if k <= count]
@@ -143,10 +143,11 @@ class TrainedMembership(Membership):
             if not all(len(part) for part in known):
                 continue
             model = HistGradientBoostingClassifier(max_iter=50, max_leaf_nodes=15, random_state=0)
-            model.fit(np.concatenate(known), np.arange(sum(map(len, known))) < len(known[0]))
-            for k, (table, half) in enumerate(zip(tables, halves, strict=True)):
-                if (half != fold).any():
-                    found[k][half != fold] = model.predict_proba(table[half != fold])[:, 1]
+            with threadpool_limits(1):  # as in `detection.cross_validated`
+                model.fit(np.concatenate(known), np.arange(sum(map(len, known))) < len(known[0]))
+                for k, (table, half) in enumerate(zip(tables, halves, strict=True)):
+                    if (half != fold).any():
+                        found[k][half != fold] = model.predict_proba(table[half != fold])[:, 1]
         return found
 
 
