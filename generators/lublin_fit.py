@@ -117,7 +117,7 @@ def fit_sizes(jobs: Counts) -> JobType:
         """Map three unbounded numbers to parameters within their bounds."""
         part = special.expit(theta)
         low = float(low_from + part[0] * (low_to - low_from))
-        med = float(low + part[1] * (high - low))
+        med = min(float(low + part[1] * (high - low)), high)  # rounding may lead above
         kind = JobType(serial=serial, power2=float((1 - serial) * part[2]), low=low, med=med, high=high)
         small, large = stage_means(kind)
         prob = (large - mean) / (large - small) if large > small else 0.5

@@ -117,7 +117,12 @@ def _beside(plan: Plan) -> Iterator[tuple[str, str]]:
 
 def text_of(data: Any) -> str:
     """Return plain values as JSON; what JSON cannot hold is null."""
-    return json.dumps(_plain(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return encodable(json.dumps(_plain(data), indent=1, ensure_ascii=False, allow_nan=False)) + "\n"
+
+
+def encodable(text: str) -> str:
+    """Return a text with question marks for the bytes of file names that are no UTF-8."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _plain(data: Any) -> Any:

@@ -10,7 +10,7 @@ from evaluation.experiment.tasks import digest, file_digest
 from tracekit.errors import FormatError, TracekitError, UsageError
 
 #: Folders of ours beside those of the runs.
-_OURS = ("data", "tasks", "slurm")
+FOLDERS = ("data", "tasks", "slurm")
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def inputs_of(files: Sequence[str]) -> list[Given]:
     if "-" in files:
         raise UsageError("several traces cannot come from standard input; name files")
     seen: dict[str, str] = {}
-    taken = set(_OURS)
+    taken = set(FOLDERS)
     found = []
     for file in files:
         try:

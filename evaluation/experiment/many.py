@@ -46,6 +46,7 @@ def run(
     folder = Path(folder)
     check(plan)
     check_outputs(folder, "experiment", force=force)
+    where.check()
     given = inputs_of(files)
     folder.mkdir(parents=True, exist_ok=True)
     stores = Stores(folder)
@@ -54,7 +55,7 @@ def run(
         engine = where.open(stores)
         stack.callback(engine.close)
         studies: dict[str, Study] = {}
-        failed = {one.file: one.reason for one in given if one.reason}
+        failed = {one.name: one.reason for one in given if one.reason}
         for number, one in enumerate(given):
             if one.same_as or one.reason:
                 continue
@@ -66,40 +67,40 @@ def run(
             except OutputError:
                 raise
             except (TracekitError, MemoryError) as error:
-                failed[one.file] = str(error) or "out of memory"
+                failed[one.name] = str(error) or "out of memory"
                 abandon(folder / one.name)
                 continue
-            studies[one.file] = study.without_traces()
+            studies[one.name] = study.without_traces()
         runner = Runner(stores, engine, plan.limits, progress)
         outcomes = _outcomes(studies, stores, runner)
         found = {}
-        for number, (file, outcome) in enumerate(outcomes.items()):
+        for number, (name, outcome) in enumerate(outcomes.items()):
             if progress is not None:
-                running = [f"the report of {studies[file].store.run.name}"] if report else []
+                running = [f"the report of {name}"] if report else []
                 progress(Status(number, len(outcomes), len(failed), 0.0, running, "traces reported"))
-            found[file] = conclude(studies[file], outcome, where.engine, command, report=report)
-        rows = [_told(one, failed.get(one.file, ""), found.get(one.file), outcomes.get(one.file)) for one in given]
+            found[name] = conclude(studies[name], outcome, where.engine, command, report=report)
+        rows = [_told(one, failed.get(one.name, ""), found.get(one.name), outcomes.get(one.name)) for one in given]
         summary = {"of": "experiment", "traces": rows, "cost": cost_of(engine, runner.results.values())}
         write_summary(folder, summary, _lines(summary))
     return summary
 
 
 def _outcomes(studies: Mapping[str, Study], stores: Stores, runner: Runner) -> dict[str, Outcome]:
-    """Run the tasks of all studies as one queue, look by look."""
-    looks: dict[str, Looks] = {file: looked(study) for file, study in studies.items()}
-    open_ = {file: next(look) for file, look in looks.items()}
+    """Run the tasks of all studies, by name, as one queue, look by look."""
+    looks: dict[str, Looks] = {name: looked(study) for name, study in studies.items()}
+    open_ = {name: next(look) for name, look in looks.items()}
     ended: dict[str, Outcome] = {}
     while open_:
-        for file, tasks in open_.items():
-            stores.add(studies[file].store, tasks)
+        for name, tasks in open_.items():
+            stores.add(studies[name].store, tasks)
         runner.run([task for tasks in open_.values() for task in tasks])
-        for file in list(open_):
+        for name in list(open_):
             try:
-                open_[file] = looks[file].send(runner.results)
+                open_[name] = looks[name].send(runner.results)
             except StopIteration as end:
-                ended[file] = end.value
-                del open_[file]
-    return {file: ended[file] for file in studies}
+                ended[name] = end.value
+                del open_[name]
+    return {name: ended[name] for name in studies}
 
 
 # ---- what is told of all of them -----------------------------------------------------------------------------------

@@ -17,9 +17,9 @@ import pandas as pd
 
 from evaluation.experiment.heldout import Heldout, schedulable, starts
 from evaluation.experiment.memory import bounded, forget_peak, peak
-from evaluation.experiment.tasks import LOG, Result, Task
+from evaluation.experiment.tasks import FULL, LOG, Result, Task
 from tracekit import stats
-from tracekit.errors import TracekitError
+from tracekit.errors import MissingExtra, OutputError, TracekitError
 from tracekit.large.source import gigabytes
 from tracekit.registry import imported
 from tracekit.trace import Trace
@@ -164,7 +164,7 @@ def perform(task: Task, inputs: Inputs, out: Path, memory: int | None = None) ->
     """
     forget_peak()
     began, cpu = time.perf_counter(), time.process_time()
-    reason, lost = "", False
+    reason, lost, cramped = "", False, False
     with _printing_to(out / LOG):
         try:
             with bounded(memory):
@@ -173,21 +173,29 @@ def perform(task: Task, inputs: Inputs, out: Path, memory: int | None = None) ->
         except Interrupted as stop:
             reason, lost = f"interrupted: {stop}", True
         except MemoryError:
+            cramped = memory is not None
             reason = "out of memory" if memory is None else f"out of memory: it needs more than {gigabytes(memory)}"
         except Exception as error:
             reason = _said(error)
-            traceback.print_exc()
+            cramped = _another_run_may(error) or (memory is not None and "memory" in reason.lower())
+            with contextlib.suppress(OSError):  # the disk may be full
+                traceback.print_exc()
         except BaseException as error:  # sys.exit, by a model or because the process was asked to end
             reason, lost = f"it asked its process to end ({_said(error)})", True
     return Result(
         ok=not reason,
         reason=" ".join(reason.split())[:500],
         lost=lost,
-        cramped=memory is not None and "memory" in reason.lower(),
+        cramped=cramped,
         cpu_s=time.process_time() - cpu,
         wall_s=time.perf_counter() - began,
         peak_mb=peak(),
     )
+
+
+def _another_run_may(error: Exception) -> bool:
+    """Return whether an error says nothing about the work: a disk that is full, a package that is not there."""
+    return isinstance(error, (MissingExtra, OutputError)) or (isinstance(error, OSError) and error.errno in FULL)
 
 
 def _said(error: BaseException) -> str:

@@ -218,6 +218,7 @@ def run(
     ``real`` may be given as a trace in place of the plan's path. ``force``: the folder may hold another experiment,
     whose table and verdict are replaced; finished tasks that serve this one are used.
     """
+    where.check()
     with opened(plan, Path(folder), real, where=where, force=force, command=command) as study:
         place = where.open(study.store)
         try:

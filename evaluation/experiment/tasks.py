@@ -8,9 +8,11 @@ damaged or cut short counts as not there.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +21,11 @@ from pathlib import Path
 from typing import Any
 
 RESULT = "result.json"
+#: Folders of work that is half done: a hidden address, and who does it.
+_SCRATCH = re.compile(r"\.[0-9a-f]{20}\..+")
 LOG = "log.txt"  # what libraries print while the work is done
+#: Errors of disks that are full, or over a quota.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 #: Bytes that a process takes before the first job (Python, libraries, compiled code), and for each job that it reads.
 BASE, PER_JOB = 400 * 1024**2, 300
 
@@ -100,7 +106,7 @@ class Result:
     """How a task ended.
 
     ``lost``: its process was killed, which says nothing about the work: try again. ``cramped``: it was not given the
-    memory that it wanted, so another run may well do it. Neither is kept.
+    memory, the disk or the software that it wanted, so another run may well do it. Neither is kept.
     """
 
     ok: bool
@@ -179,7 +185,7 @@ class Store:
             if path.is_file() and path.name != LOG
         }
         plain = {"task": task.to_dict(), "result": vars(result), "files": files}
-        text = json.dumps(plain, indent=1, ensure_ascii=False, default=str) + "\n"
+        text = json.dumps(plain, indent=1, default=str) + "\n"  # escaped: file names may be no UTF-8
         (scratch / RESULT).write_text(text, encoding="utf-8")
         place = self.place(task.key)
         if place.exists():  # damaged, or it would have been used
@@ -189,7 +195,8 @@ class Store:
     def sweep(self) -> None:
         """Remove what an interrupted run left half done."""
         for left in self.folder.glob(".*"):
-            shutil.rmtree(left, ignore_errors=True)
+            if _SCRATCH.fullmatch(left.name):  # the folder may be one in which a user keeps other things, too
+                shutil.rmtree(left, ignore_errors=True)
 
 
 class Stores(Store):

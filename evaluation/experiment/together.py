@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evaluation.experiment.about import ABOUT, text_of
+from evaluation.experiment.about import ABOUT, encodable, text_of
 from evaluation.experiment.engines import Engine
 from evaluation.experiment.tasks import Result
 from tracekit.errors import OutputError
@@ -58,7 +58,7 @@ def write_summary(folder: Path, summary: Mapping[str, Any], lines: Iterable[str]
     """Write summary.json and summary.md together."""
     with writing_together(folder / SUMMARY, folder / PAGE, force=True) as (plain, page):
         write_text(plain, text_of(summary))
-        write_text(page, "\n".join(lines) + "\n")
+        write_text(page, encodable("\n".join(lines)) + "\n")
 
 
 def failures(summary: Mapping[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 
 from evaluation.experiment.stages import perform
-from evaluation.experiment.tasks import Store, Task
+from evaluation.experiment.tasks import Result, Store, Task
 
 
 def main() -> None:
@@ -33,11 +33,14 @@ def main() -> None:
     while True:
         order = json.loads(waiting.get())
         task, store = Task.of(order["task"]), Store(Path(order["run"]))
-        scratch = store.scratch(task.key)
         inputs = {name: store.run / i.path for name, i in task.inputs.items()}
-        result = perform(task, inputs, scratch, order["memory"])
-        if result.final:
-            store.keep(task, scratch, result)
+        try:
+            scratch = store.scratch(task.key)
+            result = perform(task, inputs, scratch, order["memory"])
+            if result.final:
+                store.keep(task, scratch, result)
+        except OSError as error:
+            result = Result(ok=False, reason=f"{store.run}: cannot be written: {error.strerror or error}", cramped=True)
         answers.write(json.dumps(vars(result)) + "\n")
         answers.flush()
 

@@ -17,10 +17,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from evaluation.experiment.engines import LOCAL, Where, cores
+from evaluation.experiment.cores import cores
+from evaluation.experiment.engines import LOCAL, Where
 from evaluation.experiment.grid import Limits
-from evaluation.experiment.inputs import Given, content_digest, inputs_of
-from evaluation.experiment.memory import share
+from evaluation.experiment.inputs import FOLDERS, Given, content_digest, inputs_of
+from evaluation.experiment.memory import free, share
 from evaluation.experiment.runner import Progress, Runner
 from evaluation.experiment.source import digest_of
 from evaluation.experiment.study import alone
@@ -29,6 +30,7 @@ from evaluation.experiment.together import check_outputs, cost_of
 from evaluation.spread.steps import FOUND, KNOWN, TRACE
 from tracekit.errors import OutputError
 from tracekit.files import write_text
+from tracekit.machine import Machine
 
 #: What a folder says of its study.
 ABOUT = "study.json"
@@ -45,6 +47,11 @@ class Reading:
     resource: str | None = None
     machine: str | None = None  # TOML file
     requests: bool = False  # they may be lists of requests without times
+
+    def check(self) -> None:
+        """Refuse a machine that cannot be read, before any work."""
+        if self.machine is not None:
+            Machine.from_toml(self.machine)
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,7 @@ def run(
     """
     check_outputs(folder, study.of, force=force)
     where.check()
+    study.reading.check()
     given = inputs_of(files)
     store = Store(folder)
     if not force:
@@ -92,39 +100,47 @@ def run(
         store.sweep()
         stack.callback(store.sweep)
         reading = _reading(study, given, folder)
-        here = Where(memory=where.memory or share(cores()))
-        results = _done(store, here, study, reading.values(), progress, later=len(reading) * len(study.pieces))
-        known = {file: _json(store, task, KNOWN) for file, task in reading.items() if results[task.key].ok}
-        pieces = {file: _pieces(study, reading[file], about) for file, about in known.items()}
+        results = _done(store, _here(where), study, reading.values(), progress, later=len(reading) * len(study.pieces))
+        known = {name: _json(store, task, KNOWN) for name, task in reading.items() if results[task.key].ok}
+        pieces = {name: _pieces(study, reading[name], about) for name, about in known.items()}
         largest = max((task.memory for tasks in pieces.values() for task in tasks), default=BASE)
         place = _bounded(where, largest).open(store)
         stack.callback(place.close)
         runner = Runner(store, place, study.limits, progress, results)
         runner.run([task for tasks in pieces.values() for task in tasks], before=len(reading))
-        rows = [_told(one, runner, reading.get(one.file), pieces.get(one.file, []), known) for one in given]
+        rows = [_told(one, runner, reading.get(one.name), pieces.get(one.name, []), known) for one in given]
         return {"of": study.of, "traces": rows, "cost": cost_of(place, results.values())}
 
 
 def _check_folder(study: Study, given: Sequence[Given], folder: Path) -> None:
     """Refuse to replace what another study has found, or what is not ours; more traces may be added to a study."""
     try:
-        before = json.loads((folder / ABOUT).read_text(encoding="utf-8"))["identity"]
-    except (OSError, ValueError, KeyError, TypeError):
-        before = None
-    if before not in (None, study.identity):
+        before = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        of, identity = before["of"], before["identity"]
+    except (OSError, ValueError, KeyError, TypeError):  # nothing of ours: all that we would write must be free
+        for name in (ABOUT, *FOLDERS, *(one.name for one in given if one.name)):
+            if (folder / name).exists():
+                raise OutputError(f"{folder / name}: exists already; choose another folder, or use --force") from None
+        return
+    if identity != study.identity:
         raise OutputError(
-            f"{folder}: has a {study.of} with other settings; choose another folder, or use --force to replace its "
-            "outcome (finished pieces that fit are used again)"
+            f"{folder}: has a {of} with other settings; choose another folder, or use --force to replace its outcome "
+            "(finished pieces that fit are used again)"
         )
-    for one in given:
-        if before is None and one.name and (folder / one.name).exists():
-            raise OutputError(f"{folder / one.name}: exists already; choose another folder, or use --force")
 
 
 def contents(names: Iterable[str]) -> dict[str, str]:
     """Return what stands in the folders of agents (``agent:DIR``): results are used again only for the same agent."""
     folders = {name: Path(name.removeprefix("agent:")) for name in names if name.startswith("agent:")}
     return {name: content_digest(folder) for name, folder in folders.items() if folder.is_dir()}
+
+
+def _here(where: Where) -> Where:
+    """Return where files are read: on this machine, by workers that may take what the others may, if that is there."""
+    most, there = where.memory, free()
+    if most is None or (where.engine != "local" and there is not None and most > there):
+        return Where(memory=share(cores()))
+    return Where(memory=most)
 
 
 def _done(
@@ -147,7 +163,7 @@ def _bounded(where: Where, largest: int) -> Where:
 
 
 def _reading(study: Study, given: Sequence[Given], folder: Path) -> dict[str, Task]:
-    """Return the task that reads each file; links in ``data`` lead to the files under the hashes of their contents."""
+    """Return the task that reads each file, by name; links in ``data`` lead to the files by their contents' hashes."""
     code = digest([digest_of(_STEPS), _readers()])
     how = study.reading
     params = {"format": how.format, "resource": how.resource, "requests": how.requests}
@@ -156,7 +172,7 @@ def _reading(study: Study, given: Sequence[Given], folder: Path) -> dict[str, Ta
     for one in given:
         if not (one.same_as or one.reason):
             inputs = {"file": _linked(one.file, folder, one.sha256), **beside}
-            found[one.file] = Task("normalise", params, inputs, code, {"model": one.name}, asks=BASE)
+            found[one.name] = Task("normalise", params, inputs, code, {"model": one.name}, asks=BASE)
     return found
 
 
@@ -216,7 +232,7 @@ def _told(
         "sha256": one.sha256,
         "same_as": one.same_as,
         "failed": failed,
-        "jobs": known.get(one.file, {}).get("jobs"),
+        "jobs": known.get(one.name, {}).get("jobs"),
         "rows": [row for each in found for row in each["rows"]],
         "notes": list(dict.fromkeys(note for each in found for note in each["notes"])),
         "largest_peak_mb": round(max((runner.results[task.key].peak_mb for task in tasks), default=0.0)),

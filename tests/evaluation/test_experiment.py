@@ -194,13 +194,13 @@ def test_a_finished_run_is_not_done_again_and_damage_is(real: Trace, twice: Path
     (tasks["evaluate"] / "windows.json").unlink()
     (tasks["score"] / "result.json").write_text('{"task"')
     shutil.rmtree(tasks["train"])
-    (place / "tasks" / ".left.123").mkdir()
+    (place / "tasks" / ".0123456789abcdef0123.123").mkdir()
     study.run(plan(), place, real, report=False)
     after = {path: path.stat().st_mtime_ns for path in place.glob("tasks/*/result.json")}
     assert set(after) == set(before)
     changed = {path.parent for path in after if after[path] != before[path]}
     assert changed == {tasks[kind] for kind in ("fit", "evaluate", "score", "train")}
-    assert not (place / "tasks" / ".left.123").exists()
+    assert not (place / "tasks" / ".0123456789abcdef0123.123").exists()
     assert compare(place, twice / "b")["same"]
 
 

@@ -20,7 +20,7 @@ import pytest
 from test_experiment import plan
 
 import tracekit
-from evaluation.experiment import engines, many, study
+from evaluation.experiment import many, on_ray, study
 from evaluation.experiment.compare import compare
 from evaluation.experiment.engines import Where
 from evaluation.experiment.runner import Status
@@ -48,9 +48,11 @@ def test_ray_gives_the_same_numbers_although_a_worker_is_killed(mark: Path, tmp_
         score={"families": ["marginal"]},
     )
     try:
-        engines._connect(ray, None)  # one Ray for all of this test
+        on_ray._connect(ray, None)  # one Ray for all of this test
         found = study.run(chosen, tmp_path / "ray", real, where=Where("ray"), report=False)
         there = on_two_traces(tmp_path / "there", Where("ray", memory=2**30))
+        with pytest.raises(TracekitError, match="the largest node of the Ray cluster has"):
+            Where("ray", memory=2**50).open(Store(tmp_path))  # Ray would wait for such a node
     finally:
         ray.shutdown()
     assert there == on_two_traces(tmp_path / "here", Where(memory=2**30))
@@ -148,7 +150,7 @@ def free_port() -> int:
 ASK = """
 import sys
 from pathlib import Path
-from evaluation.experiment.engines import Ray
+from evaluation.experiment.on_ray import Ray
 from evaluation.experiment.tasks import Store
 from tracekit.errors import TracekitError
 
@@ -190,7 +192,7 @@ def test_a_node_that_dies_in_the_middle_changes_nothing(tmp_path: Path, monkeypa
     real = tracekit.sample().head(2500)
     chosen = plan(models={"names": ["plugged:Copy", "plugged:Shuffled"]}, score={"families": ["marginal"]})
     finished, working, killed = tmp_path / "finished", tmp_path / "working", []
-    usual = engines._work_far_away
+    usual = on_ray._work_far_away
 
     def work(*sent: Any) -> Any:  # nested, so that it is sent to Ray's workers as it stands
         if "TRACEKIT_TEST_SECOND" in os.environ:
@@ -205,7 +207,7 @@ def test_a_node_that_dies_in_the_middle_changes_nothing(tmp_path: Path, monkeypa
             killed.append(status)
             kill(second)
 
-    monkeypatch.setattr(engines, "_work_far_away", work)
+    monkeypatch.setattr(on_ray, "_work_far_away", work)
     with cluster() as address:
         place = [f"--address={address}", "--node-ip-address=127.0.0.2"]
         with node(*place, TRACEKIT_TEST_SECOND="1") as second:
@@ -219,7 +221,7 @@ def test_a_node_that_dies_in_the_middle_changes_nothing(tmp_path: Path, monkeypa
 
 
 def test_no_cluster_is_one_clear_line(tmp_path: Path) -> None:
-    from evaluation.experiment.engines import Ray
+    from evaluation.experiment.on_ray import Ray
 
     with pytest.raises(TracekitError, match="no Ray cluster at"):
         Ray(Store(tmp_path), address="127.0.0.1:1")

@@ -46,6 +46,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 FILES = ("one.swf", "bad.swf", "again.swf", "two.swf", "none.swf")
+TWICE = "one.swf"
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def finished(traces: Path) -> Path:
         if status.counted == "tasks" and status.done >= 5:
             raise KeyboardInterrupt
 
-    files = [str(traces / name) for name in FILES]
+    files = [str(traces / name) for name in (*FILES, TWICE)]
     with pytest.raises(KeyboardInterrupt):
         many.run(chosen, files, traces / "run", progress=interrupt, report=False)
     done = {path.parent.name for path in (traces / "run").glob("*/tasks/*/result.json")}
@@ -88,8 +89,10 @@ def test_every_run_is_the_one_that_the_trace_has_alone(finished: Path) -> None:
 
 def test_the_summary_tells_of_all_traces(finished: Path) -> None:
     summary = json.loads((finished / "summary.json").read_text())
-    rows = {Path(row["trace"]).name: row for row in summary["traces"]}
+    *others, twice = summary["traces"]
+    rows = {Path(row["trace"]).name: row for row in others}
     assert tuple(rows) == FILES
+    assert (twice["name"], twice["same_as"], twice["verdicts"]) == ("", rows[TWICE]["trace"], [])
     assert rows["one.swf"]["verdicts"][0]["verdict"] == "equivalent"
     assert rows["two.swf"]["verdicts"][0]["model"] == "plugged:Copy"
     assert "no format recognises it" in rows["bad.swf"]["failed"]

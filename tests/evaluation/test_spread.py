@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +15,12 @@ import pytest
 import tracekit
 from evaluation.experiment.inputs import inputs_of
 from evaluation.experiment.runner import Status
+from evaluation.experiment.tasks import Store, Task
 from evaluation.spread import run as spread
 
 Run = Callable[..., tuple[int, str, str]]
 SWEEP = ("--load", "0.7,0.9", "--policy", "fcfs,sjf", "--shake", "2")
+EXPERIMENT = ("experiment", "one.swf", "two.swf", "--models", "resample")
 CLUSTER = 'name = "toy"\n[[groups]]\nname = "g"\ncount = 3\ncores = 16\nmemory = 67108864\ngpus = 4\n'
 
 
@@ -122,6 +127,11 @@ def test_placement_studies_of_many_traces(traces: Path, run: Run) -> None:
         (("sweep", "one.swf", "two.swf", "-o", "swept", "--policy", "lcfs"), 1, "with other settings"),
         (("sweep", "one.swf", "two.swf", "-o", "theirs"), 1, "theirs/summary.md: exists already"),
         (("sweep", "one.swf", "two.swf", "-o", "new", "--worker-memory", "many"), 2, "such as 2G"),
+        (("sweep", "one.swf", "two.swf", "-o", "yours", "--policy", "fcfs"), 1, "yours/study.json: exists already"),
+        (("sweep", "one.swf", "two.swf", "-o", "work", "--policy", "fcfs"), 1, "work/tasks: exists already"),
+        (("sweep", "one.swf", "two.swf", "-o", "new", "--from", "swff"), 2, "unknown format 'swff'"),
+        (("sweep", "one.swf", "two.swf", "-o", "new", "--machine", "no.toml"), 1, "no.toml: no such file"),
+        (("sweep", "one.swf", "two.swf", "-o", "new", "--threads", "2"), 2, "--threads is about one trace"),
         (("place", "pods0.csv", "pods1.csv", "--cluster", "toy.toml"), 2, "-o DIR"),
         (("place", "pods0.csv", "--cluster", "toy.toml", "--engine", "local", "--worker-memory", "1G"), 2, "-o DIR"),
     ],
@@ -132,6 +142,9 @@ def test_mistakes_end_in_one_line_before_any_work(
     Path("mine/one").mkdir(parents=True, exist_ok=True)
     Path("theirs").mkdir(exist_ok=True)
     Path("theirs/summary.md").write_text("mine")
+    Path("work/tasks/.git").mkdir(parents=True, exist_ok=True)
+    Path("yours").mkdir(exist_ok=True)
+    Path("yours/study.json").write_text('{"mine": 1}')
     found, out, error = run(*words)
     assert found == code, error
     assert said in error.replace("\n", " ")
@@ -139,6 +152,78 @@ def test_mistakes_end_in_one_line_before_any_work(
     assert "Traceback" not in error
     assert not Path("new").exists()
     assert Path("theirs/summary.md").read_text() == "mine"
+    assert Path("yours/study.json").read_text() == '{"mine": 1}'
+
+
+def test_a_file_that_is_named_twice_is_one_row_and_one_folder(traces: Path, tmp_path: Path, run: Run) -> None:
+    words = ("sweep", "one.swf", "one.swf", "bad.swf", "bad.swf", "--load", "0.7", "--shake", "2")
+    code, out, error = run(*words, "-o", str(tmp_path / "run"), "--json")
+    assert code == 1
+    assert "1 of 2 traces failed" in error
+    rows = json.loads(out)["traces"]
+    assert [(row["name"], row["same_as"], len(row["rows"])) for row in rows[:2]] == [
+        ("one", "", 1),
+        ("", "one.swf", 0),
+    ]
+    assert not list(tmp_path.glob("run/sweep.*"))
+
+
+def test_names_that_are_no_utf_8(traces: Path, tmp_path: Path, run: Run) -> None:
+    odd = tmp_path / os.fsdecode(b"caf\xe9.swf")
+    try:
+        odd.write_bytes(Path("one.swf").read_bytes())
+    except OSError:
+        pytest.skip("this file system has only names in UTF-8")
+    out = tmp_path / "run"
+    code, _, error = run("sweep", str(odd), "two.swf", "--load", "0.7", "--shake", "2", "-o", str(out))
+    assert code == 0, error
+    assert "| caf? | 0.7 |" in (out / "summary.md").read_text()
+    assert json.loads((out / "summary.json").read_text())["traces"][0]["jobs"] == 400
+    again = {path: path.stat().st_mtime_ns for path in out.glob("tasks/*/result.json")}
+    assert run("sweep", str(odd), "two.swf", "--load", "0.7", "--shake", "2", "-o", str(out))[0] == 0
+    assert again == {path: path.stat().st_mtime_ns for path in out.glob("tasks/*/result.json")}
+
+
+def test_without_ray_nothing_begins(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for words in (("sweep", "one.swf"), ("sweep", "one.swf", "two.swf"), EXPERIMENT):
+        code, _, error = run(*words, "--engine", "ray", "-o", str(tmp_path / "out"))
+        assert (code, "pip install" in error) == (3, True), error
+        assert not (tmp_path / "out").exists()
+
+
+def test_what_a_full_disk_or_a_missing_package_stopped_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evaluation.experiment import stages
+    from tracekit.errors import MissingExtra, OutputError, TracekitError
+
+    raised: list[tuple[Exception, bool]] = [
+        (OSError(errno.ENOSPC, "No space left on device"), False),
+        (OutputError("trace.parquet: cannot be written: No space left on device"), False),
+        (MissingExtra("sdv", "synth"), False),
+        (TracekitError("too few jobs"), True),
+        (OSError(errno.EISDIR, "Is a directory"), True),
+    ]
+    for error, final in raised:
+
+        def step(*_: Any, error: Exception = error) -> None:
+            raise error
+
+        monkeypatch.setitem(stages.STEPS, "sweep", step)
+        result = stages.perform(Task("sweep", {}, {}, "code"), {}, tmp_path)
+        assert not result.ok
+        assert result.final is final, result.reason
+
+
+def test_only_work_that_is_half_done_is_removed(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    left = store.scratch("0123456789abcdef0123")
+    for name in (".git", ".0123456789abcdef0123", ".notes.txt"):
+        (store.folder / name).mkdir()
+    store.sweep()
+    assert sorted(path.name for path in store.folder.iterdir()) == [".0123456789abcdef0123", ".git", ".notes.txt"]
+    assert not left.exists()
 
 
 def test_a_piece_that_is_too_large_is_refused_with_its_size(
@@ -148,7 +233,7 @@ def test_a_piece_that_is_too_large_is_refused_with_its_size(
     words = ("sweep", "one.swf", "two.swf", *SWEEP, "-o", str(tmp_path / "run"), "--worker-memory", "1G")
     code, _, error = run(*words)
     assert code == 1
-    assert "2 of 2 traces failed" in error
+    assert "all traces failed" in error
     assert "it would take about 24 GB of memory, more than the 1.1 GB of a worker" in error
     done = [json.loads(path.read_text())["task"]["kind"] for path in tmp_path.glob("run/tasks/*/result.json")]
     assert done == ["normalise", "normalise"]

@@ -4,6 +4,7 @@ import dataclasses
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats as st
 
@@ -12,6 +13,7 @@ from generators import MODELS, lublin_fit, lublin_model, tsafrir
 from generators.lublin import Lublin
 from generators.lublin_model import JobType
 from tracekit.errors import FormatError, NotFitted, TracekitError, UnknownName, UsageError
+from tracekit.machine import Machine
 from tracekit.schema import STATUSES
 from tracekit.trace import Trace
 
@@ -224,6 +226,19 @@ def test_a_fit_finds_the_parameters_that_made_the_jobs():
     assert found.pb == pytest.approx(0.78, abs=0.02)
     assert found.gap_a * found.gap_b == pytest.approx(5.095, abs=0.1)
     assert np.corrcoef(lublin_model.day_weights(found), lublin_model.day_weights(true))[0, 1] > 0.98
+
+
+def test_a_fit_to_mostly_large_jobs_keeps_its_sizes_in_order():
+    """The likeliest middle size is the largest one, which rounding once put above it (as with the 15th trace here)."""
+    rng = np.random.default_rng(0)
+    for _ in range(16):
+        top = int(rng.integers(5, 300))
+        sizes = np.where(rng.random(60) < rng.random(), top, rng.integers(2, top + 1, 60))
+        sizes[:2] = 2, top
+        number = np.arange(60.0)
+        columns = {"job_id": number, "submit_time": 100 * number, "run_time": number + 5, "req_procs": sizes}
+        (kind,) = Lublin().fit(Trace(pd.DataFrame(columns), Machine(procs=512))).state.types
+        assert kind.low <= kind.med <= kind.high
 
 
 def test_fitted_to_the_toy(toy):

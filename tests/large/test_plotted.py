@@ -113,6 +113,19 @@ def test_without_a_choice_the_pictures_that_work_in_parts_are_drawn(
     assert sorted(path.stem for path in (tmp_path / "out").iterdir()) == sorted(IN_PARTS)
 
 
+def test_a_date_of_second_0_is_refused_in_parts_as_in_memory(tmp_path: Path, run: Run, toy: Trace) -> None:
+    stored(toy, tmp_path / "p", 90)
+    for command in (
+        ("plot", "-o", tmp_path / "out"),
+        ("info",),
+        ("synth", "-o", tmp_path / "x.swf", "--model", "lublin"),
+    ):
+        for flag in ("--parts", "--whole"):
+            code, _, error = run(command[0], tmp_path / "p", *command[1:], flag, "--epoch", "2020-01-01")
+            assert (code, "does not support the option epoch" in error) == (2, True), error
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p"]
+
+
 @pytest.mark.parametrize("only", ["gantt", "cdfs,behaviour,repeats"])
 def test_pictures_of_all_jobs_at_once_are_refused_first(tmp_path: Path, run: Run, toy: Trace, only: str) -> None:
     stored(toy, tmp_path / "p", 90)

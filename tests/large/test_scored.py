@@ -254,6 +254,12 @@ def test_a_text_beside_parts_is_read_whole(folders: tuple[Path, Path], run: Run,
     assert_same(*(json.loads(one[1])["synthetic"][0]["scores"] for one in both))
 
 
+def test_a_file_that_is_not_there_is_named_first(folders: tuple[Path, Path], run: Run) -> None:
+    for names in ((folders[0], "none"), ("none", folders[0])):
+        code, _, error = run("score", *names, "--parts")
+        assert (code, "none: no such file" in error) == (1, True), error
+
+
 def test_jobs_out_of_order_are_refused_with_the_size(tmp_path: Path, run: Run) -> None:
     trace = working(1, 300)
     stored(trace.take(np.arange(len(trace))[::-1]), tmp_path / "back", 100)

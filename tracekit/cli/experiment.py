@@ -78,7 +78,8 @@ def experiment(
     """
     from evaluation.experiment import ahead, many
     from evaluation.experiment import study as library
-    from evaluation.experiment.engines import Where, cores
+    from evaluation.experiment.cores import cores
+    from evaluation.experiment.engines import Where
     from evaluation.experiment.memory import read_memory
 
     where, files = Where(engine, address, read_memory(worker_memory)), real or []
@@ -318,7 +319,8 @@ def _end_of_many(found: dict[str, Any], out: str, json: bool) -> None:
         shown = table("trace", "", "trained on", "verdict")
         for row in found["traces"]:
             if row["failed"] or row["same_as"]:
-                sign, said = ("✗", row["failed"]) if row["failed"] else ("=", f"the same as {row['same_as']}")
+                sign = SIGNS["failed"] if row["failed"] else "="
+                said = row["failed"] or f"the same as {row['same_as']}"
                 shown.add_row(row["name"] or row["trace"], sign, "", said)
             for one in row["verdicts"]:
                 shown.add_row(row["name"], SIGNS[one["answer"]], f"{one['model']}, {one['learner']}", one["sentence"])

@@ -61,7 +61,7 @@ def plot(
     pictures = [f"{name}.{ending}" for name in names for ending in formats]
     folder = _folder(out, pictures, force=force)
     known: Any = {"format": from_, "procs": procs, "machine": machine, "resource": resource, "timezone": timezone}
-    batches = opened(file, parts, map_=map_, **known)
+    batches = opened(file, parts, map_=map_, epoch=epoch, **known)
     if batches is not None and only is None:
         names = [name for name in names if name in IN_PARTS]
         say(f"{file}: read in parts, so without the pictures of all jobs at once; --only {','.join(IN_PARTS)}")
@@ -84,7 +84,7 @@ def plot(
                 say(f"  {drawn.name}")
             rows.append({"name": drawn.name, "shows": drawn.shows, "files": files, "skipped": drawn.skipped or None})
     if json:
-        print_json({"trace": file, "jobs": batches.jobs if batches else len(trace), "pictures": rows})
+        print_json({"trace": file, "jobs": len(trace) if batches is None else batches.jobs, "pictures": rows})
         return
     shown = table("picture", "shows", "file")
     for row in rows:

@@ -42,6 +42,7 @@ def opened(
     resource: str | None = None,
     timezone: str | None = None,
     map_: str | None = None,
+    epoch: str | None = None,
 ) -> Parts | None:
     """Return a trace to be read in batches, or None where it is to be read whole."""
     from swf.parts import readable_parts
@@ -60,6 +61,8 @@ def opened(
         if not is_stream(path) and not Path(path).exists():
             return None  # reading it reports what is wrong
         raise UsageError(f"--parts reads Parquet traces of tracekit: first run  tracekit convert {path} OUT.parquet")
+    if epoch is not None:
+        raise UsageError("format parquet does not support the option epoch: give it in a machine file (--machine)")
     found = open_parts(path, machine=machine, procs=procs, resource=resource, timezone=timezone)
     tell(path, found.history)
     return found

@@ -62,9 +62,12 @@ def spread(
     from evaluation.experiment.summary import markdown
     from evaluation.experiment.together import PAGE, SUMMARY, memory_in_words, plain_cell, write_summary
     from evaluation.spread.run import run
+    from swf import FORMATS
 
     if not out:
-        raise UsageError("missing output folder: several traces, and --engine, need -o DIR")
+        raise UsageError("missing output folder: several traces, --engine and --worker-memory need -o DIR")
+    if study.reading.format is not None:
+        FORMATS.get(study.reading.format)  # check the name before any work
     folder, where = Path(out), Where(workers.engine, workers.address, read_memory(workers.memory))
     with resumable(out) as display:
         found = run(study, files, folder, where=where, force=force, progress=display)
@@ -74,7 +77,8 @@ def spread(
     titles, rows = table_of(found["traces"])
     cells = [[plain_cell(cell) for cell in line] for line in [*rows, *_others(found["traces"], len(titles))]]
     said = memory_in_words(found["cost"])
-    title = f"{study.of} of {len(found['traces'])} traces: {caption}"
+    count = len(found["traces"])
+    title = f"{study.of} of {count} trace{'s' * (count > 1)}: {caption}"
     lines = [f"# {title[0].upper()}{title[1:]}", "", *markdown(titles, cells), said]
     write_summary(folder, found, lines)
     if json:
@@ -108,9 +112,11 @@ def fail_for_some(found: dict[str, Any]) -> None:
     """Raise an error that names the traces that came to nothing; the others are there."""
     from evaluation.experiment.together import failures
 
-    bad, total = failures(found), len(found["traces"])
+    bad, total = failures(found), sum(not row["same_as"] for row in found["traces"])
     for one in bad[1:]:
         say(one)
+    if len(bad) == total:
+        raise TracekitError(f"{'all traces' if total > 1 else 'the trace'} failed; {bad[0]}")
     if bad:
         raise TracekitError(f"{len(bad)} of {total} traces failed, the others are finished; {bad[0]}")
 

@@ -97,6 +97,8 @@ def sweep(
     length = jobs or WINDOW_JOBS
     workers = Workers(engine, address, worker_memory)
     if workers.wanted(files):
+        if threads is not None:
+            raise UsageError("--threads is about one trace without workers; --worker-memory bounds how many there are")
         common = {"pairs": pairs, "switches": given, "shake": shake, "windows": windows, "jobs": length}
         pieces = [{"load": value, **common} for value in loads]
         reading = Reading(from_, resource, machine)

@@ -132,10 +132,12 @@ def opened_together(
     """
     from swf.parts import readable_parts
     from tracekit.api import SHARE, free_memory, open_parts
+    from tracekit.files import is_stream
     from tracekit.large.source import Loaded
 
-    if parts is False:
-        return None
+    missing = [path for path in paths if not is_stream(path) and not Path(path).exists()]
+    if parts is False or missing:
+        return None  # reading it reports what is missing
     ours = [path for path in paths if is_parquet(path)] if format in (None, "parquet") else []
     if parts is None:
         known = [readable_parts(Path(path)) for path in ours]

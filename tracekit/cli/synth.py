@@ -207,7 +207,7 @@ def synth(
     if real is not None and model is not None:
         reading: dict[str, Any] = {"machine": machine, "resource": resource, "timezone": timezone, "map_": map_}
         texts: dict[str, Any] = {"on_error": on_error, "epoch": epoch}
-        parts = _in_parts(real, model, from_, in_parts, fit_jobs, reading)
+        parts = _in_parts(real, model, from_, in_parts, fit_jobs, reading | {"epoch": epoch})
         if parts is not None:
             parts.machine, machine_procs = _sized(parts.machine, procs, machine_procs)
             parts.machine = parts.machine if hosts is None else with_hosts(parts.machine, hosts)

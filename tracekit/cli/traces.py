@@ -204,7 +204,8 @@ def convert(
     given: dict[str, Any] = {"procs": procs, "machine": machine, "resource": resource}
     if chosen == "parquet" and is_parquet(source):
         native = readable_parts(Path(source)) is not None  # tables of other programs are read whole
-        batches = opened(source, parts if native else False, format=from_, timezone=timezone, map_=map_, **given)
+        wanted = parts if native else False
+        batches = opened(source, wanted, format=from_, timezone=timezone, map_=map_, epoch=epoch, **given)
         if batches is not None:
             save_batches(
                 batches.batches(), target, part_jobs=part_jobs, finish=lambda m: (m, [*batches.history]), force=force
@@ -244,7 +245,7 @@ def info(
     from tracekit.large.summary import summary as summary_of
 
     given: dict[str, Any] = {"procs": procs, "machine": machine, "resource": resource, "timezone": timezone}
-    source = opened(file, parts, format=from_, map_=map_, **given)
+    source = opened(file, parts, format=from_, map_=map_, epoch=epoch, **given)
     if source is not None:
         summary = {"format": "parquet", **summary_of(source)}
     else:

@@ -80,12 +80,6 @@ class Classed:
         np.maximum.at(self.high, found[there], values[there])
         return found
 
-    def counts(self, values: Floats) -> dict[str, int]:
-        """Take some jobs; return how many are in each class that has any."""
-        place = self.add(values)
-        jobs = np.bincount(place[place >= 0], minlength=len(self.low))
-        return {label: int(count) for label, count in zip(self.labels(), jobs, strict=True) if count}
-
     def labels(self) -> list[str]:
         """Return the names of the classes."""
         if self.bounds.labels:
