@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from evaluation.experiment.uses import mark
 from evaluation.experiment.verdict import percent
 from evaluation.figures import agents
 from evaluation.figures.base import Scene
@@ -96,5 +97,11 @@ def verdict_table(caption: str, verdicts: Sequence[Mapping[str, Any]]) -> Html:
         numbers = [verdict.get(name) for name in ("difference", "low", "high")]
         cells = [Cell("–") if v is None or v != v else Cell(percent(float(v)), float(v)) for v in numbers]
         sentence = str(verdict.get("sentence") or "")
-        rows.append([Cell(str(verdict["model"])), Cell(str(verdict["verdict"])), *cells, Cell(sentence, kind="left")])
+        rows.append([Cell(str(verdict["model"])), Cell(_outcome(verdict)), *cells, Cell(sentence, kind="left")])
     return table(caption, ["trained on", "verdict", "difference", "low", "high", "in words"], rows)
+
+
+def _outcome(verdict: Mapping[str, Any]) -> str:
+    """Return the verdict in a word: what may be better by more than the margin is undecided, and good enough."""
+    outcome = str(verdict["verdict"])
+    return "good enough" if outcome == "undecided" and mark(verdict) in ("good", "copies") else outcome

@@ -20,7 +20,7 @@ from evaluation.base import Score, absent
 from evaluation.figures.base import label
 from evaluation.noise import Floor
 from evaluation.report.content import Content, Input
-from evaluation.report.experiment import _in_order
+from evaluation.report.experiment import _in_order, verdict_table
 from evaluation.report.gallery import Gallery, slug
 from evaluation.report.headline import headline
 from evaluation.report.markup import Cell, Html, inline, table, tag
@@ -313,3 +313,13 @@ def test_the_pictures_show_a_trace_that_passes_or_the_least_bad_one(real: Trace)
     assert found(a=("equivalent", "worse"), b=("undecided", "equivalent")) == ("b", ["forecasting"])
     assert found(a=("worse", "worse"), b=("worse", "equivalent")) == ("b", [])
     assert found(a=("equivalent", "better"), b=("equivalent", "better")) == ("a", ["predicting", "forecasting"])
+
+
+def test_what_is_good_enough_is_not_called_undecided() -> None:
+    row = {"model": "a", "difference": -0.03, "low": -0.07, "high": 0.02, "sentence": "", "good_enough": True}
+    rows = [row | {"verdict": "undecided"}, row | {"verdict": "undecided", "good_enough": False, "model": "b"}]
+    page = str(verdict_table("", rows))
+    assert page.count("good enough") == 1
+    assert page.index("good enough") < page.index("undecided")
+    blind = str(verdict_table("", [row | {"verdict": "undecided", "sensitive": False}]))
+    assert "good enough" not in blind
