@@ -91,7 +91,7 @@ def fit(
     if not works_in_batches(model):
         raise whole_needed(source, f"model {model}", INSTEAD)
     able = Able(source if progress is None else Watched(source, jobs, progress))
-    check_room(model, able.jobs, room)
+    check_room(model, able.jobs, room, **options)
     made = made_with(kind, options).fit_batches(able, seed=seed)  # type: ignore[attr-defined]
     span, demand, left_out = able.facts()
     size = source.machine.size()
