@@ -70,6 +70,7 @@ class Strata:
     of: Column  # stratum
     value: Column
     common: Column  # many jobs of the stratum have the same value
+    shelf: Shelf
 
     @classmethod
     def fit(cls, keys: Sequence[Callable[[], Array]], value: Floats, shelf: Shelf = MEMORY) -> Self:
@@ -86,7 +87,7 @@ class Strata:
             of[left] = np.where(taken, strata + np.cumsum(taken) - 1, -1)[code]
             strata += int(taken.sum())
         del left, code
-        return cls(shelf.keep(of), shelf.keep(value), shelf.keep(_common(of, value)))
+        return cls(shelf.keep(of), shelf.keep(value), shelf.keep(_common(of, value)), shelf)
 
     def matched(self, model: Array, wanted: Floats, most: Floats, rng: np.random.Generator) -> tuple[Floats, Marks]:
         """Return values in the order of ``wanted`` within each stratum, distributed as those of the models there.
@@ -96,19 +97,22 @@ class Strata:
         """
         stratum: Array = self.of[model]
         strata = int(whole(self.of).max()) + 1
-        order = np.lexsort((-most, stratum))
+        order = small(np.lexsort((-most, stratum)))
         ranks = stratum[order]
         drawn = Sorted.by(stratum, self.value[model], strata)
-        value, away = np.empty(len(order)), rng.uniform(-1, 1, len(order))
+        value, away = np.empty(len(order)), self.shelf.growing()
+        for rows in blocks(len(order)):
+            away.add(rng.uniform(-1, 1, rows.stop - rows.start))
+        aways = away.done()
         for rows in blocks(len(order)):
             ranked_here = ranks[rows]
             rank = (np.arange(rows.start, rows.stop) - drawn.first[ranked_here]).astype(np.float64)
             aside = rng.uniform(-1, 1, len(rank))
-            own, far = drawn.at(ranked_here, rank), drawn.at(ranked_here, rank + REACH * away[rows])
+            own, far = drawn.at(ranked_here, rank), drawn.at(ranked_here, rank + REACH * aways[rows])
             off = np.abs(far - own) > FARTHEST * np.abs(own)
             value[rows] = np.where(off, own * (1 + FARTHEST * aside), far)
         first = drawn.first
-        del away, drawn
+        del away, aways, drawn
         np.negative(value, out=value)
         for begin, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
             value[begin:end].sort()
@@ -148,13 +152,14 @@ def _common(of: Array, value: Floats) -> Marks:
     return common
 
 
-def turned(campaign: Array, one: Floats, other: Floats, work: float, rng: np.random.Generator) -> Marks:
-    """Choose the campaigns that move the other way, so that the work of all jobs is about ``work``.
+def turned(campaign: Array, gain: Floats, excess: float, rng: np.random.Generator) -> Marks:
+    """Choose the campaigns that move the other way, so that the work of all jobs is about what it should be.
 
-    ``one`` and ``other``: the work of each job either way, shape (jobs,). Campaigns are asked in random order.
+    ``gain``: how much more work each job then brings, shape (jobs,); ``excess``: how much too much it is if none does.
+    Campaigns are asked in random order.
     """
-    gain = np.bincount(campaign, weights=other - one)
-    return np.asarray(_turning(gain, rng.permutation(len(gain)), float(one.sum()) - work)[campaign])
+    gain = np.bincount(campaign, weights=gain)
+    return np.asarray(_turning(gain, rng.permutation(len(gain)), excess)[campaign])
 
 
 def exchanged(
@@ -210,7 +215,7 @@ def _dealt(stratum, order, value, wanted, most):  # type: ignore[no-untyped-def]
         come = begin
         for k in range(begin, end):
             while come < end and (most[order[come]] >= value[k] or (not waiting and come == k)):
-                heapq.heappush(waiting, (-wanted[order[come]], order[come]))
+                heapq.heappush(waiting, (-wanted[order[come]], np.int64(order[come])))
                 come += 1
             job = heapq.heappop(waiting)[1]
             found[job] = min(value[k], most[job])

@@ -93,19 +93,19 @@ class Steps(NamedTuple):
 class Habits:
     """What was learnt of users' time. Days are working days: stretches of a history without a pause of eight hours."""
 
-    first: Ints  # (days,) first job
-    size: Ints  # (days,) jobs
-    owner: Ints  # (days,) history
+    first: Column  # (days,) first job
+    size: Column  # (days,) jobs
+    owner: Column  # (days,) history
     pool: Ints  # (histories,)
-    begin: Floats  # (days,) seconds since midnight
-    begin_rank: Floats  # (days,) rank 0 … 1 among the days of the same pool and kind
-    lasts: Floats  # (days,) seconds from the first to the last job
-    weekend: Ints  # (days,) 0 or 1
-    steps: Ints  # dates from the end of a working day to the next, in piles by pool and day of the week
+    begin: Column  # (days,) seconds since midnight
+    begin_rank: Column  # (days,) rank 0 … 1 among the days of the same pool and kind
+    lasts: Column  # (days,) seconds from the first to the last job
+    weekend: Column  # (days,) 0 or 1
+    steps: Column  # dates from the end of a working day to the next, in piles by pool and day of the week
     step_first: Ints  # (pools · 7 + 1,)
-    all_steps: Ints
+    all_steps: Column
     all_step_first: Ints  # (7 + 1,)
-    when: Ints  # (days,) week, in short traces date, counted from the beginning of the real trace
+    when: Column  # (days,) week, in short traces date, counted from the beginning of the real trace
     weekdays: Ints  # (pools, 7) working days by day of the week
     first_date: Ints  # () of the real trace
     busy: Floats  # (dates, kinds) jobs on each date of the real trace
@@ -172,20 +172,21 @@ class Habits:
         del turn, inside
         pauses = Piles.of(of_pool, pools * 12, pause, shelf)
         del of_pool
+        keep = shelf.keep
         return cls(
-            first,
-            size,
-            day_owner,
+            keep(first),
+            keep(size),
+            keep(day_owner),
             pool,
-            begin % DAY,
-            _ranks(pool[day_owner] * 6 + kind, begin % DAY),
-            end - begin,
-            weekend,
-            step[order],
+            keep(begin % DAY),
+            keep(_ranks(pool[day_owner] * 6 + kind, begin % DAY)),
+            keep(end - begin),
+            keep(weekend),
+            keep(step[order]),
             np.searchsorted(key[order], np.arange(pools * 7 + 1)).astype(np.int64),
-            step[by_day],
+            keep(step[by_day]),
             np.searchsorted(weekday[by_day], np.arange(8)).astype(np.int64),
-            (date - date.min()) // every,
+            keep((date - date.min()) // every),
             np.bincount(pool[day_owner] * 7 + date % 7, minlength=pools * 7).reshape(pools, 7),
             np.asarray(date.min()),
             busy,
@@ -196,8 +197,8 @@ class Habits:
             long,
             pauses,
             Piles.of(turns, 12, pause, shelf),
-            Piles.of(pool[day_owner] * 6 + kind, pools * 6, begin % DAY),
-            Piles.of(kind, 6, begin % DAY),
+            Piles.of(pool[day_owner] * 6 + kind, pools * 6, begin % DAY, shelf),
+            Piles.of(kind, 6, begin % DAY, shelf),
         )
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -239,7 +240,7 @@ class Habits:
         if dealer is None:
             days, who = self._repertoire(drawn, copy, rng)
         else:
-            days, who = dealer.working_days(self.pool, drawn, self.owner, rng)
+            days, who = dealer.working_days(self.pool, drawn, whole(self.owner), rng)
         order = np.lexsort((days, self.when[days], who))
         days, who = days[order], who[order]
         date = self._dates(self.pool[drawn[who]], days, who, place.home, sort, rng)
@@ -270,8 +271,9 @@ class Habits:
     def _repertoire(self, drawn: Ints, copy: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """Choose the working days of each synthetic user; return them and whose they are (positions in ``drawn``)."""
         group = self.pool[drawn] * (int(copy.max(initial=0)) + 1) + copy
-        wanted = np.bincount(self.owner, minlength=len(self.pool))[drawn]
-        pool_of_day = self.pool[self.owner]
+        owner = whole(self.owner)
+        wanted = np.bincount(owner, minlength=len(self.pool))[drawn]
+        pool_of_day = self.pool[owner]
         by_pool = np.argsort(pool_of_day, kind="stable")
         pool_first = np.searchsorted(pool_of_day[by_pool], np.arange(int(self.pool.max()) + 2))
         groups = np.unique(group)
@@ -280,7 +282,7 @@ class Habits:
         day = by_pool[_ranges(pool_first[pools], count)]
         of = np.repeat(groups, count)
         breaks = (rng.random(len(day)) < TURN_AROUND) | (np.diff(of, prepend=-1) != 0)
-        breaks |= np.diff(self.owner[day], prepend=-1) != 0
+        breaks |= np.diff(owner[day], prepend=-1) != 0
         stretch = np.cumsum(breaks) - 1
         shuffled = np.lexsort((np.arange(len(day)), rng.random(int(stretch[-1]) + 1)[stretch], of))
         day = day[shuffled]
@@ -306,8 +308,8 @@ class Habits:
             start += (self._weekdays(pool[first], self.weekend[days[first]], rng) - self.first_date) % 7
         weekday = (self.first_date + start) % 7
         pile = np.repeat(np.arange(len(self.step_first) - 1), np.diff(self.step_first))
-        steps = self.steps[np.lexsort((rng.random(len(pile)), pile))]  # each pile in a new order
-        own, everybody = Steps(self.step_first, steps), Steps(self.all_step_first, self.all_steps)
+        steps = whole(self.steps)[np.lexsort((rng.random(len(pile)), pile))]  # each pile in a new order
+        own, everybody = Steps(self.step_first, steps), Steps(self.all_step_first, whole(self.all_steps))
         since = start[stretch] + _stepped(first, last, pool[first], weekday, own, everybody, rng)
         # Dates are counted from the first one of the trace, which need not be a Monday.
         job = small(_ranges(self.first[days], self.size[days]))
@@ -341,8 +343,8 @@ class Habits:
         pile = self.pool[drawn[who]] * 6 + kind
         near = 1 - np.abs(1 - np.abs(self.begin_rank[days] + STRAY * rng.uniform(-1, 1, len(days))))
         rank = np.where(self.weekend[days] == weekend, near, _laid_out(pile, rng))
-        own, enough = self.begins.at(pile, rank)
-        common, _ = self.all_begins.at(kind, rank)
+        own, enough = self.begins.loaded().at(pile, rank)
+        common, _ = self.all_begins.loaded().at(kind, rank)
         like = np.where(self.weekend[days] == weekend, self.begin[days], common)
         begin = np.where(enough, own, like) + rng.uniform(-EARLIER, EARLIER, len(days))
         return np.asarray(np.abs(begin))

@@ -161,6 +161,7 @@ class Outcomes:
     grains: dict[str, float]
     grace: float  # seconds that a job may exceed its limit, and …
     factor: float  # … how many times its limit it may run
+    shelf: Shelf
 
     @classmethod
     def fit(cls, jobs: Learnt, campaign: Array, shelf: Shelf = MEMORY) -> Self:
@@ -220,7 +221,7 @@ class Outcomes:
                 beside[name] = Order.by(_known_apart(whole(orders[0].group), known), known, shelf)
         memory = beside.pop("used_mem", None)
         return cls(
-            jobs, cut_kept, orders, level_kept, room, strata, share, most_cpu, memory, beside, grains, grace, factor
+            jobs, cut_kept, orders, level_kept, room, strata, share, most_cpu, memory, beside, grains, grace, factor, shelf
         )
 
     def limits(self, model: Array) -> Floats:
@@ -231,8 +232,11 @@ class Outcomes:
         """Return the outcomes of jobs modelled after the given real ones, without the status: columns."""
         jobs, campaigns = len(model), int(campaign.max(initial=0)) + 1
         moves = rng.uniform(-1, 1, (2, campaigns))
-        own = rng.uniform(-1, 1, jobs)
-        own *= OWN
+        growing = self.shelf.growing()
+        for rows in blocks(jobs):
+            growing.add(OWN * rng.uniform(-1, 1, rows.stop - rows.start))
+        own = growing.done()
+        del growing
         # The more jobs a campaign has, the less it moves as a whole: it is a part of the distribution.
         few = np.minimum(1.0, COMMON * jobs / np.maximum(np.bincount(campaign, minlength=campaigns), 1))
         run = self._runs(model, campaign, (REACH * moves[0], own), moves[1], few * moves[1], rng)
@@ -258,7 +262,7 @@ class Outcomes:
         self,
         model: Array,
         campaign: Array,
-        places: tuple[Floats, Floats],
+        places: tuple[Floats, Column],
         farther: Floats,
         aside: Floats,
         rng: np.random.Generator,
@@ -280,8 +284,7 @@ class Outcomes:
             wanted[rows] = np.where(ended, np.clip(wanted[rows], around - near, around + near), moved)
             most[rows] = np.where(ended, np.minimum(self.grace, beyond * (self.factor - 1)), limit)
         del run
-        size = self.jobs.size_of[kind]
-        work = float(size @ over)
+        work = float(self.jobs.size_of[kind] @ over)
         del over
         value, common = self.strata.matched(model, wanted, most, rng)
         del wanted
@@ -294,9 +297,14 @@ class Outcomes:
                 np.where(alone, np.minimum(real * times, most[rows]), real) for times in (away, 1 / away)
             )
         del common
-        turn = turned(campaign, size * one, size * other, work, rng)
+        size = self.jobs.size_of[kind]
+        gain, brought = size * other, size * one
+        gain -= brought
+        excess = float(brought.sum()) - work
+        del brought
+        turn = turned(campaign, gain, excess, rng)
         one[turn] = other[turn]
-        del other, turn
+        del gain, other, turn
         value = exchanged(self.strata.of[model], one, size, most, work, rng)
         del one, size
         for rows in blocks(len(model)):
@@ -307,16 +315,17 @@ class Outcomes:
         return value
 
     def _wanted(
-        self, model: Array, kind: Array, campaign: Array, places: tuple[Floats, Floats], farther: Floats
+        self, model: Array, kind: Array, campaign: Array, places: tuple[Floats, Column], farther: Floats
     ) -> Floats:
         """Return values some places away from the models'; those of jobs that no limit ended are moved farther."""
         value, level = np.empty(len(model)), whole(self.level)
         for k, order in enumerate(self.orders):
             look = order.loaded("value", "place", "group")
             for rows in blocks(len(model)):
-                mine = np.flatnonzero(level[model[rows]] == k) + rows.start
+                mine = np.flatnonzero(level[model[rows]] == k)
                 if len(mine):
-                    value[mine] = look.values(model[mine], places[0][campaign[mine]] + places[1][mine])
+                    away = places[0][campaign[rows][mine]] + places[1][rows][mine]
+                    value[rows.start + mine] = look.values(model[rows][mine], away)
         del look, level
         run, cut, room = whole(self.jobs.run), whole(self.cut), whole(self.room)
         for rows in blocks(len(model)):
@@ -327,7 +336,7 @@ class Outcomes:
             value[rows] = np.where(cut[of], value[rows], moved)
         return value
 
-    def _beside(self, model: Array, campaign: Array, reach: Floats, own: Floats) -> Array:
+    def _beside(self, model: Array, campaign: Array, reach: Floats, own: Column) -> Array:
         """Return jobs of the same template and end some places away along the run times; the model if that is far."""
         order, run = self.orders[0].loaded("jobs", "place", "group"), whole(self.jobs.run)
         found = np.empty(len(model), dtype=np.int32 if len(run) < np.iinfo(np.int32).max else np.int64)
@@ -338,7 +347,7 @@ class Outcomes:
             found[rows] = np.where(far, of, beside)
         return found
 
-    def _with_beside(self, run: Floats, beside: Array, own: Floats) -> dict[str, Floats]:
+    def _with_beside(self, run: Floats, beside: Array, own: Column) -> dict[str, Floats]:
         """Return processor time and memory, those of the jobs beside."""
         drawn: dict[str, Floats] = {}
         if self.share is not None:

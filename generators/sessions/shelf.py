@@ -72,6 +72,8 @@ class Growing:
 
     def done(self) -> Column:
         """Return the array."""
+        if not self._length:
+            return np.empty(0, dtype=self._dtype)
         if self._file is None:
             return self._pieces[0] if len(self._pieces) == 1 else np.concatenate(self._pieces)
         return Filed(self._file[0], self._dtype, self._length, self._file[1])

@@ -91,7 +91,7 @@ def test_campaigns_turn_round_until_the_work_is_that_of_their_models() -> None:
     campaign, one = np.arange(200) // 2, rng.lognormal(3, 2, 200)
     other = one * rng.uniform(0.5, 2.0, 200)
     work = float((one + other).sum() / 2)
-    other_way = turned(campaign, one, other, work, rng)
+    other_way = turned(campaign, other - one, float(one.sum()) - work, rng)
     assert np.where(other_way, other, one).sum() == pytest.approx(work, rel=0.01)
     assert (other_way[::2] == other_way[1::2]).all(), "all jobs of a campaign"
 
