@@ -6,7 +6,7 @@ is done to requests (rare ones are replaced, labels lose their names) is done to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from generators.sessions import unusable
 from generators.sessions.shelf import MEMORY, Array, Column, Shelf, small, whole
 from tracekit.machine import Machine
-from tracekit.schema import STATUSES, status_codes
+from tracekit.schema import status_codes
 from tracekit.trace import Trace
 
 Ints = NDArray[np.int64]
@@ -171,8 +171,8 @@ def numbered(rows: pd.DataFrame) -> tuple[Array, Ints]:
 
 def as_trace(table: pd.DataFrame, machine: Machine) -> Trace:
     """Return templates as jobs of a trace."""
-    times = {"job_id": np.arange(1, len(table) + 1), "submit_time": 0.0, "run_time": 0.0}
-    return Trace(table.assign(**times), machine)
+    number = np.arange(1, len(table) + 1)
+    return Trace(table.assign(job_id=number, submit_time=0.0, run_time=0.0), machine)
 
 
 def shaped(table: pd.DataFrame, machine: Machine) -> pd.DataFrame:

@@ -158,8 +158,8 @@ def turned(campaign: Array, gain: Floats, excess: float, rng: np.random.Generato
     ``gain``: how much more work each job then brings, shape (jobs,); ``excess``: how much too much it is if none does.
     Campaigns are asked in random order.
     """
-    gain = np.bincount(campaign, weights=gain)
-    return np.asarray(_turning(gain, rng.permutation(len(gain)), excess)[campaign])
+    gains = np.bincount(campaign, weights=gain)
+    return np.asarray(_turning(gains, rng.permutation(len(gains)), excess)[campaign])
 
 
 def exchanged(
@@ -215,7 +215,8 @@ def _dealt(stratum, order, value, wanted, most):  # type: ignore[no-untyped-def]
         come = begin
         for k in range(begin, end):
             while come < end and (most[order[come]] >= value[k] or (not waiting and come == k)):
-                heapq.heappush(waiting, (-wanted[order[come]], np.int64(order[come])))
+                job = int(order[come])
+                heapq.heappush(waiting, (-wanted[job], job))
                 come += 1
             job = heapq.heappop(waiting)[1]
             found[job] = min(value[k], most[job])

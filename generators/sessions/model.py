@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -35,17 +36,20 @@ from generators.sessions.outcomes import scaled_runs, sorts
 from generators.sessions.privacy import nameless, pools
 from generators.sessions.reading import Reading
 from generators.sessions.rows import Rows
-from generators.sessions.shelf import MEMORY, Array, Shelf, blocks, small, whole
+from generators.sessions.shelf import MEMORY, Shelf, blocks, small, whole
 from generators.sessions.whatif import WhatIf, thinned
 from tracekit import stats
 from tracekit.errors import FormatError, UnknownName, UsageError, loads
+from tracekit.large.source import check_disk
 from tracekit.machine import Machine
 from tracekit.schema import COLUMNS
 from tracekit.trace import Trace
 
 SKELETONS = ("resampled", "modelled")
-#: Bytes of memory for each real job, measured on traces with eight columns (docs/large.md).
-BYTES_A_JOB = {"resampled": 900, "modelled": 1300}
+#: Bytes of memory for each real job: of a trace read in parts, and in memory (docs/large.md).
+BYTES_A_JOB = {"resampled": (150, 450), "modelled": (150, 500)}
+#: Bytes on disk for each real job of a trace read in parts.
+DISK_A_JOB = 250
 #: A user active over more than this share of the trace stays for the whole synthetic trace.
 LONG_TERM = 0.5
 #: No run time is scaled by more than this to reach a load; what is left is a matter of how many users there are.
@@ -93,9 +97,9 @@ class Sessions:
     learns_from: ClassVar[tuple[str, ...]] = tuple(c.name for c in COLUMNS if c.name not in NOT_WORKLOAD)
 
     @staticmethod
-    def bytes_a_job(skeleton: str | None = None) -> int:
+    def bytes_a_job(skeleton: str | None = None, *, in_parts: bool) -> int:
         """Return how much memory fitting and planning a period take for each real job."""
-        return BYTES_A_JOB[skeleton or SKELETONS[0]]
+        return BYTES_A_JOB[skeleton or SKELETONS[0]][0 if in_parts else 1]
 
     def __init__(
         self, *, skeleton: str = "resampled", privacy: int = 1, sharing: bool = False, keep_unusable: bool = False
@@ -124,6 +128,7 @@ class Sessions:
     def fit_batches(self, able: Able, /, *, seed: int = 0) -> Self:
         """Learn from a trace that is read in batches; what is known of each job stays on disk."""
         source = able.source
+        check_disk(Path(gettempdir()), DISK_A_JOB * able.jobs, "a model sessions learnt in parts")
         jobs = source.batches(self.learns_from)
         return self._read(jobs, source.machine, source.history, Shelf(on_disk=True), ordered=source.ordered)
 
@@ -500,7 +505,8 @@ class Sessions:
         else:
             save_trace(self._saved(slice(0, len(self._jobs))), folder)
         habits = self._habits if self.skeleton == "modelled" else self._habits_of_all()
-        np.savez_compressed(Path(folder) / "habits.npz", **habits.to_arrays())
+        arrays: dict[str, Any] = habits.to_arrays()
+        np.savez_compressed(Path(folder) / "habits.npz", **arrays)
 
     def _saved(self, rows: slice) -> Trace:
         """Return some of the jobs learnt from as `save` writes them."""

@@ -246,8 +246,8 @@ class Habits:
         date = self._dates(self.pool[drawn[who]], days, who, place.home, sort, rng)
         begin = self._begins(days, who, drawn, date, rng)
         if dealer is None:
-            job = small(_ranges(self.first[days], self.size[days]))
-            day = np.repeat(np.arange(len(days), dtype=np.int32), self.size[days])
+            job: Array = small(_ranges(self.first[days], self.size[days]))
+            day: Array = np.repeat(np.arange(len(days), dtype=np.int32), self.size[days])
         else:
             job, day = dealer.jobs_of(self.first[days], self.size[days], self.pool[drawn[who]], rng)
         pause = self._pauses(job, day, self.pool[drawn[who]], rng)

@@ -13,6 +13,7 @@ job of the same template and end, so that they go together.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -92,8 +93,8 @@ class Order:
             place[jobs[rows]] = np.arange(rows.start, rows.stop)
         size = np.bincount(code)
         first = np.cumsum(size) - size
-        kept = [shelf.keep(column) for column in (value[jobs], jobs, place, code)]
-        return cls(*kept, first, first + size - 1)
+        keep = shelf.keep
+        return cls(keep(value[jobs]), keep(jobs), keep(place), keep(code), first, first + size - 1)
 
     @property
     def size(self) -> Ints:
@@ -119,7 +120,7 @@ class Order:
         """Return whose the values some places away from the models' nearly are."""
         return np.asarray(self.jobs[np.floor(self._away(model, places)[1]).astype(np.int64)])
 
-    def _away(self, model: Array, places: Floats) -> tuple[Floats, Floats]:
+    def _away(self, model: Array, places: Floats) -> tuple[Ints, Floats]:
         """Return where the models' groups end, and the places that many away from the models'."""
         group = self.group[model]
         first, last = self.first[group].astype(np.float64), self.last[group].astype(np.float64)
@@ -184,7 +185,7 @@ class Outcomes:
         end = end.astype(np.int16)
         del run
 
-        def alike(rank: Ints) -> Array:
+        def alike(rank: Ints, end: Array = end) -> Array:
             """Return a key of the jobs' templates' ranks and their ends."""
             return small(rank[kind] * ends + end)
 
@@ -206,9 +207,9 @@ class Outcomes:
         run = whole(jobs.run)
         value[~cut] = run[~cut]
         del run, cut
-        keys = [lambda rank=rank: alike(rank) for rank in (same_size, about_size)]
-        strata = Strata.fit((*keys, lambda: end), value, shelf)
-        del value, end
+        keys = [partial(alike, rank) for rank in (same_size, about_size)]
+        strata = Strata.fit((*keys, partial(np.asarray, end)), value, shelf)
+        del value, end, keys, alike
         share, most_cpu = None, np.inf
         if "cpu_time" in jobs.measured:
             cpu = whole(jobs.measured["cpu_time"])
@@ -221,7 +222,20 @@ class Outcomes:
                 beside[name] = Order.by(_known_apart(whole(orders[0].group), known), known, shelf)
         memory = beside.pop("used_mem", None)
         return cls(
-            jobs, cut_kept, orders, level_kept, room, strata, share, most_cpu, memory, beside, grains, grace, factor, shelf
+            jobs,
+            cut_kept,
+            orders,
+            level_kept,
+            room,
+            strata,
+            share,
+            most_cpu,
+            memory,
+            beside,
+            grains,
+            grace,
+            factor,
+            shelf,
         )
 
     def limits(self, model: Array) -> Floats:
@@ -238,8 +252,11 @@ class Outcomes:
         own = growing.done()
         del growing
         # The more jobs a campaign has, the less it moves as a whole: it is a part of the distribution.
-        few = np.minimum(1.0, COMMON * jobs / np.maximum(np.bincount(campaign, minlength=campaigns), 1))
-        run = self._runs(model, campaign, (REACH * moves[0], own), moves[1], few * moves[1], rng)
+        aside = moves[1] * np.minimum(1.0, COMMON * jobs / np.maximum(np.bincount(campaign, minlength=campaigns), 1))
+        wanted = [self._wanted(model, campaign, (REACH * moves[0], own), moves[1])]
+        del moves
+        run = self._runs(model, campaign, wanted, aside, rng)
+        del aside
         drawn: dict[str, Any] = {"run_time": run}
         # Processor time and memory are those of one other job, so that they go together, known or not.
         reach = SHARE_REACH * rng.uniform(-1, 1, campaigns)
@@ -259,20 +276,13 @@ class Outcomes:
         return drawn
 
     def _runs(
-        self,
-        model: Array,
-        campaign: Array,
-        places: tuple[Floats, Column],
-        farther: Floats,
-        aside: Floats,
-        rng: np.random.Generator,
+        self, model: Array, campaign: Array, moved: list[Floats], aside: Floats, rng: np.random.Generator
     ) -> Floats:
-        """Return run times some places away from the models' and moved by a share, -1 … 1, of the room there.
+        """Return run times in the order of the ``moved`` ones, which are taken out of the list.
 
-        ``places``: by campaign and by job; ``farther`` and ``aside`` are by campaign.
+        ``aside``: by what share, -1 … 1, each campaign is longer or shorter.
         """
-        kind = self.jobs.kind[model]
-        wanted = self._wanted(model, kind, campaign, places, farther)
+        kind, wanted = self.jobs.kind[model], moved.pop()
         run, cut = whole(self.jobs.run), whole(self.cut)
         over, most = np.empty(len(model)), np.empty(len(model))
         for rows in blocks(len(model)):
@@ -280,8 +290,8 @@ class Outcomes:
             beyond = np.where(ended, limit, 0.0)  # the values of jobs cut by their limits count from these
             over[rows] = np.expm1(own) - beyond
             near = np.maximum(AT_LIMIT, FARTHEST * np.abs(over[rows]))
-            moved, around = np.minimum(wanted[rows], np.log1p(limit)), over[rows]
-            wanted[rows] = np.where(ended, np.clip(wanted[rows], around - near, around + near), moved)
+            free, around = np.minimum(wanted[rows], np.log1p(limit)), over[rows]
+            wanted[rows] = np.where(ended, np.clip(wanted[rows], around - near, around + near), free)
             most[rows] = np.where(ended, np.minimum(self.grace, beyond * (self.factor - 1)), limit)
         del run
         work = float(self.jobs.size_of[kind] @ over)
@@ -314,10 +324,11 @@ class Outcomes:
             value[rows] = np.where(ended, np.minimum(made, most[rows] + beyond), made)
         return value
 
-    def _wanted(
-        self, model: Array, kind: Array, campaign: Array, places: tuple[Floats, Column], farther: Floats
-    ) -> Floats:
-        """Return values some places away from the models'; those of jobs that no limit ended are moved farther."""
+    def _wanted(self, model: Array, campaign: Array, places: tuple[Floats, Column], farther: Floats) -> Floats:
+        """Return run times some places away from the models' and moved by a share, -1 … 1, of the room there.
+
+        ``places``: by campaign and by job; ``farther``: by campaign, for jobs that no limit ended.
+        """
         value, level = np.empty(len(model)), whole(self.level)
         for k, order in enumerate(self.orders):
             look = order.loaded("value", "place", "group")
@@ -397,7 +408,5 @@ def scaled_runs(
     del order, needed
     for rows in blocks(len(made)):
         most_here = np.where(free[rows], limit[rows], np.inf)
-        made[rows] = np.where(
-            made[rows] == run[rows], run[rows], rounded(np.clip(made[rows], 0.0, most_here), grain)
-        )
+        made[rows] = np.where(made[rows] == run[rows], run[rows], rounded(np.clip(made[rows], 0.0, most_here), grain))
     return made

@@ -40,6 +40,7 @@ CLOSE = 0.4
 #: Alike users are sought among so many; more are divided first, because the search takes time with the square.
 MOST_TOGETHER = 4_000
 
+
 def nameless(
     jobs: Learnt, labels: Mapping[str, list[str]], k: int, shelf: Shelf, *, rounding: bool = False
 ) -> tuple[Learnt, tuple[str, ...]]:
@@ -65,7 +66,9 @@ def nameless(
     if rounding:
         table, pairs = learnt.table, _pairs(learnt)
         moved = generalised(table.iloc[pairs[0]].reset_index(drop=True), pairs[1], k)
-        learnt = _with_templates(learnt, moved.iloc[np.unique(pairs[0], return_index=True)[1]].reset_index(drop=True), shelf)
+        learnt = _with_templates(
+            learnt, moved.iloc[np.unique(pairs[0], return_index=True)[1]].reset_index(drop=True), shelf
+        )
     return _with_shared_templates(learnt, k, shelf), tuple(personal)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +9,18 @@ import numpy as np
 import pandas as pd
 
 from generators.common import NOT_WORKLOAD
-from generators.encode import faults, in_order_of_faults, left_out_note, other_unit, too_few, without_run_time, without_size
+from generators.encode import (
+    faults,
+    in_order_of_faults,
+    left_out_note,
+    other_unit,
+    too_few,
+    without_run_time,
+    without_size,
+)
 from generators.parts import categorical
 from generators.sessions import unusable
-from generators.sessions.learnt import MEASURED, PERSONAL, Floats, Learnt, apart, shaped, template_columns
+from generators.sessions.learnt import MEASURED, PERSONAL, Floats, Learnt, apart, template_columns
 from generators.sessions.shelf import Array, Column, Growing, Shelf, small, whole
 from generators.stored import Labels
 from tracekit.machine import Machine, Unit
@@ -62,7 +69,9 @@ class Reading:
         self.jobs += len(batch)
         for unit, count in coverage(batch).items():
             self.covered[unit] = self.covered.get(unit, 0) + count
-        for name in filter(_is_learnt, map(str, batch.jobs.columns)):  # labels of all jobs, so that they keep their order
+        for name in filter(
+            _is_learnt, map(str, batch.jobs.columns)
+        ):  # labels of all jobs, so that they keep their order
             if isinstance(batch.jobs[name].dtype, pd.CategoricalDtype) and name != "status":
                 self.labels.setdefault(name, Labels()).numbers(batch.jobs[name])
         batch = batch.take(~bad) if bad.any() else batch

@@ -44,7 +44,9 @@ def plan_period(
     return Plan.sorted(small(new_users)[which], small(drawn)[which], at, rows)
 
 
-def _moves(histories: Histories, calendar: LocalCalendar, drawn: Ints, sort: Column, rng: np.random.Generator) -> Floats:
+def _moves(
+    histories: Histories, calendar: LocalCalendar, drawn: Ints, sort: Column, rng: np.random.Generator
+) -> Floats:
     """Return by how many seconds each history moves: whole units, not zero where there is a choice."""
     moves = np.zeros(len(drawn))
     nameless = histories.nameless[drawn]

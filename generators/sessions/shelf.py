@@ -1,4 +1,4 @@
-"""Arrays over jobs that wait until they are looked at: in memory, or as files, so that only a few are in memory at once.
+"""Arrays over jobs that wait until they are looked at: in memory, or as files, so that few are in memory at a time.
 
 A model learnt from more jobs than fit keeps some twenty numbers of each. They lie on disk as plain arrays, one file
 each; a step reads those that it needs, one after the other, and goes through them in blocks, so that what it computes
@@ -10,7 +10,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,18 @@ Array = NDArray[Any]
 BLOCK = 500_000
 
 
+class _Folder:
+    """A folder for temporary files, which is removed with everything that keeps it."""
+
+    def __init__(self) -> None:
+        self.path = Path(mkdtemp(prefix="tracekit-"))
+        weakref.finalize(self, rmtree, self.path, ignore_errors=True)
+
+
 class Filed:
     """An array in a file, which is removed with it. Reads the whole file, or a slice of it, each time it is asked."""
 
-    def __init__(self, file: Path, dtype: np.dtype[Any], length: int, folder: TemporaryDirectory[str]) -> None:
+    def __init__(self, file: Path, dtype: np.dtype[Any], length: int, folder: _Folder) -> None:
         self.file, self.dtype, self._length, self._folder = file, dtype, length, folder
         weakref.finalize(self, file.unlink, missing_ok=True)
 
@@ -50,10 +59,16 @@ class Filed:
 Column = Array | Filed
 
 
+def append(file: Path, values: Array) -> None:
+    """Write an array at the end of a file."""
+    with file.open("ab") as out:
+        out.write(values.view(np.uint8).data)
+
+
 class Growing:
     """An array that is put together of pieces of one type."""
 
-    def __init__(self, file: tuple[Path, TemporaryDirectory[str]] | None) -> None:
+    def __init__(self, file: tuple[Path, _Folder] | None) -> None:
         self._file, self._pieces, self._length = file, list[Array](), 0
         self._dtype: np.dtype[Any] = np.dtype(np.float64)
 
@@ -63,12 +78,12 @@ class Growing:
         self._length += len(values)
         if self._file is None:
             self._pieces.append(values)
+        if self._file is None or not len(values):
             return
         try:
-            with self._file[0].open("ab") as out:
-                np.ascontiguousarray(values, dtype=self._dtype).tofile(out)
+            append(self._file[0], np.ascontiguousarray(values, dtype=self._dtype))
         except OSError as error:
-            raise OutputError(f"{self._file[1].name}: cannot be written: {error.strerror or error}") from None
+            raise OutputError(f"{self._file[1].path}: cannot be written: {error.strerror or error}") from None
 
     def done(self) -> Column:
         """Return the array."""
@@ -83,7 +98,7 @@ class Shelf:
     """Where arrays are kept: in memory, or in a folder for temporary files."""
 
     def __init__(self, *, on_disk: bool = False) -> None:
-        self._folder = TemporaryDirectory(prefix="tracekit-") if on_disk else None
+        self._folder = _Folder() if on_disk else None
         self._files = 0
 
     @property
@@ -96,7 +111,7 @@ class Shelf:
         if self._folder is None:
             return Growing(None)
         self._files += 1
-        return Growing((Path(self._folder.name) / f"{self._files}.array", self._folder))
+        return Growing((self._folder.path / f"{self._files}.array", self._folder))
 
     def keep(self, values: Array) -> Column:
         """Keep an array, and return what stands for it."""
