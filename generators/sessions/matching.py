@@ -211,12 +211,11 @@ def _dealt(stratum, order, value, wanted, most):  # type: ignore[no-untyped-def]
         end = begin
         while end < len(order) and stratum[end] == stratum[begin]:
             end += 1
-        waiting = [(0.0, 0) for _ in range(0)]
+        waiting: Any = [(0.0, 0) for _ in range(0)]
         come = begin
         for k in range(begin, end):
             while come < end and (most[order[come]] >= value[k] or (not waiting and come == k)):
-                job = int(order[come])
-                heapq.heappush(waiting, (-wanted[job], job))
+                heapq.heappush(waiting, (-wanted[order[come]], np.int64(order[come])))
                 come += 1
             job = heapq.heappop(waiting)[1]
             found[job] = min(value[k], most[job])

@@ -25,14 +25,14 @@ from generators.common import (
     write_config,
 )
 from generators.in_order import Able
-from generators.parts import categorical
 from generators.sessions import resampled, unusable
 from generators.sessions.dealing import Dealer, blurred
 from generators.sessions.histories import Floats, Histories, Ints, Plan
 from generators.sessions.learnt import Learnt, labels_of
 from generators.sessions.local_calendar import LocalCalendar, Place, Window
 from generators.sessions.modelled import Habits
-from generators.sessions.outcomes import scaled_runs, sorts
+from generators.sessions.names import Names
+from generators.sessions.outcomes import mean_demand, scaled_runs, sorts
 from generators.sessions.privacy import nameless, pools
 from generators.sessions.reading import Reading
 from generators.sessions.rows import Rows
@@ -148,7 +148,7 @@ class Sessions:
         self._calendar = LocalCalendar.of(submit, machine)
         self._facts: dict[str, Any] = {
             "jobs": len(jobs),
-            "demand": stats.none_if_nan(_mean_demand(submit, np.maximum(jobs.work(), 0.0))),
+            "demand": stats.none_if_nan(mean_demand(submit, np.maximum(jobs.work(), 0.0))),
             "phase": float(self._calendar.local(submit[:1])[0]),
             "trace": machine.name,
             "history": list(history),
@@ -211,7 +211,7 @@ class Sessions:
         from its by a few per cent.
         """
         left = check_count(self.name, n_jobs)
-        demand, names, tune = self.demand(what_if), _Names(), 1.0
+        demand, names, tune = self.demand(what_if), Names(), 1.0
         for _ in range(2):
             reached = self._demand_of(next(self.periods(seed, what_if, tune=tune))) / demand
             tune = tune / reached if abs(reached - 1) > MAX_SCALING else tune
@@ -253,7 +253,7 @@ class Sessions:
     def _demand_of(self, jobs: pd.DataFrame) -> float:
         """Return the mean number of busy units; NaN where there is no work or no time."""
         size = self._jobs.size_of[self._jobs.kind[jobs["_model"].to_numpy()]]
-        demand = _mean_demand(jobs["submit_time"].to_numpy(), size * jobs["run_time"].to_numpy())
+        demand = mean_demand(jobs["submit_time"].to_numpy(), size * jobs["run_time"].to_numpy())
         return demand if demand > 0 else float("nan")
 
     def demand(self, what_if: WhatIf) -> float:
@@ -440,7 +440,7 @@ class Sessions:
         what_if: WhatIf,
         *,
         reveal: bool = False,
-        names: _Names | None = None,
+        names: Names | None = None,
         first: int = 1,
         named: bool | None = None,
     ) -> Trace:
@@ -448,7 +448,7 @@ class Sessions:
 
         ``named``: whether any job of the whole trace has a user.
         """
-        names = names or _Names()
+        names = names or Names()
         drawn = {str(name): jobs[name].to_numpy() for name in jobs.columns}
         jobs = pd.DataFrame(self._fitted().asked(drawn["_model"]) | drawn)
         if reveal:
@@ -549,28 +549,3 @@ class Sessions:
         except (KeyError, TypeError, ValueError, OSError) as error:
             raise FormatError(folder, f"cannot be read as a saved model: {error!r}") from error
         return model
-
-
-def _mean_demand(submit: Floats, work: Floats) -> float:
-    """Return the mean number of busy units of jobs in submit order; NaN where they all come at once."""
-    seconds = float(submit[-1] - submit[0])
-    return float(work.sum() / seconds) if seconds > 0 else float("nan")
-
-
-class _Names:
-    """New names in the order of appearance, so that a name reveals nothing about the real user."""
-
-    def __init__(self) -> None:
-        self.given: dict[str, dict[tuple[int, int], int]] = {}
-
-    def give(self, new_user: Ints, code: Ints, letter: str) -> pd.Categorical:
-        """Return the same name for equal pairs of synthetic user and code; none where the code is unknown."""
-        given = self.given.setdefault(letter, {})
-        known, code = np.flatnonzero(code >= 0), code.astype(np.int64)
-        place, _ = pd.factorize(new_user[known].astype(np.int64) * (int(code.max(initial=0)) + 1) + code[known])
-        first = known[np.unique(place, return_index=True)[1]] if len(known) else known
-        number = [given.setdefault((int(new_user[k]), int(code[k])), len(given)) for k in first]
-        names = np.full(len(code), -1, dtype=np.int64)
-        used, position = np.unique(np.array(number, dtype=np.int64), return_inverse=True)
-        names[known] = position[place]
-        return categorical(names, tuple(f"{letter}{n + 1}" for n in used))

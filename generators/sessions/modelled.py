@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 from generators.sessions.dealing import Dealer
 from generators.sessions.histories import BATCH, NIGHT, RETURN, Floats, Histories, Ints, Plan
 from generators.sessions.local_calendar import DAY, WEEK, LocalCalendar, Place, Window
+from generators.sessions.piles import Piles, laid_out, ranges, ranks_of
 from generators.sessions.placing import Entries, shift_days, shift_items
-from generators.sessions.shelf import MEMORY, Array, Column, Shelf, blocks, ranked, small, whole
+from generators.sessions.shelf import MEMORY, Array, Column, Shelf, blocks, small, whole
 from tracekit.compiled import compiled
 
 #: Chance that a new stretch begins after a working day; after so many dates without one it always does.
@@ -46,40 +47,8 @@ STRAY = 0.25
 #: How far the pause before a job of a batch may stray from its model's rank: if that is up to NOTED seconds, and all of
 #: a batch alike; longer ones stray as far as hours do.
 STEADY, NOTED = 0.05, 5.0
-#: With fewer pauses or days than this to draw from, those of all users are taken.
-LEAST = 8
 #: Weeks, or in short traces days, by which a stretch moves at most.
 MOVES = 2
-
-
-@dataclass(frozen=True)
-class Piles:
-    """Values in piles by key, each sorted; a pile of too few is replaced by that of everybody."""
-
-    first: Ints  # (keys + 1,)
-    value: Column
-
-    @classmethod
-    def of(cls, key: Array, keys: int, value: Floats, shelf: Shelf = MEMORY) -> Self:
-        """Sort values into piles 0 … keys − 1."""
-        first = np.append(0, np.cumsum(np.bincount(key, minlength=keys)))
-        return cls(first, shelf.keep(value[np.lexsort((value, key))]))
-
-    def loaded(self) -> Piles:
-        """Return the piles in memory, to look at them often."""
-        return Piles(self.first, whole(self.value))
-
-    def at(self, key: Ints, rank: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return the value at a rank 0 … 1 of each pile, between neighbours, and which piles hold enough."""
-        first, size = self.first[key], self.first[key + 1] - self.first[key]
-        place = rank * np.maximum(size - 1, 0)
-        low = np.minimum(first + np.floor(place).astype(np.int64), max(len(self.value) - 1, 0))
-        high = np.minimum(low + 1, np.maximum(first + size - 1, low))
-        high = np.minimum(high, max(len(self.value) - 1, 0))
-        if not len(self.value):
-            return np.zeros(len(key)), np.zeros(len(key), dtype=bool)
-        value = self.value[low] + (place - np.floor(place)) * (self.value[high] - self.value[low])
-        return value, size >= LEAST
 
 
 class Steps(NamedTuple):
@@ -165,7 +134,7 @@ class Habits:
         pause = np.diff(whole(histories.at), prepend=0.0)
         of_pool = small(pool[owner] * 12 + turns)
         del owner
-        long, pause_rank = shelf.keep(pause > NOTED), shelf.keep(_ranks(of_pool, pause))
+        long, pause_rank = shelf.keep(pause > NOTED), shelf.keep(ranks_of(of_pool, pause))
         pace = shelf.keep(pace)
         inside = turn != NIGHT
         of_pool, turns, pause = of_pool[inside], turns[inside], pause[inside]
@@ -179,7 +148,7 @@ class Habits:
             keep(day_owner),
             pool,
             keep(begin % DAY),
-            keep(_ranks(pool[day_owner] * 6 + kind, begin % DAY)),
+            keep(ranks_of(pool[day_owner] * 6 + kind, begin % DAY)),
             keep(end - begin),
             keep(weekend),
             keep(step[order]),
@@ -246,7 +215,7 @@ class Habits:
         date = self._dates(self.pool[drawn[who]], days, who, place.home, sort, rng)
         begin = self._begins(days, who, drawn, date, rng)
         if dealer is None:
-            job: Array = small(_ranges(self.first[days], self.size[days]))
+            job: Array = small(ranges(self.first[days], self.size[days]))
             day: Array = np.repeat(np.arange(len(days), dtype=np.int32), self.size[days])
         else:
             job, day = dealer.jobs_of(self.first[days], self.size[days], self.pool[drawn[who]], rng)
@@ -279,7 +248,7 @@ class Habits:
         groups = np.unique(group)
         pools = groups // (int(copy.max(initial=0)) + 1)
         count = pool_first[pools + 1] - pool_first[pools]
-        day = by_pool[_ranges(pool_first[pools], count)]
+        day = by_pool[ranges(pool_first[pools], count)]
         of = np.repeat(groups, count)
         breaks = (rng.random(len(day)) < TURN_AROUND) | (np.diff(of, prepend=-1) != 0)
         breaks |= np.diff(owner[day], prepend=-1) != 0
@@ -290,7 +259,7 @@ class Habits:
         begin_of_group = np.cumsum(count) - count
         served = np.cumsum(wanted[users]) - wanted[users]
         before = served - served[np.searchsorted(group[users], group[users])]
-        places = _ranges(begin_of_group[np.searchsorted(groups, group[users])] + before, wanted[users])
+        places = ranges(begin_of_group[np.searchsorted(groups, group[users])] + before, wanted[users])
         return day[places], np.repeat(users, wanted[users])
 
     def _dates(self, pool: Ints, days: Ints, who: Ints, home: Window, sort: Column, rng: np.random.Generator) -> Ints:
@@ -312,7 +281,7 @@ class Habits:
         own, everybody = Steps(self.step_first, steps), Steps(self.all_step_first, whole(self.all_steps))
         since = start[stretch] + _stepped(first, last, pool[first], weekday, own, everybody, rng)
         # Dates are counted from the first one of the trace, which need not be a Monday.
-        job = small(_ranges(self.first[days], self.size[days]))
+        job = small(ranges(self.first[days], self.size[days]))
         day = np.repeat(np.arange(len(days), dtype=np.int32), self.size[days])
         (dates, kinds), count = self.busy.shape, len(job)
         at, later = np.empty(count, dtype=np.int32), whole(self.later)
@@ -342,7 +311,7 @@ class Habits:
         kind = weekend * 3 + _class_of(self.size[days])
         pile = self.pool[drawn[who]] * 6 + kind
         near = 1 - np.abs(1 - np.abs(self.begin_rank[days] + STRAY * rng.uniform(-1, 1, len(days))))
-        rank = np.where(self.weekend[days] == weekend, near, _laid_out(pile, rng))
+        rank = np.where(self.weekend[days] == weekend, near, laid_out(pile, rng))
         own, enough = self.begins.loaded().at(pile, rank)
         common, _ = self.all_begins.loaded().at(kind, rank)
         like = np.where(self.weekend[days] == weekend, self.begin[days], common)
@@ -389,37 +358,8 @@ def _busy(owner: Array, date: Array, dates: int, sort: Array, by_users: bool) ->
     return np.asarray(active * len(date) / active.sum())[:, None]
 
 
-def _ranks(group: Array, value: Floats) -> Floats:
-    """Return the rank 0 … 1 of each value in its group."""
-    code = ranked(group)[0]
-    del group
-    order = small(np.lexsort((value, code)))
-    size = np.bincount(code)
-    first, rank = np.cumsum(size) - size, np.empty(len(code))
-    for rows in blocks(len(order)):
-        here = order[rows]
-        rank[here] = (np.arange(rows.start, rows.stop) - first[code[here]] + 0.5) / size[code[here]]
-    return rank
-
-
-def _laid_out(group: Ints, rng: np.random.Generator) -> Floats:
-    """Return ranks 0 … 1 at random, but spread evenly within each group: one in each equal part."""
-    order = np.lexsort((rng.random(len(group)), group))
-    first = np.searchsorted(group[order], group[order])
-    size = np.searchsorted(group[order], group[order], side="right") - first
-    rank = np.empty(len(group))
-    rank[order] = (np.arange(len(group)) - first + rng.random(len(group))) / size
-    return rank
-
-
 def _class_of(jobs: Ints) -> Ints:
     return np.searchsorted([FEW, MANY], jobs, side="right").astype(np.int64)
-
-
-def _ranges(first: Ints, size: Ints) -> Ints:
-    """Return first[0] … first[0] + size[0] − 1, first[1] …, one after another."""
-    which = np.repeat(np.arange(len(first)), size)
-    return np.arange(len(which)) - (np.cumsum(size) - size)[which] + first[which]
 
 
 _jit: Any = partial(compiled, sources=Path(__file__).resolve().parent)

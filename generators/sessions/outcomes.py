@@ -386,6 +386,12 @@ def _share(cpu: Floats, run: Floats) -> Floats:
         return np.where(run > 0, cpu / run, np.nan)
 
 
+def mean_demand(submit: Floats, work: Floats) -> float:
+    """Return the mean number of busy units of jobs in submit order; NaN where they all come at once."""
+    seconds = float(submit[-1] - submit[0])
+    return float(work.sum() / seconds) if seconds > 0 else float("nan")
+
+
 def scaled_runs(
     run: Floats, size: Floats, limit: Floats, free: Marks, work: float, grain: float, most: float
 ) -> Floats:
