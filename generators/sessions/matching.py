@@ -100,19 +100,19 @@ class Strata:
         order = small(np.lexsort((-most, stratum)))
         ranks = stratum[order]
         drawn = Sorted.by(stratum, self.value[model], strata)
-        value, away = np.empty(len(order)), self.shelf.growing()
+        value, growing = np.empty(len(order)), self.shelf.growing()
         for rows in blocks(len(order)):
-            away.add(rng.uniform(-1, 1, rows.stop - rows.start))
-        aways = away.done()
+            growing.add(rng.uniform(-1, 1, rows.stop - rows.start))
+        away = growing.done()
         for rows in blocks(len(order)):
             ranked_here = ranks[rows]
             rank = (np.arange(rows.start, rows.stop) - drawn.first[ranked_here]).astype(np.float64)
             aside = rng.uniform(-1, 1, len(rank))
-            own, far = drawn.at(ranked_here, rank), drawn.at(ranked_here, rank + REACH * aways[rows])
+            own, far = drawn.at(ranked_here, rank), drawn.at(ranked_here, rank + REACH * away[rows])
             off = np.abs(far - own) > FARTHEST * np.abs(own)
             value[rows] = np.where(off, own * (1 + FARTHEST * aside), far)
         first = drawn.first
-        del away, aways, drawn
+        del away, growing, drawn
         np.negative(value, out=value)
         for begin, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
             value[begin:end].sort()
