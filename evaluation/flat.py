@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.view import Reference, View
-from tracekit.errors import OutputError, TracekitError
-from tracekit.large.source import gigabytes
+from tracekit.errors import OutputError
 
 #: Types on disk: numbers, codes of labels, hours of the week.
 _TYPES: dict[str, np.dtype[Any]] = {
@@ -79,13 +77,3 @@ def _columns(view: View) -> list[tuple[str, str, NDArray[Any]]]:
     found += [(f"number-{name}", "number", values) for name, values in view.numbers.items()]
     found += [(f"label-{name}", "label", codes) for name, codes in view.labels.items()]
     return found if view.hour is None else [*found, ("hour", "hour", view.hour)]
-
-
-def check_room(folder: Path, jobs: int, columns: int) -> None:
-    """Raise an error before any work if so many jobs do not fit on the disk of the temporary folder."""
-    needed, free = 8.0 * jobs * columns, shutil.disk_usage(folder).free
-    if needed > free:
-        raise TracekitError(
-            f"{folder.parent}: scoring in parts keeps about {gigabytes(needed)} there for a while, and "
-            f"{gigabytes(free)} are free; TMPDIR=FOLDER chooses another disk"
-        )

@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from evaluation.chained import Chained, Habits
-from evaluation.flat import Flat, check_room
+from evaluation.flat import Flat
 from evaluation.spreads import Lagged, log_seconds
 from evaluation.view import (
     LABELS,
@@ -39,7 +39,7 @@ from evaluation.view import (
 )
 from tracekit import stats
 from tracekit.large.problems import LaterThan
-from tracekit.large.source import Source, whole_needed
+from tracekit.large.source import Source, check_disk, whole_needed
 from tracekit.large.spreads import Counting, Spread
 from tracekit.large.summary import Load
 from tracekit.machine import Machine
@@ -372,7 +372,7 @@ def prepare_streamed(
     real = surveys[0]
     reference = Reference.sized(real.source.machine, cluster, lambda: (real.largest, real.demand))
     machine, books = replace(reference, hosts=None), books_of(surveys)
-    check_room(folder, sum(survey.dated for survey in surveys), len(COLUMNS))
+    check_disk(folder.parent, 8.0 * sum(survey.dated for survey in surveys) * len(COLUMNS), "scoring in parts")
     views = []
     for number, (survey, name) in enumerate(zip(surveys, names, strict=True)):
         flat = Flat(folder / f"flat-{number}", machine, {label: tuple(words) for label, words in books.items()})

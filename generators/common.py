@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -77,6 +78,13 @@ def submits_from_gaps(first: float, gaps: NDArray[np.float64]) -> NDArray[np.flo
 def save_trace(trace: Trace, folder: Path) -> None:
     """Write a model's fitted jobs to ``trace.parquet`` in its folder."""
     trace.save(Path(folder) / "trace.parquet", "parquet", force=True)
+
+
+def save_batches(batches: Iterable[Trace], machine: Machine, folder: Path) -> None:
+    """Write a model's fitted jobs batch by batch; only the first batch has the history."""
+    from tracekit.api import write_chunks
+
+    write_chunks(batches, Path(folder) / "trace.parquet", force=True, machine=lambda _: (machine, []))
 
 
 def load_trace(folder: Path, source: str) -> Trace:

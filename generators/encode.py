@@ -14,6 +14,7 @@ from 1), waits and links between jobs (the synthetic jobs have not been schedule
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -23,15 +24,16 @@ from numpy.typing import NDArray
 
 from generators.amounts import Amount
 from generators.arrivals import Arrivals
-from generators.hosts import Requests, never_placed
+from generators.hosts import ASKS_FOR_NOTHING, Requests, never_placed
 from generators.labels import LABELS, Label, Lookup, determines
 from generators.parts import Part, Slot, Table, categorical
 from generators.quantile import level_codes
 from generators.run_time import Limit, RunTime
 from generators.sizes import Sizes
 from tracekit.errors import FormatError, TracekitError
-from tracekit.machine import Machine
+from tracekit.machine import Machine, Unit
 from tracekit.schema import to_numeric
+from tracekit.sim.hosts.demand import NO_GPUS, TOO_LARGE, TOO_LARGE_POOL
 from tracekit.trace import Trace
 from tracekit.units import WORDS, coverage
 
@@ -39,6 +41,8 @@ EncodingName = Literal["default", "raw"]
 PARTS: dict[str, Any] = {part.key: part for part in (Sizes, Limit, RunTime, Amount, Label, Lookup, Arrivals, Requests)}
 #: Amounts that are known when a job has run, in the order in which they are learnt.
 OUTCOMES = ("used_mem", "cpu_time", "mean_watts", "cpu_bound")
+#: Why jobs cannot be learnt from.
+_NO_RUN, _LARGER = "no run time, or one below 0", "larger than the machine"
 #: With fewer jobs than this a model of tables has nothing to learn.
 LEAST_JOBS = 20
 
@@ -74,6 +78,21 @@ def learnable(trace: Trace, least: int = LEAST_JOBS, *, keep_unusable: bool = Fa
     Submit times before the epoch are fine: only the gaps between them are learnt. ``keep_unusable``: jobs without a
     run time or a size stay. Fewer than ``least`` jobs are an error.
     """
+    notes, bad = [], np.zeros(len(trace), dtype=bool)
+    for reason, rows in faults(trace, keep_unusable=keep_unusable).items():
+        if rows.any():
+            notes.append(left_out_note(int(rows.sum()), reason))
+        bad |= rows
+    order = trace.order()
+    order = order[~bad[order]]
+    usable = int((~(without_run_time(trace) | without_size(trace)))[order].sum())
+    if usable < least:
+        raise too_few(usable, len(trace), notes, least, other_unit(coverage(trace), trace.machine.unit))
+    return trace.take(order), notes
+
+
+def faults(trace: Trace, *, keep_unusable: bool = False) -> dict[str, NDArray[np.bool_]]:
+    """Return which jobs cannot be learnt from, by reason; no job is there twice."""
     size, capacity = trace.sizes(), trace.machine.size()
     no_run, no_size = without_run_time(trace), without_size(trace)
     hosts = never_placed(trace)
@@ -81,29 +100,47 @@ def learnable(trace: Trace, least: int = LEAST_JOBS, *, keep_unusable: bool = Fa
         hosts = {reason: rows & ~no_size for reason, rows in hosts.items()}
     with np.errstate(invalid="ignore"):
         too_large = size > (np.inf if capacity is None else capacity)
-    unusable = {"no run time, or one below 0": no_run, f"no {WORDS[trace.machine.unit]}": no_size}
+    unusable = {_NO_RUN: no_run, f"no {WORDS[trace.machine.unit]}": no_size}
     reasons = {
         "no submit time": ~np.isfinite(trace.column("submit_time")),
         **({} if keep_unusable else unusable),
         **hosts,
-        "larger than the machine": too_large,
+        _LARGER: too_large,
     }
-    notes, bad = [], np.zeros(len(trace), dtype=bool)
-    for reason, rows in reasons.items():
-        fresh = rows & ~bad
-        if fresh.any():
-            notes.append(f"{int(fresh.sum())} jobs not learnt from: {reason}")
-        bad |= rows
-    order = trace.order()
-    order = order[~bad[order]]
-    usable = int((~(no_run | no_size))[order].sum())
-    if usable < least:
-        why = f" ({'; '.join(notes)})" if notes else ""
-        raise TracekitError(
-            f"too few jobs to learn from: {usable} of {len(trace)} are usable{why}; "
-            f"at least {least} {'is' if least == 1 else 'are'} needed, some thousands are better{_other_unit(trace)}"
-        )
-    return trace.take(order), notes
+    bad = np.zeros(len(trace), dtype=bool)
+    for reason in reasons:
+        reasons[reason] = reasons[reason] & ~bad
+        bad |= reasons[reason]
+    return reasons
+
+
+def in_order_of_faults(reasons: Iterable[str], machine: Machine, *, ordered: bool) -> list[str]:
+    """Return reasons that came in several batches in the order of `faults`; ``ordered``: labels in theirs."""
+    first = ("no submit time", _NO_RUN, f"no {WORDS[machine.unit]}")
+    last = (NO_GPUS, TOO_LARGE, TOO_LARGE_POOL, ASKS_FOR_NOTHING, _LARGER)
+
+    def place(reason: str) -> tuple[int, str]:
+        if reason in first:
+            return first.index(reason), ""
+        if reason in last:
+            return len(first) + 1 + last.index(reason), ""
+        return len(first), reason if ordered else ""
+
+    return sorted(reasons, key=place)
+
+
+def left_out_note(count: int, reason: str) -> str:
+    """Say how many jobs are left out, and why."""
+    return f"{count} jobs not learnt from: {reason}"
+
+
+def too_few(usable: int, jobs: int, notes: list[str], least: int, better: str) -> TracekitError:
+    """Return the error for a trace with too few jobs to learn from; ``better``: another unit to schedule in."""
+    why = f" ({'; '.join(notes)})" if notes else ""
+    return TracekitError(
+        f"too few jobs to learn from: {usable} of {jobs} are usable{why}; "
+        f"at least {least} {'is' if least == 1 else 'are'} needed, some thousands are better{better}"
+    )
 
 
 def without_run_time(trace: Trace) -> NDArray[np.bool_]:
@@ -122,10 +159,9 @@ def without_size(trace: Trace) -> NDArray[np.bool_]:
         return np.asarray(~(np.isfinite(size) & (size > 0)))
 
 
-def _other_unit(trace: Trace) -> str:
+def other_unit(covered: Mapping[Unit, int], scheduled: Unit) -> str:
     """Return which units more jobs have than the scheduled one, for an error message."""
-    covered = coverage(trace)
-    better = [unit for unit, count in covered.items() if count > covered[trace.machine.unit]]
+    better = [unit for unit, count in covered.items() if count > covered[scheduled]]
     return f"; more jobs have {' and '.join(better)}: --resource {better[0]}" if better else ""
 
 

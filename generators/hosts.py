@@ -29,6 +29,7 @@ Floats = NDArray[np.float64]
 
 #: Columns that say what a job asks of hosts.
 REQUESTS = (*SIZE_COLUMNS, "req_mem", "tasks", "gpu_type", "pool", "partition")
+ASKS_FOR_NOTHING = "asks for no cores and no GPUs"
 #: So many real requests are kept to choose from, and one for each combination of labels.
 MAX_KNOWN = 20_000
 #: Labels that a replaced request keeps before all else, and how far away another one counts.
@@ -41,7 +42,7 @@ def never_placed(trace: Trace) -> dict[str, Mask]:
         return {}
     demand = demand_of(trace, cluster_of(trace.machine))
     nothing = np.isnan(demand.least_size)
-    return demand.reasons() | ({"asks for no cores and no GPUs": nothing} if nothing.any() else {})
+    return demand.reasons() | ({ASKS_FOR_NOTHING: nothing} if nothing.any() else {})
 
 
 def placeable(trace: Trace) -> tuple[Trace, list[str]]:

@@ -21,6 +21,8 @@ Codes = NDArray[np.int64]
 STEP_SHARE = 0.001
 #: How many interpolation points one scale may hold beside its steps.
 MAX_KNOTS = 2_000
+#: Values whose grain is looked at together.
+GRAIN_BLOCK = 1_000_000
 #: Normal numbers beyond this are as good as the end of the scale.
 EDGE = 5.0
 
@@ -111,13 +113,19 @@ class Quantiles:
 
 def grain_of(values: Floats) -> float:
     """Return the coarsest of 1, 0.1, 0.01, 0.001 that every value is a multiple of, or 0."""
-    known = values[np.isfinite(values)]
-    if not len(known) or np.abs(known).max() > 1e14:
+    parts = [slice(first, first + GRAIN_BLOCK) for first in range(0, len(values), GRAIN_BLOCK)]
+    most = max((np.abs(_finite(values[part])).max(initial=-1.0) for part in parts), default=-1.0)
+    if most < 0 or most > 1e14:
         return 0.0
     for digits in range(4):
-        if np.allclose(np.round(known, digits), known, rtol=0, atol=1e-9):
+        known = (_finite(values[part]) for part in parts)
+        if all(np.allclose(np.round(some, digits), some, rtol=0, atol=1e-9) for some in known):
             return float(10.0**-digits)
     return 0.0
+
+
+def _finite(values: Floats) -> Floats:
+    return values[np.isfinite(values)]
 
 
 def level_codes(numbers: Floats, n_levels: int) -> Codes:

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from generators.common import NOT_WORKLOAD, check_enough, save_trace
+from generators.common import NOT_WORKLOAD, check_enough, save_batches, save_trace
 from generators.in_order import Able
 from tracekit.large.runs import Runs
 from tracekit.large.source import whole_needed
@@ -127,7 +127,7 @@ class OnDisk:
     def users(self) -> tuple[Floats, NDArray[np.int64]]:
         """Return when and by whom each job was submitted: 16 bytes a job, and some more while they are sorted."""
         submit, codes = np.empty(len(self)), np.empty(len(self), dtype=np.int32)
-        labels = _Labels()
+        labels = Labels()
         first = 0
         for batch in self.able.batches(["submit_time", "user"]):
             rows = slice(first, first + len(batch))
@@ -143,13 +143,11 @@ class OnDisk:
 
     def save(self, folder: Path) -> None:
         """Write the jobs, batch by batch."""
-        from tracekit.api import write_chunks
-
         source = self.able.source
         if not self.able.sorted:
             raise whole_needed(source, f"saving model {self.name}, learnt from jobs that are not in submit order,")
         batches = (Trace(batch.jobs, self.machine, source.history) for batch in self.able.batches(source.columns))
-        write_chunks(batches, Path(folder) / "trace.parquet", force=True, machine=lambda _: (self.machine, []))
+        save_batches(batches, self.machine, folder)
 
     @contextmanager
     def _sorted(self) -> Iterator[Runs]:
@@ -179,7 +177,7 @@ class OnDisk:
         orders = {id(at): np.argsort(at, kind="stable") for at in places.values()}
         ranked = {id(at): at[orders[id(at)]] for at in places.values()}
         pieces: dict[str, list[Any]] = {name: [] for name in places}
-        labels: dict[str, _Labels] = {}
+        labels: dict[str, Labels] = {}
         first = 0
         for batch in self.able.batches(list(places)):
             for name, at in places.items():
@@ -187,7 +185,7 @@ class OnDisk:
                 low, high = np.searchsorted(mine, [first, first + len(batch)])
                 here, values = mine[low:high] - first, batch.jobs[name]
                 if isinstance(values.dtype, pd.CategoricalDtype):
-                    pieces[name].append(labels.setdefault(name, _Labels()).add(values)[here])
+                    pieces[name].append(labels.setdefault(name, Labels()).add(values)[here])
                 elif high > low:
                     pieces[name].append(values.array.take(here))
             first += len(batch)
@@ -204,7 +202,7 @@ class OnDisk:
         return made
 
 
-class _Labels:
+class Labels:
     """The labels of a column, numbered as they come."""
 
     def __init__(self) -> None:
@@ -212,9 +210,13 @@ class _Labels:
 
     def add(self, values: pd.Series) -> NDArray[np.int32]:
         """Return the number of each job's label; −1 = unknown."""
-        number = self.number
-        codes = [number.setdefault(str(name), len(number)) for name in values.cat.categories]
+        codes = self.numbers(values)
         return np.array([*codes, -1], dtype=np.int32)[values.cat.codes.to_numpy()]
+
+    def numbers(self, values: pd.Series) -> list[int]:
+        """Return the number of each category."""
+        number = self.number
+        return [number.setdefault(str(name), len(number)) for name in values.cat.categories]
 
     def places(self, *, ordered: bool) -> tuple[list[str], NDArray[np.int64]]:
         """Return the labels, in their usual order or as they came, and the place of each number; that of −1 is −1."""

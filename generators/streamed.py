@@ -5,7 +5,7 @@
 | `lublin` | counts of sizes, limits and cells of run times | 0 |
 | `resample`, `independent` | nothing; jobs are looked up on disk when they are drawn | 0, and some for each job made |
 | `user-resample` | submit time and user of each job; the rest is looked up on disk | `UserResample.bytes_a_job` |
-| `sessions` | all jobs, but only the columns that are learnt, read one by one | `Sessions.bytes_a_job` |
+| `sessions` | a few numbers of each job at a time; all others wait on disk | `Sessions.bytes_a_job` |
 
 The others learn from the whole trace.
 """
@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from generators import MODELS
-from generators.base import Generator
 from generators.in_order import Able
 from generators.progress import Progress
 from generators.synth import Fitted, check_options, check_seed, made_with
@@ -91,7 +90,7 @@ def fit(
     if not works_in_batches(model):
         raise whole_needed(source, f"model {model}", INSTEAD)
     able = Able(source if progress is None else Watched(source, jobs, progress))
-    check_room(model, able.jobs, room)
+    check_room(model, able.jobs, room, **options)
     made = made_with(kind, options).fit_batches(able, seed=seed)  # type: ignore[attr-defined]
     span, demand, left_out = able.facts()
     size = source.machine.size()
@@ -101,7 +100,7 @@ def fit(
 
 def check_room(model: str, jobs: int, room: float, reading: int = 0, **options: Any) -> None:
     """Refuse to fit a model where what it holds of the jobs, or ``reading`` them, takes more than ``room`` bytes."""
-    needed = max(reading, jobs * _bytes_a_job(MODELS.get(model), options))
+    needed = max(reading, bytes_needed(model, jobs, in_parts=not reading, **options))
     if needed > room:
         raise TracekitError(
             f"model {model} needs about {gigabytes(needed)} of memory to learn from {jobs:,} jobs "
@@ -110,7 +109,7 @@ def check_room(model: str, jobs: int, room: float, reading: int = 0, **options: 
         )
 
 
-def _bytes_a_job(kind: type[Generator], options: dict[str, Any]) -> int:
-    """Return how many bytes a job a model takes while it is fitted and makes jobs, beside those that it makes."""
-    told: Any = getattr(kind, "bytes_a_job", 0)
-    return int(told(options.get("skeleton")) if callable(told) else told)
+def bytes_needed(model: str, jobs: int, *, in_parts: bool, **options: Any) -> int:
+    """Return how many bytes a model takes while it is fitted and makes jobs, beside those that it makes."""
+    told: Any = getattr(MODELS.get(model), "bytes_a_job", 0)
+    return jobs * int(told(options.get("skeleton"), in_parts=in_parts) if callable(told) else told)

@@ -193,7 +193,7 @@ def blurred(made: dict[str, Any], outcomes: Outcomes, model: Ints, rng: np.rando
 
     Jobs that a limit ended stay as they are; processor time follows the run time.
     """
-    run, limit = made["run_time"], outcomes.limit[model]
+    run, limit = made["run_time"], outcomes.limits(model)
     most = np.maximum(BLUR * run, np.minimum(SECONDS, run / 2))
     moved = rounded(run + most * rng.uniform(-1, 1, len(model)), outcomes.grains["run_time"])
     new = np.where(outcomes.cut[model], run, np.minimum(moved, limit))

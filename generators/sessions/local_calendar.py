@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from generators.quantile import grain_of
 from tracekit import stats
 from tracekit.errors import UsageError
+from tracekit.machine import Machine
 from tracekit.readings import read_date
 from tracekit.trace import Trace
 
@@ -103,17 +104,21 @@ class LocalCalendar:
     @classmethod
     def fit(cls, trace: Trace) -> Self:
         """Read the calendar off a trace in submit order."""
-        submit = trace.column("submit_time")
+        return cls.of(trace.column("submit_time"), trace.machine)
+
+    @classmethod
+    def of(cls, submit: Floats, machine: Machine) -> Self:
+        """Read the calendar off submit times, in order."""
         span = float(submit[-1] - submit[0])
         unit = next((name for name, length in UNITS.items() if span >= 2 * length), "hours")
         period = span * len(submit) / (len(submit) - 1) or 1.0 if len(submit) > 1 else DAY  # at one instant: any length
         grain = grain_of(submit)
         quarter = [int((submit < submit[0] + span / 4).sum()), int((submit > submit[-1] - span / 4).sum())]
         drifts = max(quarter) > DRIFT * min(quarter)
-        if not stats.has_calendar(trace):
+        if machine.epoch is None or not all(stats.is_date(machine.epoch + ends) for ends in submit[[0, -1]]):
             return cls(float(submit[0]), 0.0, None, False, unit, period, grain, drifts)
-        epoch = float(trace.machine.epoch or 0.0)
-        bare = cls(0.0, epoch, _changing(trace.machine.timezone), True, unit, period, grain, drifts)
+        epoch = float(machine.epoch)
+        bare = cls(0.0, epoch, _changing(machine.timezone), True, unit, period, grain, drifts)
         return replace(bare, origin=_begin(float(bare.local(submit[:1])[0]), bare.unit_length))
 
     @property

@@ -8,7 +8,7 @@ the sorted real values of that stratum, between neighbours. Values that many job
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from generators.sessions.shelf import MEMORY, Array, Column, Shelf, blocks, ranked, small, whole
 from tracekit.compiled import compiled
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Marks = NDArray[np.bool_]
 
 #: A stratum has at least so many jobs; what has fewer is put together by the next coarser key.
 ENOUGH = 100
@@ -46,12 +48,12 @@ class Sorted:
     value: Floats
 
     @classmethod
-    def by(cls, stratum: Ints, value: Floats, strata: int) -> Self:
+    def by(cls, stratum: Array, value: Floats, strata: int) -> Self:
         """Sort values."""
-        order = np.lexsort((value, stratum))
-        return cls(np.searchsorted(stratum[order], np.arange(strata + 1)).astype(np.int64), value[order])
+        first = np.append(0, np.cumsum(np.bincount(stratum, minlength=strata)))
+        return cls(first, value[np.lexsort((value, stratum))])
 
-    def at(self, stratum: Ints, rank: Floats) -> Floats:
+    def at(self, stratum: Array, rank: Floats) -> Floats:
         """Return the value at a rank of each stratum, between neighbours; ranks beyond the ends are reflected."""
         first, last = self.first[stratum], self.first[stratum + 1] - self.first[stratum] - 1
         at = np.abs(rank)
@@ -65,68 +67,103 @@ class Sorted:
 class Strata:
     """Real jobs by stratum. All of shape (jobs,)."""
 
-    of: Ints  # stratum
-    value: Floats
-    common: NDArray[np.bool_]  # many jobs of the stratum have the same value
+    of: Column  # stratum
+    value: Column
+    common: Column  # many jobs of the stratum have the same value
+    shelf: Shelf
 
     @classmethod
-    def fit(cls, keys: Sequence[Ints], value: Floats) -> Self:
-        """Divide jobs by the finest of ``keys`` (the last is the coarsest) by which enough jobs are alike."""
-        of = np.full(len(value), -1, dtype=np.int64)
-        strata = 0
-        for k, key in enumerate(keys):
-            left = np.flatnonzero(of < 0)
-            _, code, count = np.unique(key[left], return_inverse=True, return_counts=True)
-            taken = (count >= ENOUGH) if k < len(keys) - 1 else np.ones(len(count), dtype=bool)
-            number = np.where(taken, strata + np.cumsum(taken) - 1, -1)
-            of[left] = number[code]
-            strata += int(taken.sum())
-        _, code, count = np.unique(
-            np.column_stack([of.astype(np.float64), value]), axis=0, return_inverse=True, return_counts=True
-        )
-        return cls(of, value, np.asarray((count >= COMMON * len(value))[code.ravel()]))
+    def fit(cls, keys: Sequence[Callable[[], Array]], value: Floats, shelf: Shelf = MEMORY) -> Self:
+        """Divide jobs by the finest key (the last is the coarsest) by which enough jobs are alike.
 
-    def matched(
-        self, model: Ints, wanted: Floats, most: Floats, rng: np.random.Generator
-    ) -> tuple[Floats, NDArray[np.bool_]]:
+        ``keys``: functions, because one key at a time is enough.
+        """
+        of, strata = np.full(len(value), -1, dtype=np.int32), 0
+        for k, key in enumerate(keys):
+            left = small(np.flatnonzero(of < 0))
+            code = ranked(key()[left])[0]
+            count = np.bincount(code)
+            taken = (count >= ENOUGH) if k < len(keys) - 1 else np.ones(len(count), dtype=bool)
+            of[left] = np.where(taken, strata + np.cumsum(taken) - 1, -1)[code]
+            strata += int(taken.sum())
+        del left, code
+        return cls(shelf.keep(of), shelf.keep(value), shelf.keep(_common(of, value)), shelf)
+
+    def matched(self, model: Array, wanted: Floats, most: Floats, rng: np.random.Generator) -> tuple[Floats, Marks]:
         """Return values in the order of ``wanted`` within each stratum, distributed as those of the models there.
 
         Also which of them many real jobs have. ``model``: real jobs after which the jobs are modelled; ``most``: the
         largest value that a job may have, which comes before the order.
         """
-        stratum = self.of[model]
-        order = np.lexsort((-most, stratum))
-        ranked = stratum[order]
-        drawn = Sorted.by(stratum, self.value[model], int(self.of.max()) + 1)
-        rank = (np.arange(len(order)) - drawn.first[ranked]).astype(np.float64)
-        away, aside = rng.uniform(-1, 1, (2, len(order)))
-        own, value = drawn.at(ranked, rank), drawn.at(ranked, rank + REACH * away)
-        value = np.where(np.abs(value - own) > FARTHEST * np.abs(own), own * (1 + FARTHEST * aside), value)
-        value = value[np.lexsort((-value, ranked))]
-        found = np.asarray(_dealt(ranked, order, value, wanted, most))
+        stratum: Array = self.of[model]
+        strata = int(whole(self.of).max()) + 1
+        order = small(np.lexsort((-most, stratum)))
+        ranks = stratum[order]
+        drawn = Sorted.by(stratum, self.value[model], strata)
+        value, growing = np.empty(len(order)), self.shelf.growing()
+        for rows in blocks(len(order)):
+            growing.add(rng.uniform(-1, 1, rows.stop - rows.start))
+        away = growing.done()
+        for rows in blocks(len(order)):
+            ranked_here = ranks[rows]
+            rank = (np.arange(rows.start, rows.stop) - drawn.first[ranked_here]).astype(np.float64)
+            aside = rng.uniform(-1, 1, len(rank))
+            own, far = drawn.at(ranked_here, rank), drawn.at(ranked_here, rank + REACH * away[rows])
+            off = np.abs(far - own) > FARTHEST * np.abs(own)
+            value[rows] = np.where(off, own * (1 + FARTHEST * aside), far)
+        first = drawn.first
+        del away, growing, drawn
+        np.negative(value, out=value)
+        for begin, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
+            value[begin:end].sort()
+        np.negative(value, out=value)  # falling within each stratum
+        found = np.asarray(_dealt(ranks, order, value, wanted, most))
+        del ranks, order, value
         return found, self._is_common(stratum, found)
 
-    def _is_common(self, stratum: Ints, value: Floats) -> NDArray[np.bool_]:
+    def _is_common(self, stratum: Array, value: Floats) -> Marks:
         """Return which values are common in their strata."""
-        if not self.common.any():
-            return np.zeros(len(value), dtype=bool)
-        values = np.unique(self.value[self.common])
-        code = self.of[self.common] * len(values) + np.searchsorted(values, self.value[self.common])
-        place = np.minimum(np.searchsorted(values, value), len(values) - 1)
-        return np.asarray((values[place] == value) & np.isin(stratum * len(values) + place, np.unique(code)))
+        marks = np.zeros(len(value), dtype=bool)
+        here = np.flatnonzero(whole(self.common))
+        if not len(here):
+            return marks
+        of, real = self.of[here].astype(np.int64), self.value[here]
+        values = np.unique(real)
+        codes = np.unique(of * len(values) + np.searchsorted(values, real))
+        for rows in blocks(len(value)):
+            place = np.minimum(np.searchsorted(values, value[rows]), len(values) - 1)
+            code = stratum[rows].astype(np.int64) * len(values) + place
+            marks[rows] = (values[place] == value[rows]) & np.isin(code, codes)
+        return marks
 
 
-def turned(campaign: Ints, one: Floats, other: Floats, work: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Choose the campaigns that move the other way, so that the work of all jobs is about ``work``.
+def _common(of: Array, value: Floats) -> Marks:
+    """Return which jobs have a value that many jobs of their stratum have."""
+    order = small(np.lexsort((value, of)))
+    new = np.ones(len(order), dtype=bool)
+    for rows in blocks(max(len(order) - 1, 0)):
+        here, after = order[rows], order[rows.start + 1 : rows.stop + 1]
+        new[rows.start + 1 : rows.stop + 1] = (value[here] != value[after]) | (of[here] != of[after])
+    first = np.flatnonzero(new)
+    often = np.diff(np.append(first, len(order))) >= COMMON * len(value)
+    common = np.zeros(len(order), dtype=bool)
+    for begin, count in zip(first[often], np.diff(np.append(first, len(order)))[often], strict=True):
+        common[order[begin : begin + count]] = True
+    return common
 
-    ``one`` and ``other``: the work of each job either way, shape (jobs,). Campaigns are asked in random order.
+
+def turned(campaign: Array, gain: Floats, excess: float, rng: np.random.Generator) -> Marks:
+    """Choose the campaigns that move the other way, so that the work of all jobs is about what it should be.
+
+    ``gain``: how much more work each job then brings, shape (jobs,); ``excess``: how much too much it is if none does.
+    Campaigns are asked in random order.
     """
-    gain = np.bincount(campaign, weights=other - one)
-    return np.asarray(_turning(gain, rng.permutation(len(gain)), float(one.sum()) - work)[campaign])
+    gains = np.bincount(campaign, weights=gain)
+    return np.asarray(_turning(gains, rng.permutation(len(gains)), excess)[campaign])
 
 
 def exchanged(
-    stratum: Ints, value: Floats, weight: Floats, most: Floats, total: float, rng: np.random.Generator
+    stratum: Array, value: Floats, weight: Floats, most: Floats, total: float, rng: np.random.Generator
 ) -> Floats:
     """Let jobs of one stratum exchange their values until Σ weight · value is ``total``, or as near as that goes.
 
@@ -137,16 +174,23 @@ def exchanged(
         excess = float(weight @ made) - total
         if abs(excess) <= NEAR * total:
             break
-        order = np.lexsort((made, stratum))
-        one = np.flatnonzero(np.arange(len(order)) // apart % 2 == 0)
-        one = one[one + apart < len(order)]
-        left, right = order[one], order[one + apart]
-        fits = (stratum[left] == stratum[right]) & (made[right] <= most[left]) & (made[left] <= most[right])
-        fits &= made[right] - made[left] <= SIMILAR * np.abs(made[left]) + SECONDS
-        left, right = left[fits], right[fits]
-        gain = (weight[left] - weight[right]) * (made[right] - made[left])
+        order = small(np.lexsort((made, stratum)))
+        pairs, gains = [np.empty((2, 0), dtype=order.dtype)], [np.empty(0)]
+        for rows in blocks(len(order)):
+            one = np.arange(rows.start, min(rows.stop, len(order) - apart))
+            one = one[one // apart % 2 == 0]
+            left, right = order[one], order[one + apart]
+            fits = (stratum[left] == stratum[right]) & (made[right] <= most[left]) & (made[left] <= most[right])
+            fits &= made[right] - made[left] <= SIMILAR * np.abs(made[left]) + SECONDS
+            left, right = left[fits], right[fits]
+            pairs.append(np.stack([left, right]))
+            gains.append((weight[left] - weight[right]) * (made[right] - made[left]))
+        del order
+        gain = np.concatenate(gains)
+        del gains
         turned = _turning(gain, rng.permutation(len(gain)), excess)
-        left, right = left[turned], right[turned]
+        left, right = np.concatenate(pairs, axis=1)[:, turned]
+        del gain, pairs, turned
         made[left], made[right] = made[right], made[left]
     return made
 
@@ -167,11 +211,11 @@ def _dealt(stratum, order, value, wanted, most):  # type: ignore[no-untyped-def]
         end = begin
         while end < len(order) and stratum[end] == stratum[begin]:
             end += 1
-        waiting = [(0.0, 0) for _ in range(0)]
+        waiting: Any = [(0.0, 0) for _ in range(0)]
         come = begin
         for k in range(begin, end):
             while come < end and (most[order[come]] >= value[k] or (not waiting and come == k)):
-                heapq.heappush(waiting, (-wanted[order[come]], order[come]))
+                heapq.heappush(waiting, (-wanted[order[come]], np.int64(order[come])))
                 come += 1
             job = heapq.heappop(waiting)[1]
             found[job] = min(value[k], most[job])

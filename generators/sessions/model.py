@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,29 +20,36 @@ from generators.common import (
     made_machine,
     not_fitted,
     read_config,
+    save_batches,
     save_trace,
     write_config,
 )
-from generators.encode import learnable
-from generators.parts import categorical
+from generators.in_order import Able
 from generators.sessions import resampled, unusable
 from generators.sessions.dealing import Dealer, blurred
 from generators.sessions.histories import Floats, Histories, Ints, Plan
+from generators.sessions.learnt import Learnt, labels_of
 from generators.sessions.local_calendar import LocalCalendar, Place, Window
 from generators.sessions.modelled import Habits
-from generators.sessions.outcomes import scaled_runs, sorts
+from generators.sessions.names import Names
+from generators.sessions.outcomes import mean_demand, scaled_runs, sorts
 from generators.sessions.privacy import nameless, pools
+from generators.sessions.reading import Reading
 from generators.sessions.rows import Rows
+from generators.sessions.shelf import MEMORY, Shelf, blocks, small, whole
 from generators.sessions.whatif import WhatIf, thinned
 from tracekit import stats
 from tracekit.errors import FormatError, UnknownName, UsageError, loads
+from tracekit.large.source import check_disk
 from tracekit.machine import Machine
 from tracekit.schema import COLUMNS
 from tracekit.trace import Trace
 
 SKELETONS = ("resampled", "modelled")
-#: Bytes of memory for each real job, measured on traces with eight columns (docs/large.md).
-BYTES_A_JOB = {"resampled": 900, "modelled": 1300}
+#: Bytes of memory for each real job: of a trace read in parts, and in memory (docs/large.md).
+BYTES_A_JOB = {"resampled": (150, 450), "modelled": (150, 500)}
+#: Bytes on disk for each real job of a trace read in parts.
+DISK_A_JOB = 250
 #: A user active over more than this share of the trace stays for the whole synthetic trace.
 LONG_TERM = 0.5
 #: No run time is scaled by more than this to reach a load; what is left is a matter of how many users there are.
@@ -89,9 +97,9 @@ class Sessions:
     learns_from: ClassVar[tuple[str, ...]] = tuple(c.name for c in COLUMNS if c.name not in NOT_WORKLOAD)
 
     @staticmethod
-    def bytes_a_job(skeleton: str | None = None) -> int:
+    def bytes_a_job(skeleton: str | None = None, *, in_parts: bool) -> int:
         """Return how much memory fitting and planning a period take for each real job."""
-        return BYTES_A_JOB[skeleton or SKELETONS[0]]
+        return BYTES_A_JOB[skeleton or SKELETONS[0]][0 if in_parts else 1]
 
     def __init__(
         self, *, skeleton: str = "resampled", privacy: int = 1, sharing: bool = False, keep_unusable: bool = False
@@ -108,41 +116,70 @@ class Sessions:
             raise UsageError(f"a trace for sharing needs --privacy {LEAST_SHARED} or more, not {privacy}")
         self.skeleton, self.privacy, self.sharing, self.keep_unusable = skeleton, privacy, sharing, keep_unusable
         self.notes: list[str] = []
+        self._shelf = MEMORY
         self._rows: Rows | None = None
 
     # ---- learning ------------------------------------------------------------------------------------------------
 
     def fit(self, trace: Trace, /, *, seed: int = 0) -> Self:
         """Learn from the usable jobs of a trace; nothing random happens, so ``seed`` has no effect."""
-        usable, self.notes = learnable(trace, least=1, keep_unusable=self.keep_unusable)
-        if self.keep_unusable:
-            usable = unusable.marked(usable)
-            self.notes += unusable.note(usable)
-        if len(usable) < FEW_JOBS:
-            self.notes.append(f"only {len(usable)} jobs to learn from: the result differs little from the real jobs")
-        self._calendar = LocalCalendar.fit(usable)
-        self._histories, order = Histories.of(usable, self._calendar)
+        return self._read([trace], trace.machine, trace.history, MEMORY, ordered=False)
+
+    def fit_batches(self, able: Able, /, *, seed: int = 0) -> Self:
+        """Learn from a trace that is read in batches; what is known of each job stays on disk."""
+        source = able.source
+        check_disk(Path(gettempdir()), DISK_A_JOB * able.jobs, "a model sessions learnt in parts")
+        jobs = source.batches(self.learns_from)
+        return self._read(jobs, source.machine, source.history, Shelf(on_disk=True), ordered=source.ordered)
+
+    def _read(
+        self, batches: Iterable[Trace], machine: Machine, history: tuple[str, ...], shelf: Shelf, *, ordered: bool
+    ) -> Self:
+        """Learn from batches of jobs."""
+        reading = Reading(machine, shelf, keep_unusable=self.keep_unusable)
+        for batch in batches:
+            reading.add(batch)
+        read = reading.done(ordered=ordered, least=1)
+        del reading
+        self._shelf, self.notes = shelf, read.notes
+        submit, jobs = read.in_order(shelf)
+        if len(jobs) < FEW_JOBS:
+            self.notes.append(f"only {len(jobs)} jobs to learn from: the result differs little from the real jobs")
+        self._calendar = LocalCalendar.of(submit, machine)
         self._facts: dict[str, Any] = {
-            "jobs": len(usable),
-            "demand": stats.none_if_nan(stats.mean_demand(usable)),
-            "phase": float(self._calendar.local(usable.column("submit_time")[:1])[0]),
-            "trace": trace.machine.name,
-            "history": list(trace.history),
+            "jobs": len(jobs),
+            "demand": stats.none_if_nan(mean_demand(submit, np.maximum(jobs.work(), 0.0))),
+            "phase": float(self._calendar.local(submit[:1])[0]),
+            "trace": machine.name,
+            "history": list(history),
             "notes": self.notes,
         }
-        jobs, personal = nameless(usable.take(order), self.privacy, rounding=self.sharing)
-        self._learn(jobs, personal)
-        about = np.column_stack([np.log1p(np.nan_to_num(jobs.sizes())), np.log1p(jobs.column("run_time"))])
-        pool = pools(self._histories.owner, ~self._histories.nameless, about, self.privacy)
-        self._habits = Habits.fit(self._histories, pool, self._calendar, self._sort, by_users=self.sharing)
+        self._histories, order = Histories.of(submit, whole(jobs.user), self._calendar, shelf)
+        del submit
+        labels, jobs = read.labels, jobs.ordered(order, shelf)
+        del read, order
+        jobs, _ = nameless(jobs, labels, self.privacy, shelf, rounding=self.sharing)
+        self._learn(jobs)
+        self._pool = pools(self._histories.size, ~self._histories.nameless, self._about, self.privacy)
+        if self.skeleton == "modelled":
+            self._habits = self._habits_of_all()
         return self
 
-    def _learn(self, jobs: Trace, personal: tuple[str, ...]) -> None:
+    def _learn(self, jobs: Learnt) -> None:
         """Learn from jobs without names, in the order of histories."""
-        self._jobs, self._personal = jobs, personal
-        self._size = jobs.sizes()
-        self._sort = sorts(np.nan_to_num(self._size), jobs.column("run_time"))
-        self._rows = Rows.fit(jobs, self._histories.turn, personal)
+        self._jobs, self._personal = jobs, tuple(jobs.personal)
+        self._sort = self._shelf.keep(sorts(jobs.size_of[whole(jobs.kind)], whole(jobs.run)))
+        self._rows = Rows.fit(jobs, whole(self._histories.turn), self._shelf)
+
+    def _about(self) -> Floats:
+        """Return what the jobs of each history are like: means of the logs of their sizes and run times."""
+        jobs, owner, size = self._jobs, whole(self._histories.owner), np.maximum(self._histories.size, 1)
+        sums = [np.bincount(owner, weights=np.log1p(jobs.size_of)[whole(jobs.kind)])]
+        sums.append(np.bincount(owner, weights=np.log1p(whole(jobs.run))))
+        return np.column_stack(sums) / size[:, None]
+
+    def _habits_of_all(self) -> Habits:
+        return Habits.fit(self._histories, self._pool, self._calendar, self._sort, self._shelf, by_users=self.sharing)
 
     # ---- making --------------------------------------------------------------------------------------------------
 
@@ -174,14 +211,16 @@ class Sessions:
         from its by a few per cent.
         """
         left = check_count(self.name, n_jobs)
-        demand, names, tune = self.demand(what_if), _Names(), 1.0
+        demand, names, tune = self.demand(what_if), Names(), 1.0
         for _ in range(2):
             reached = self._demand_of(next(self.periods(seed, what_if, tune=tune))) / demand
             tune = tune / reached if abs(reached - 1) > MAX_SCALING else tune
         first = 1
         for jobs in self.periods(seed, what_if, tune=tune):
             part = self._loaded(jobs.iloc[:left], demand)
-            yield self._trace(part, seed, what_if, names=names, first=first)
+            named = bool((part["user"] >= 0).any())
+            for rows in blocks(len(part)):
+                yield self._trace(part.iloc[rows], seed, what_if, names=names, first=first + rows.start, named=named)
             first, left = first + len(part), left - len(part)
             if not left:
                 return
@@ -196,7 +235,8 @@ class Sessions:
             made += len(part)
             if made >= n_jobs:
                 break
-        return (pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]).iloc[:n_jobs]
+        jobs = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
+        return jobs.iloc[:n_jobs].copy() if n_jobs < len(jobs) / 2 else jobs.iloc[:n_jobs]
 
     def _with_few_more(self, jobs: pd.DataFrame, later: pd.DataFrame, count: int) -> pd.DataFrame:
         """Return one period's jobs and a few of the next one, at the same hours of the week.
@@ -212,21 +252,22 @@ class Sessions:
 
     def _demand_of(self, jobs: pd.DataFrame) -> float:
         """Return the mean number of busy units; NaN where there is no work or no time."""
-        submit = jobs["submit_time"].to_numpy()
-        work = float((np.nan_to_num(self._size[jobs["_model"]]) * jobs["run_time"].to_numpy()).sum())
-        return work / float(submit[-1] - submit[0]) if work > 0 and submit[-1] > submit[0] else float("nan")
+        size = self._jobs.size_of[self._jobs.kind[jobs["_model"].to_numpy()]]
+        demand = mean_demand(jobs["submit_time"].to_numpy(), size * jobs["run_time"].to_numpy())
+        return demand if demand > 0 else float("nan")
 
     def demand(self, what_if: WhatIf) -> float:
         """Return the mean number of busy units that the what-if options lead to; NaN = unknown."""
-        rows = self._fitted()
+        self._fitted()
         if what_if.demand is not None:
             return what_if.demand
         real = self._facts["demand"]
         if not real:  # unknown, or nothing runs
             return float("nan")
-        work = np.nan_to_num(self._size * self._jobs.column("run_time"))
-        rate = what_if.rates(rows.table, rows.kind, self._users())
-        return float(real * (work * rate).sum() / max(work.sum(), 1e-300))
+        work, kind = self._jobs.work(), whole(self._jobs.kind)
+        total = max(work.sum(), 1e-300)
+        work *= what_if.rates(self._jobs.table, kind, self._users())[kind]
+        return float(real * work.sum() / total)
 
     def periods(
         self, seed: int, what_if: WhatIf = NOTHING, *, tune: float = 1.0, some: bool = False
@@ -237,12 +278,13 @@ class Sessions:
         is modelled. ``tune``: how many times as many users; ``some``: begin in any week, as only a few will be used;
         a trace of a year or more that is to start at a date begins at that time of the year.
         """
-        rows, calendar, phase = self._fitted(), self._calendar, float(self._facts["phase"])
+        self._fitted()
+        calendar, phase = self._calendar, float(self._facts["phase"])
         season = 0.0
         if what_if.start is not None:
             calendar, phase = calendar.moved_to(what_if.start, self._jobs.machine.timezone)
             season = self._calendar.season(float(self._facts["phase"]), calendar, phase)
-        rate = what_if.rates(rows.table, rows.kind, self._users())
+        rate = what_if.rates(self._jobs.table, whole(self._jobs.kind), self._users())
         natural = self.demand(replace(what_if, demand=None))
         if what_if.demand is not None and np.isfinite(natural):
             excess = what_if.demand / natural
@@ -267,22 +309,39 @@ class Sessions:
         most = float(rate.max())
         drawn, new_users, copy = self._cast(number, most, rng)
         plan = self._plan(drawn, new_users, copy, calendar, calendar.window(phase, number), skipped, rng)
-        keep = rate[plan.model] / most
+        keep = rate / most  # by template
         if (keep < 1).any():
             classes = np.unique(keep, return_inverse=True)[1]
-            kept = thinned(plan.session * (int(classes.max()) + 1) + classes, keep, rng)
+            kind = self._jobs.kind[plan.model]
+            kept = thinned(plan.session * (int(classes.max()) + 1) + classes[kind], keep[kind], rng)
             plan = plan.take(kept)
-        made = rows.draw(plan, rng)
+            del kind, kept
+        model, donor, user, at = plan.model, plan.donor, plan.new_user, plan.at
+        turn = plan.turn
+        del plan
+        waiting = self._shelf.keep(at), self._shelf.keep(donor), self._shelf.keep(user)
+        del at, donor, user
+        made = rows.draw(model, turn, rng)
+        del turn
         if self.sharing:  # jobs of a user are modelled on those of many: they keep one group and project
-            made = blurred(made, rows.outcomes, plan.model, rng)
-            first = histories.first[plan.donor]
-            made |= {name: codes[first] for name, codes in rows.personal.items() if name != "app"}
-        in_time = np.lexsort((np.arange(len(plan)), plan.at))
-        jobs = pd.DataFrame(made).iloc[in_time].reset_index(drop=True)
-        jobs["submit_time"] = np.maximum.accumulate(calendar.submit(plan.at[in_time]))
-        jobs["user"] = np.where(histories.nameless[plan.donor], -1, plan.new_user)[in_time]
-        jobs["_model"] = plan.model[in_time]
-        return jobs
+            made = blurred(made, rows.outcomes, model, rng)
+            first = histories.first[whole(waiting[1])]
+            made |= {name: codes[first] for name, codes in self._jobs.personal.items() if name != "app"}
+            del first
+        at = whole(waiting[0])
+        in_time = small(np.argsort(at, kind="stable"))
+        for name in list(made):
+            made[name] = made[name][in_time]
+        made["_model"] = model[in_time]
+        del model
+        at = at[in_time]
+        for part in blocks(len(at)):
+            at[part] = calendar.submit(at[part])
+        made["submit_time"] = np.maximum.accumulate(at)
+        del at
+        user = whole(waiting[2])[in_time]
+        user[histories.nameless[whole(waiting[1])[in_time]]] = -1
+        return pd.DataFrame(made | {"user": user}, copy=False)
 
     def _plan(
         self,
@@ -311,11 +370,12 @@ class Sessions:
 
     def _modelled(self, drawn: Ints, new_users: Ints, copy: Ints, place: Place, rng: np.random.Generator) -> Plan:
         """Plan by the skeleton ``modelled``; for sharing, jobs that followed each other are dealt out."""
-        rows, histories, habits = self._fitted(), self._histories, self._habits
+        histories, habits = self._histories, self._habits
         if not self.sharing:
             return habits.plan_period(drawn, new_users, copy, place, self._sort, rng)
-        log_run = rows.outcomes.log_run
-        dealer = Dealer.fit(histories.owner, histories.turn, habits.pool, rows.kind, log_run, self.privacy)
+        owner, turn = whole(histories.owner).astype(np.int64), whole(histories.turn)
+        kind, log_run = whole(self._jobs.kind).astype(np.int64), np.log1p(whole(self._jobs.run))
+        dealer = Dealer.fit(owner, turn, habits.pool, kind, log_run, self.privacy)
         plan = habits.plan_period(drawn, new_users, copy, place, self._sort, rng, dealer)
         return replace(plan, model=dealer.models(plan, habits.pool, rng))
 
@@ -342,8 +402,8 @@ class Sessions:
         """Choose a share of the histories, heavy and light ones alike, that has about that share of jobs and work."""
         if not share > 0:
             return np.empty(0, dtype=np.int64)
-        owner, size = self._histories.owner, self._histories.size
-        work = np.bincount(owner, weights=np.nan_to_num(self._size * self._jobs.column("run_time")))
+        size = self._histories.size
+        work = np.bincount(whole(self._histories.owner), weights=self._jobs.work())
         best, least = np.empty(0, dtype=np.int64), np.inf
         for _ in range(CASTS):
             by_size = np.argsort(np.log(size) + rng.normal(0, 0.5, len(size)))
@@ -357,15 +417,14 @@ class Sessions:
     def _loaded(self, jobs: pd.DataFrame, demand: float) -> pd.DataFrame:
         """Scale the run times of jobs that no limit ended until the demand is met, within MAX_SCALING."""
         rows = self._fitted()
-        run, model = jobs["run_time"].to_numpy(), jobs["_model"].to_numpy()
-        size = np.nan_to_num(self._size[model])
-        missing = demand / self._demand_of(jobs)
-        if not np.isfinite(missing) or len(np.unique(run)) <= max(1, FEW_VALUES * len(run)):
+        missing, run = demand / self._demand_of(jobs), jobs["run_time"].to_numpy()
+        if not np.isfinite(missing) or len(pd.unique(run)) <= max(1, FEW_VALUES * len(run)):
             return jobs
-        outcomes = rows.outcomes
-        limit, free = outcomes.limit[model], ~outcomes.cut[model]
+        outcomes, model = rows.outcomes, jobs["_model"].to_numpy()
+        size, limit, free = self._jobs.size_of[self._jobs.kind[model]], outcomes.limits(model), ~outcomes.cut[model]
         work = missing * float((size * run).sum())
         made = scaled_runs(run, size, limit, free, work, outcomes.grains["run_time"], MAX_SCALING)
+        del size, limit, free, model
         if "cpu_time" in jobs.columns:
             with np.errstate(invalid="ignore", divide="ignore"):
                 ratio = np.where(run > 0, made / run, 1.0)
@@ -381,19 +440,25 @@ class Sessions:
         what_if: WhatIf,
         *,
         reveal: bool = False,
-        names: _Names | None = None,
+        names: Names | None = None,
         first: int = 1,
+        named: bool | None = None,
     ) -> Trace:
-        """Give the persons names, the jobs numbers from ``first`` on, and the trace its mark."""
-        names = names or _Names()
+        """Give the jobs all columns, the persons names, the jobs numbers from ``first`` on, and the trace its mark.
+
+        ``named``: whether any job of the whole trace has a user.
+        """
+        names = names or Names()
+        drawn = {str(name): jobs[name].to_numpy() for name in jobs.columns}
+        jobs = pd.DataFrame(self._fitted().asked(drawn["_model"]) | drawn)
         if reveal:
-            jobs = jobs.assign(x_donor=jobs["user"].to_numpy() % len(self._histories))
+            jobs = jobs.assign(x_donor=jobs["user"].to_numpy().astype(np.int64) % len(self._histories))
         jobs = unusable.unmarked(jobs.drop(columns="_model").reset_index(drop=True))
         user = jobs["user"].to_numpy()
         for name in self._personal:
             jobs[name] = names.give(user, jobs[name].to_numpy(), name[0])
         jobs["user"] = names.give(user, np.where(user < 0, -1, 0), "u")
-        if (user < 0).all():
+        if not (bool((user >= 0).any()) if named is None else named):
             jobs = jobs.drop(columns="user")
         jobs["job_id"] = np.arange(first, first + len(jobs))
         facts = self._facts
@@ -433,14 +498,24 @@ class Sessions:
         config |= {"sharing": self.sharing}
         config |= {"wall": self._calendar.to_dict(), "personal": list(self._personal)}
         config |= {"source": self._jobs.machine.source, "nameless": histories.nameless.tolist()}
-        config |= {"active": histories.active.tolist()}
+        config |= {"active": histories.active.tolist(), "labels": labels_of(self._jobs.table)}
         write_config(folder, self.name, config)
-        order = {"x_owner": histories.owner, "x_turn": histories.turn}
-        reused = (self.skeleton == "resampled") | histories.nameless[histories.owner]
-        at = np.where(reused, histories.at, histories.at.min())
-        save_trace(self._jobs.assign({"submit_time": at, **order}), folder)
-        arrays: dict[str, Any] = self._habits.to_arrays()
+        if self._shelf.on_disk:
+            save_batches((self._saved(rows) for rows in blocks(len(self._jobs))), self._jobs.machine, folder)
+        else:
+            save_trace(self._saved(slice(0, len(self._jobs))), folder)
+        habits = self._habits if self.skeleton == "modelled" else self._habits_of_all()
+        arrays: dict[str, Any] = habits.to_arrays()
         np.savez_compressed(Path(folder) / "habits.npz", **arrays)
+
+    def _saved(self, rows: slice) -> Trace:
+        """Return some of the jobs learnt from as `save` writes them."""
+        histories, owner = self._histories, self._histories.owner[rows]
+        reused = (self.skeleton == "resampled") | histories.nameless[owner]
+        jobs: dict[str, Any] = {"job_id": np.arange(rows.start + 1, rows.stop + 1), **self._jobs.jobs(rows)}
+        jobs["submit_time"] = np.where(reused, histories.at[rows], histories.earliest)
+        jobs |= {"x_owner": owner.astype(np.int64), "x_turn": histories.turn[rows].astype(np.int64)}
+        return Trace(pd.DataFrame(jobs), self._jobs.machine, tuple(self._facts["history"]))
 
     @classmethod
     @loads("a saved model")
@@ -457,6 +532,8 @@ class Sessions:
             model._calendar, model._facts = LocalCalendar(**config["wall"]), config["facts"]
             model.notes = list(model._facts["notes"])
             jobs = load_trace(folder, str(config["source"]))
+            labels = config.get("labels", {})  # whose order a file that was written in batches does not keep
+            jobs = jobs.assign({name: jobs.jobs[name].cat.set_categories(of) for name, of in labels.items()})
             model._histories = Histories(
                 jobs.jobs["x_owner"].to_numpy(dtype=np.int64),
                 jobs.column("submit_time"),
@@ -465,28 +542,10 @@ class Sessions:
                 jobs.jobs["x_turn"].to_numpy(dtype=np.int64),
             )
             plain = jobs.replace(jobs=jobs.jobs.drop(columns=["x_owner", "x_turn"]))
-            model._learn(plain, tuple(config["personal"]))
+            model._learn(Learnt.of(plain, tuple(config["personal"])))
             with (Path(folder) / "habits.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 model._habits = Habits.from_arrays(dict(arrays))
+            model._pool = model._habits.pool
         except (KeyError, TypeError, ValueError, OSError) as error:
             raise FormatError(folder, f"cannot be read as a saved model: {error!r}") from error
         return model
-
-
-class _Names:
-    """New names in the order of appearance, so that a name reveals nothing about the real user."""
-
-    def __init__(self) -> None:
-        self.given: dict[str, dict[tuple[int, int], int]] = {}
-
-    def give(self, new_user: Ints, code: Ints, letter: str) -> pd.Categorical:
-        """Return the same name for equal pairs of synthetic user and code; none where the code is unknown."""
-        given = self.given.setdefault(letter, {})
-        known = np.flatnonzero(code >= 0)
-        place, _ = pd.factorize(new_user[known] * (int(code.max(initial=0)) + 1) + code[known])
-        first = known[np.unique(place, return_index=True)[1]] if len(known) else known
-        number = [given.setdefault((int(new_user[k]), int(code[k])), len(given)) for k in first]
-        names = np.full(len(code), -1, dtype=np.int64)
-        used, position = np.unique(np.array(number, dtype=np.int64), return_inverse=True)
-        names[known] = position[place]
-        return categorical(names, tuple(f"{letter}{n + 1}" for n in used))

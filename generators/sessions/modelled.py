@@ -29,7 +29,9 @@ from numpy.typing import NDArray
 from generators.sessions.dealing import Dealer
 from generators.sessions.histories import BATCH, NIGHT, RETURN, Floats, Histories, Ints, Plan
 from generators.sessions.local_calendar import DAY, WEEK, LocalCalendar, Place, Window
+from generators.sessions.piles import Piles, laid_out, ranges, ranks_of
 from generators.sessions.placing import Entries, shift_days, shift_items
+from generators.sessions.shelf import MEMORY, Array, Column, Shelf, blocks, small, whole
 from tracekit.compiled import compiled
 
 #: Chance that a new stretch begins after a working day; after so many dates without one it always does.
@@ -45,36 +47,8 @@ STRAY = 0.25
 #: How far the pause before a job of a batch may stray from its model's rank: if that is up to NOTED seconds, and all of
 #: a batch alike; longer ones stray as far as hours do.
 STEADY, NOTED = 0.05, 5.0
-#: With fewer pauses or days than this to draw from, those of all users are taken.
-LEAST = 8
 #: Weeks, or in short traces days, by which a stretch moves at most.
 MOVES = 2
-
-
-@dataclass(frozen=True)
-class Piles:
-    """Values in piles by key, each sorted; a pile of too few is replaced by that of everybody."""
-
-    first: Ints  # (keys + 1,)
-    value: Floats
-
-    @classmethod
-    def of(cls, key: Ints, keys: int, value: Floats) -> Self:
-        """Sort values into piles 0 … keys − 1."""
-        order = np.lexsort((value, key))
-        return cls(np.searchsorted(key[order], np.arange(keys + 1)).astype(np.int64), value[order])
-
-    def at(self, key: Ints, rank: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return the value at a rank 0 … 1 of each pile, between neighbours, and which piles hold enough."""
-        first, size = self.first[key], self.first[key + 1] - self.first[key]
-        place = rank * np.maximum(size - 1, 0)
-        low = np.minimum(first + np.floor(place).astype(np.int64), max(len(self.value) - 1, 0))
-        high = np.minimum(low + 1, np.maximum(first + size - 1, low))
-        high = np.minimum(high, max(len(self.value) - 1, 0))
-        if not len(self.value):
-            return np.zeros(len(key)), np.zeros(len(key), dtype=bool)
-        value = self.value[low] + (place - np.floor(place)) * (self.value[high] - self.value[low])
-        return value, size >= LEAST
 
 
 class Steps(NamedTuple):
@@ -88,27 +62,27 @@ class Steps(NamedTuple):
 class Habits:
     """What was learnt of users' time. Days are working days: stretches of a history without a pause of eight hours."""
 
-    first: Ints  # (days,) first job
-    size: Ints  # (days,) jobs
-    owner: Ints  # (days,) history
+    first: Column  # (days,) first job
+    size: Column  # (days,) jobs
+    owner: Column  # (days,) history
     pool: Ints  # (histories,)
-    begin: Floats  # (days,) seconds since midnight
-    begin_rank: Floats  # (days,) rank 0 … 1 among the days of the same pool and kind
-    lasts: Floats  # (days,) seconds from the first to the last job
-    weekend: Ints  # (days,) 0 or 1
-    steps: Ints  # dates from the end of a working day to the next, in piles by pool and day of the week
+    begin: Column  # (days,) seconds since midnight
+    begin_rank: Column  # (days,) rank 0 … 1 among the days of the same pool and kind
+    lasts: Column  # (days,) seconds from the first to the last job
+    weekend: Column  # (days,) 0 or 1
+    steps: Column  # dates from the end of a working day to the next, in piles by pool and day of the week
     step_first: Ints  # (pools · 7 + 1,)
-    all_steps: Ints
+    all_steps: Column
     all_step_first: Ints  # (7 + 1,)
-    when: Ints  # (days,) week, in short traces date, counted from the beginning of the real trace
+    when: Column  # (days,) week, in short traces date, counted from the beginning of the real trace
     weekdays: Ints  # (pools, 7) working days by day of the week
     first_date: Ints  # () of the real trace
     busy: Floats  # (dates, kinds) jobs on each date of the real trace
-    later: Ints  # (jobs,) dates since the first of the working day
-    turn: Ints  # (jobs,)
-    pace: Ints  # (jobs,) class of the session by its number of jobs
-    pause_rank: Floats  # (jobs,) rank 0 … 1 of the pause before a job among those of the same pile
-    long: NDArray[np.bool_]  # (jobs,) the pause is longer than NOTED
+    later: Column  # (jobs,) dates since the first of the working day
+    turn: Column  # (jobs,)
+    pace: Column  # (jobs,) class of the session by its number of jobs
+    pause_rank: Column  # (jobs,) rank 0 … 1 of the pause before a job among those of the same pile
+    long: Column  # (jobs,) the pause is longer than NOTED
     pauses: Piles  # seconds before a job, by pool, turn and pace
     all_pauses: Piles
     begins: Piles  # seconds since midnight, by pool, weekend and class of the day
@@ -116,58 +90,84 @@ class Habits:
 
     @classmethod
     def fit(
-        cls, histories: Histories, pool: Ints, calendar: LocalCalendar, sort: Ints, *, by_users: bool = False
+        cls,
+        histories: Histories,
+        pool: Ints,
+        calendar: LocalCalendar,
+        sort: Column,
+        shelf: Shelf = MEMORY,
+        *,
+        by_users: bool = False,
     ) -> Self:
         """Learn from real histories; ``pool``: whose habits are taken together, ``sort``: what kind of job each is.
 
         ``by_users``: how busy a date is follows from how many users were active; no user makes a date stand out.
         """
-        at, owner, turn = histories.at, histories.owner, histories.turn
+        at, turn, owner = whole(histories.at), whole(histories.turn), whole(histories.owner)
         first = np.flatnonzero(turn == NIGHT)
         size = np.diff(np.append(first, len(at)))
-        date = np.floor(at[first] / DAY).astype(np.int64)
-        until = np.floor(at[first + size - 1] / DAY).astype(np.int64)
-        day_owner = owner[first]
+        begin, end = at[first], at[first + size - 1]
+        date, until = np.floor(begin / DAY).astype(np.int64), np.floor(end / DAY).astype(np.int64)
+        day_owner = owner[first].astype(np.int64)
         here = np.flatnonzero((day_owner[1:] == day_owner[:-1]) & (date[1:] - until[:-1] <= ABSENT))
         step, weekday = date[here + 1] - until[here], until[here] % 7  # to the same user's next working day
         key = pool[day_owner[here]] * 7 + weekday
         order, by_day = np.lexsort((step, key)), np.lexsort((step, weekday))
         pools = int(pool.max()) + 1
-        session = np.cumsum(turn >= RETURN) - 1
-        pace = _class_of(np.bincount(session)[session])
-        pause = np.diff(at, prepend=0.0)
-        inside = np.flatnonzero(turn != NIGHT)
         weekend = (date % 7 >= 5).astype(np.int64)
         kind = weekend * 3 + _class_of(size)
-        turns = turn * 3 + pace
-        dates, length = np.floor(at / DAY).astype(np.int64), max(1, round(calendar.period / DAY))
+        length = max(1, round(calendar.period / DAY))
         every = 7 if calendar.unit == "weeks" else 1
+        dates = np.empty(len(at), dtype=np.int32)
+        for rows in blocks(len(at)):
+            dates[rows] = np.floor(at[rows] / DAY)
+        del at
+        later = shelf.keep(dates - np.repeat(date.astype(np.int32), size))
+        for rows in blocks(len(dates)):
+            dates[rows] = shift_days(dates[rows] - date.min(), 0, length, every, calendar.drifts)
+        busy = _busy(owner, dates, length, whole(sort), by_users)
+        del dates
+        session = np.cumsum(turn >= RETURN, dtype=np.int32 if len(turn) < 2**31 else np.int64)
+        pace = _class_of(np.bincount(session)).astype(np.int8)[session]
+        del session
+        turns = (turn * 3 + pace).astype(np.int8)
+        pause = np.diff(whole(histories.at), prepend=0.0)
+        of_pool = small(pool[owner] * 12 + turns)
+        del owner
+        long, pause_rank = shelf.keep(pause > NOTED), shelf.keep(ranks_of(of_pool, pause))
+        pace = shelf.keep(pace)
+        inside = turn != NIGHT
+        of_pool, turns, pause = of_pool[inside], turns[inside], pause[inside]
+        del turn, inside
+        pauses = Piles.of(of_pool, pools * 12, pause, shelf)
+        del of_pool
+        keep = shelf.keep
         return cls(
-            first.astype(np.int64),
-            size.astype(np.int64),
-            day_owner,
+            keep(first),
+            keep(size),
+            keep(day_owner),
             pool,
-            at[first] % DAY,
-            _ranks(pool[day_owner] * 6 + kind, at[first] % DAY),
-            at[first + size - 1] - at[first],
-            weekend,
-            step[order],
+            keep(begin % DAY),
+            keep(ranks_of(pool[day_owner] * 6 + kind, begin % DAY)),
+            keep(end - begin),
+            keep(weekend),
+            keep(step[order]),
             np.searchsorted(key[order], np.arange(pools * 7 + 1)).astype(np.int64),
-            step[by_day],
+            keep(step[by_day]),
             np.searchsorted(weekday[by_day], np.arange(8)).astype(np.int64),
-            (date - date.min()) // every,
+            keep((date - date.min()) // every),
             np.bincount(pool[day_owner] * 7 + date % 7, minlength=pools * 7).reshape(pools, 7),
             np.asarray(date.min()),
-            _busy(owner, shift_days(dates - date.min(), 0, length, every, calendar.drifts), length, sort, by_users),
-            dates - np.repeat(date, size),
-            turn,
+            busy,
+            later,
+            histories.turn,
             pace,
-            _ranks(pool[owner] * 12 + turns, pause),
-            pause > NOTED,
-            Piles.of(pool[owner[inside]] * 12 + turns[inside], pools * 12, pause[inside]),
-            Piles.of(turns[inside], 12, pause[inside]),
-            Piles.of(pool[day_owner] * 6 + kind, pools * 6, at[first] % DAY),
-            Piles.of(kind, 6, at[first] % DAY),
+            pause_rank,
+            long,
+            pauses,
+            Piles.of(turns, 12, pause, shelf),
+            Piles.of(pool[day_owner] * 6 + kind, pools * 6, begin % DAY, shelf),
+            Piles.of(kind, 6, begin % DAY, shelf),
         )
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -175,9 +175,9 @@ class Habits:
         found: dict[str, NDArray[Any]] = {}
         for name, value in vars(self).items():
             found |= (
-                {f"{name}.first": value.first, f"{name}.value": value.value}
+                {f"{name}.first": value.first, f"{name}.value": whole(value.value)}
                 if isinstance(value, Piles)
-                else {name: value}
+                else {name: whole(value)}
             )
         return found
 
@@ -196,7 +196,7 @@ class Habits:
         new_users: Ints,
         copy: Ints,
         place: Place,
-        sort: Ints,
+        sort: Column,
         rng: np.random.Generator,
         dealer: Dealer | None = None,
     ) -> Plan:
@@ -209,40 +209,49 @@ class Habits:
         if dealer is None:
             days, who = self._repertoire(drawn, copy, rng)
         else:
-            days, who = dealer.working_days(self.pool, drawn, self.owner, rng)
+            days, who = dealer.working_days(self.pool, drawn, whole(self.owner), rng)
         order = np.lexsort((days, self.when[days], who))
         days, who = days[order], who[order]
         date = self._dates(self.pool[drawn[who]], days, who, place.home, sort, rng)
         begin = self._begins(days, who, drawn, date, rng)
         if dealer is None:
-            job = _ranges(self.first[days], self.size[days])
-            day = np.repeat(np.arange(len(days)), self.size[days])
+            job: Array = small(ranges(self.first[days], self.size[days]))
+            day: Array = np.repeat(np.arange(len(days), dtype=np.int32), self.size[days])
         else:
             job, day = dealer.jobs_of(self.first[days], self.size[days], self.pool[drawn[who]], rng)
-        pause = self._pauses(job, self.pool[drawn[who]][day], rng)
+        pause = self._pauses(job, day, self.pool[drawn[who]], rng)
         starts = np.flatnonzero(np.diff(day, prepend=-1))
         pause[starts] = 0.0
-        pause *= self._stretch(days, day, job, pause, rng)
+        factor = self._stretch(days, day, job, pause, rng)
+        slow = whole(self.turn)
+        for rows in blocks(len(pause)):
+            pause[rows] *= np.where(slow[job[rows]] > BATCH, factor[day[rows]], 1.0)
+        del slow
         if dealer is not None:
             pause *= dealer.unsteady(len(pause), rng)
-        passed = np.cumsum(pause)
-        at = date[day] * DAY + begin[day] + passed - passed[starts][day]
-        return Plan.sorted(new_users[who][day], drawn[who][day], place.holding(at), job)
+        at = np.cumsum(pause)
+        del pause
+        passed = at[starts]
+        for rows in blocks(len(at)):
+            of = day[rows]
+            at[rows] = place.holding(date[of] * DAY + begin[of] + at[rows] - passed[of])
+        return Plan.sorted(small(new_users)[who][day], small(drawn)[who][day], at, job)
 
     def _repertoire(self, drawn: Ints, copy: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
         """Choose the working days of each synthetic user; return them and whose they are (positions in ``drawn``)."""
         group = self.pool[drawn] * (int(copy.max(initial=0)) + 1) + copy
-        wanted = np.bincount(self.owner, minlength=len(self.pool))[drawn]
-        pool_of_day = self.pool[self.owner]
+        owner = whole(self.owner)
+        wanted = np.bincount(owner, minlength=len(self.pool))[drawn]
+        pool_of_day = self.pool[owner]
         by_pool = np.argsort(pool_of_day, kind="stable")
         pool_first = np.searchsorted(pool_of_day[by_pool], np.arange(int(self.pool.max()) + 2))
         groups = np.unique(group)
         pools = groups // (int(copy.max(initial=0)) + 1)
         count = pool_first[pools + 1] - pool_first[pools]
-        day = by_pool[_ranges(pool_first[pools], count)]
+        day = by_pool[ranges(pool_first[pools], count)]
         of = np.repeat(groups, count)
         breaks = (rng.random(len(day)) < TURN_AROUND) | (np.diff(of, prepend=-1) != 0)
-        breaks |= np.diff(self.owner[day], prepend=-1) != 0
+        breaks |= np.diff(owner[day], prepend=-1) != 0
         stretch = np.cumsum(breaks) - 1
         shuffled = np.lexsort((np.arange(len(day)), rng.random(int(stretch[-1]) + 1)[stretch], of))
         day = day[shuffled]
@@ -250,10 +259,10 @@ class Habits:
         begin_of_group = np.cumsum(count) - count
         served = np.cumsum(wanted[users]) - wanted[users]
         before = served - served[np.searchsorted(group[users], group[users])]
-        places = _ranges(begin_of_group[np.searchsorted(groups, group[users])] + before, wanted[users])
+        places = ranges(begin_of_group[np.searchsorted(groups, group[users])] + before, wanted[users])
         return day[places], np.repeat(users, wanted[users])
 
-    def _dates(self, pool: Ints, days: Ints, who: Ints, home: Window, sort: Ints, rng: np.random.Generator) -> Ints:
+    def _dates(self, pool: Ints, days: Ints, who: Ints, home: Window, sort: Column, rng: np.random.Generator) -> Ints:
         """Choose the dates of the working days, in days since the origin; stretches move by weeks where there are.
 
         ``pool`` and ``who``: whose habits each day follows, and whose day it is; days are in the order of users.
@@ -268,18 +277,24 @@ class Habits:
             start += (self._weekdays(pool[first], self.weekend[days[first]], rng) - self.first_date) % 7
         weekday = (self.first_date + start) % 7
         pile = np.repeat(np.arange(len(self.step_first) - 1), np.diff(self.step_first))
-        steps = self.steps[np.lexsort((rng.random(len(pile)), pile))]  # each pile in a new order
-        own, everybody = Steps(self.step_first, steps), Steps(self.all_step_first, self.all_steps)
+        steps = whole(self.steps)[np.lexsort((rng.random(len(pile)), pile))]  # each pile in a new order
+        own, everybody = Steps(self.step_first, steps), Steps(self.all_step_first, whole(self.all_steps))
         since = start[stretch] + _stepped(first, last, pool[first], weekday, own, everybody, rng)
         # Dates are counted from the first one of the trace, which need not be a Monday.
-        job, day = _ranges(self.first[days], self.size[days]), np.repeat(np.arange(len(days)), self.size[days])
-        dates, kinds = self.busy.shape
-        at = shift_days(since[day] + self.later[job], 0, dates, every, home.drifts)
+        job = small(ranges(self.first[days], self.size[days]))
+        day = np.repeat(np.arange(len(days), dtype=np.int32), self.size[days])
+        (dates, kinds), count = self.busy.shape, len(job)
+        at, later = np.empty(count, dtype=np.int32), whole(self.later)
+        for rows in blocks(count):
+            at[rows] = shift_days(since[day[rows]] + later[job[rows]], 0, dates, every, home.drifts)
+        del later
         kind = np.minimum(sort[job], kinds - 1)
-        entries = Entries.of(stretch[day], len(first), at, dates, kind, kinds, who[first])
+        del job
+        entries = Entries.of(small(stretch)[day], len(first), at, dates, kind, kinds, who[first])
+        del at, kind, day
         farthest = min(MOVES, max(1, dates // every // 3), dates // every - 1)
         moves = np.arange(-farthest, farthest + 1)
-        wanted = self.busy * (len(job) / self.busy.sum())
+        wanted = self.busy * (count / self.busy.sum())
         moved = shift_items(entries, every, 1, lambda: moves, wanted, home.drifts, rng)
         return np.asarray(self.first_date + since + moved[stretch] * every)
 
@@ -296,71 +311,55 @@ class Habits:
         kind = weekend * 3 + _class_of(self.size[days])
         pile = self.pool[drawn[who]] * 6 + kind
         near = 1 - np.abs(1 - np.abs(self.begin_rank[days] + STRAY * rng.uniform(-1, 1, len(days))))
-        rank = np.where(self.weekend[days] == weekend, near, _laid_out(pile, rng))
-        own, enough = self.begins.at(pile, rank)
-        common, _ = self.all_begins.at(kind, rank)
+        rank = np.where(self.weekend[days] == weekend, near, laid_out(pile, rng))
+        own, enough = self.begins.loaded().at(pile, rank)
+        common, _ = self.all_begins.loaded().at(kind, rank)
         like = np.where(self.weekend[days] == weekend, self.begin[days], common)
         begin = np.where(enough, own, like) + rng.uniform(-EARLIER, EARLIER, len(days))
         return np.asarray(np.abs(begin))
 
-    def _stretch(self, days: Ints, day: Ints, job: Ints, pause: Floats, rng: np.random.Generator) -> Floats:
-        """Return factors of the pauses that make a working day last about as long as its model; batches keep theirs."""
+    def _stretch(self, days: Ints, day: Array, job: Array, pause: Floats, rng: np.random.Generator) -> Floats:
+        """Return factors of pauses, by working day, that make it last about as long as its model.
+
+        Those within batches stay what they are.
+        """
         slow = self.turn[job] > BATCH
         total = np.bincount(day, weights=np.where(slow, pause, 0.0), minlength=len(days))
         rest = np.bincount(day, weights=np.where(slow, 0.0, pause), minlength=len(days))
         wanted = self.lasts[days] * rng.uniform(1 - LONGER, 1 + LONGER, len(days)) - rest
-        factor = np.clip(wanted / np.maximum(total, 1.0), 0.2, 5.0)
-        return np.where(slow, factor[day], 1.0)
+        return np.clip(wanted / np.maximum(total, 1.0), 0.2, 5.0)
 
-    def _pauses(self, job: Ints, pool: Ints, rng: np.random.Generator) -> Floats:
-        """Choose the pause before each job, in seconds."""
-        kind = self.turn[job] * 3 + self.pace[job]
-        batch = np.cumsum(self.turn[job] > BATCH)
-        together = rng.uniform(-1, 1, int(batch[-1]) + 1)[batch]
-        away = np.where(self.long[job], STRAY, STEADY) * rng.uniform(-1, 1, len(job)) + STEADY * together
-        near = 1 - np.abs(1 - np.abs(self.pause_rank[job] + away))
-        own, enough = self.pauses.at(pool * 12 + kind, near)
-        others, _ = self.all_pauses.at(kind, near)
-        return np.where(enough, own, others)
+    def _pauses(self, job: Array, day: Array, pool: Ints, rng: np.random.Generator) -> Floats:
+        """Choose the pause before each job, in seconds; ``pool``: of each working day."""
+        turn, pace, rank, long = whole(self.turn), whole(self.pace), whole(self.pause_rank), whole(self.long)
+        mine, everybody = self.pauses.loaded(), self.all_pauses.loaded()
+        batch = np.cumsum(turn[job] > BATCH, dtype=np.int32 if len(job) < 2**31 else np.int64)
+        together, pause = rng.uniform(-1, 1, int(batch[-1]) + 1), np.empty(len(job))
+        for rows in blocks(len(job)):
+            of = job[rows]
+            kind = turn[of].astype(np.int64) * 3 + pace[of]
+            away = np.where(long[of], STRAY, STEADY) * rng.uniform(-1, 1, len(of)) + STEADY * together[batch[rows]]
+            near = 1 - np.abs(1 - np.abs(rank[of] + away))
+            own, enough = mine.at(pool[day[rows]] * 12 + kind, near)
+            others, _ = everybody.at(kind, near)
+            pause[rows] = np.where(enough, own, others)
+        return pause
 
 
-def _busy(owner: Ints, date: Ints, dates: int, sort: Ints, by_users: bool) -> Floats:
+def _busy(owner: Array, date: Array, dates: int, sort: Array, by_users: bool) -> Floats:
     """Return the number of jobs on each date, by kind; or of active users scaled to as many jobs, all of one kind."""
     if not by_users:
         kinds = int(sort.max()) + 1
-        return np.bincount(date * kinds + sort, minlength=dates * kinds).reshape(dates, kinds).astype(np.float64)
-    active = np.bincount(np.unique(owner * dates + date) % dates, minlength=dates).astype(np.float64)
+        busy = np.zeros(dates * kinds, dtype=np.int64)
+        for rows in blocks(len(date)):
+            busy += np.bincount(date[rows].astype(np.int64) * kinds + sort[rows], minlength=dates * kinds)
+        return busy.reshape(dates, kinds).astype(np.float64)
+    active = np.bincount(np.unique(owner.astype(np.int64) * dates + date) % dates, minlength=dates).astype(np.float64)
     return np.asarray(active * len(date) / active.sum())[:, None]
-
-
-def _ranks(group: Ints, value: Floats) -> Floats:
-    """Return the rank 0 … 1 of each value in its group."""
-    order = np.lexsort((value, group))
-    first = np.searchsorted(group[order], group[order])
-    size = np.searchsorted(group[order], group[order], side="right") - first
-    rank = np.empty(len(group))
-    rank[order] = (np.arange(len(group)) - first + 0.5) / size
-    return rank
-
-
-def _laid_out(group: Ints, rng: np.random.Generator) -> Floats:
-    """Return ranks 0 … 1 at random, but spread evenly within each group: one in each equal part."""
-    order = np.lexsort((rng.random(len(group)), group))
-    first = np.searchsorted(group[order], group[order])
-    size = np.searchsorted(group[order], group[order], side="right") - first
-    rank = np.empty(len(group))
-    rank[order] = (np.arange(len(group)) - first + rng.random(len(group))) / size
-    return rank
 
 
 def _class_of(jobs: Ints) -> Ints:
     return np.searchsorted([FEW, MANY], jobs, side="right").astype(np.int64)
-
-
-def _ranges(first: Ints, size: Ints) -> Ints:
-    """Return first[0] … first[0] + size[0] − 1, first[1] …, one after another."""
-    which = np.repeat(np.arange(len(first)), size)
-    return np.arange(len(which)) - (np.cumsum(size) - size)[which] + first[which]
 
 
 _jit: Any = partial(compiled, sources=Path(__file__).resolve().parent)

@@ -12,16 +12,18 @@ job of the same template and end, so that they go together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from generators.quantile import grain_of
-from generators.sessions import unusable
+from generators.sessions.learnt import Learnt
 from generators.sessions.matching import COMMON, Strata, exchanged, turned
-from tracekit.trace import Trace
+from generators.sessions.shelf import MEMORY, Array, Column, Shelf, blocks, ranked, small, whole
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -55,10 +57,13 @@ def ended_by_limit(run: Floats, limit: Floats) -> Marks:
         return np.asarray(np.isfinite(limit) & (run >= limit - np.minimum(AT_LIMIT, AT_LIMIT_SHARE * limit)))
 
 
-def sorts(size: Floats, run: Floats) -> Ints:
+def sorts(size: Floats, run: Floats) -> Array:
     """Return what kind of job each is, 0 … 5: of the smaller or larger half, and of which third of run times."""
-    large = size > np.median(size)
-    return (np.searchsorted(np.quantile(run, (1 / 3, 2 / 3)), run) * 2 + large).astype(np.int64)
+    half, thirds = np.median(size), np.quantile(run, (1 / 3, 2 / 3))
+    sort = np.empty(len(run), dtype=np.int8)
+    for rows in blocks(len(run)):
+        sort[rows] = np.searchsorted(thirds, run[rows]) * 2 + (size[rows] > half)
+    return sort
 
 
 def rounded(values: Floats, grain: float) -> Floats:
@@ -68,183 +73,323 @@ def rounded(values: Floats, grain: float) -> Floats:
 
 @dataclass(frozen=True)
 class Order:
-    """Jobs sorted by a value within groups of like ones. All of shape (jobs,)."""
+    """Jobs sorted by a value within groups of like ones. Columns have shape (jobs,)."""
 
-    value: Floats  # sorted by group, then by value
-    jobs: Ints  # which job each value is of
-    place: Ints  # rank of each job
-    first: Ints  # where each job's group begins
+    value: Column  # sorted by group, then by value
+    jobs: Column  # which job each value is of
+    place: Column  # rank of each job
+    group: Column  # of each job
+    first: Ints  # (groups,) where each group begins
     last: Ints  # and ends, inclusive
 
     @classmethod
-    def by(cls, group: Ints, value: Floats) -> Self:
+    def by(cls, group: Array, value: Floats, shelf: Shelf = MEMORY) -> Self:
         """Sort by group, then by value; NaN last."""
-        jobs = np.lexsort((value, group))
-        place = np.empty(len(jobs), dtype=np.int64)
-        place[jobs] = np.arange(len(jobs))
-        ranked = group[jobs]
-        first = np.searchsorted(ranked, group, side="left")
-        last = np.searchsorted(ranked, group, side="right") - 1
-        return cls(value[jobs], jobs.astype(np.int64), place, first.astype(np.int64), last.astype(np.int64))
+        code = ranked(group)[0]
+        del group
+        jobs = small(np.lexsort((value, code)))
+        place = np.empty(len(jobs), dtype=jobs.dtype)
+        for rows in blocks(len(jobs)):
+            place[jobs[rows]] = np.arange(rows.start, rows.stop)
+        size = np.bincount(code)
+        first = np.cumsum(size) - size
+        keep = shelf.keep
+        return cls(keep(value[jobs]), keep(jobs), keep(place), keep(code), first, first + size - 1)
 
-    def moved(self, model: Ints, places: Floats) -> tuple[Floats, Ints]:
+    @property
+    def size(self) -> Ints:
+        """How many jobs each group has."""
+        return self.last - self.first + 1
+
+    def loaded(self, *names: str) -> Order:
+        """Return an order that has some columns in memory, to look at them often."""
+        return replace(self, **{name: whole(getattr(self, name)) for name in names})
+
+    def moved(self, model: Array, places: Floats) -> tuple[Floats, Array]:
         """Return the values some places away from the models', read between neighbours, and whose they nearly are."""
-        first, last = self.first[model].astype(np.float64), self.last[model].astype(np.float64)
+        return self.values(model, places), self.whose(model, places)
+
+    def values(self, model: Array, places: Floats) -> Floats:
+        """Return the values some places away from the models', read between neighbours."""
+        last, at = self._away(model, places)
+        below = np.floor(at).astype(np.int64)
+        low, high = self.value[below], self.value[np.minimum(below + 1, last)]
+        return np.asarray(low + (at - below) * (high - low))
+
+    def whose(self, model: Array, places: Floats) -> Array:
+        """Return whose the values some places away from the models' nearly are."""
+        return np.asarray(self.jobs[np.floor(self._away(model, places)[1]).astype(np.int64)])
+
+    def _away(self, model: Array, places: Floats) -> tuple[Ints, Floats]:
+        """Return where the models' groups end, and the places that many away from the models'."""
+        group = self.group[model]
+        first, last = self.first[group].astype(np.float64), self.last[group].astype(np.float64)
         at = self.place[model] + places
         at = np.where(at < first, 2 * first - at, at)  # reflected at the ends
-        at = np.clip(np.where(at > last, 2 * last - at, at), first, last)
-        below = np.floor(at).astype(np.int64)
-        above = np.minimum(below + 1, self.last[model])
-        value = self.value[below] + (at - below) * (self.value[above] - self.value[below])
-        return value, self.jobs[below]
+        return self.last[group], np.clip(np.where(at > last, 2 * last - at, at), first, last)
 
     def spacing(self, head: Marks) -> Floats:
         """Return for each job how far NEAR heads on either side lie apart; infinity in groups with fewer heads."""
-        heads = np.flatnonzero(head[self.jobs])  # their places
-        before = np.searchsorted(heads, np.arange(len(self.jobs)))  # heads before each place
-        here = before[self.place]
-        first, last = before[self.first], np.searchsorted(heads, self.last, side="right") - 1
-        low, high = np.clip(here - NEAR, first, last), np.clip(here + NEAR, first, last)
-        value = self.value[heads]
-        return np.where(last - first < 2 * NEAR, np.inf, value[high] - value[low])
+        sorted_heads = head[whole(self.jobs)]
+        heads = small(np.flatnonzero(sorted_heads))  # their places
+        before = small(np.cumsum(sorted_heads))  # heads up to each place
+        first, last = before[self.first] - sorted_heads[self.first], before[self.last] - 1
+        value, found = self.value[heads], np.empty(len(before))
+        place, group = whole(self.place), whole(self.group)
+        for rows in blocks(len(found)):
+            here, of = place[rows], group[rows]
+            mine = before[here] - sorted_heads[here]
+            low, high = np.clip(mine - NEAR, first[of], last[of]), np.clip(mine + NEAR, first[of], last[of])
+            few = last[of] - first[of] < 2 * NEAR
+            found[rows] = np.where(few, np.inf, value[high] - value[low])
+        return found
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Real run times and ends, by job (in the order of histories)."""
+    """Real run times and ends, by job (in the order of histories). Columns have shape (jobs,)."""
 
-    limit: Floats  # seconds; infinity = none
-    log_run: Floats  # ln(1 + run time)
-    size: Floats  # units that a job holds; 0 = unknown
-    cut: Marks  # ended by the limit
-    status: Ints  # code; −1 = unknown
+    jobs: Learnt
+    cut: Column  # ended by the limit
     orders: tuple[Order, ...]  # by ln(1 + run time), or seconds beyond the limit; from the most alike to the least
-    level: Ints  # which of the orders has enough jobs like this one
-    room: Floats  # how far campaigns lie apart around each job
+    level: Column  # which of the orders has enough jobs like this one
+    room: Column  # how far campaigns lie apart around each job
     strata: Strata  # by run time, or seconds beyond the limit
-    share: Floats | None  # cpu_time / run_time
+    share: Column | None  # cpu_time / run_time
     most_cpu: float  # the largest real cpu_time
     memory: Order | None  # used_mem of similar jobs
     power: dict[str, Order]  # mean_watts and cpu_bound of similar jobs, which have the same size
     grains: dict[str, float]
     grace: float  # seconds that a job may exceed its limit, and …
     factor: float  # … how many times its limit it may run
+    shelf: Shelf
 
     @classmethod
-    def fit(cls, trace: Trace, kind: Ints, limit: Floats, campaign: Ints) -> Self:
-        """Sort the jobs; ``kind`` and ``limit`` are those of their templates."""
-        run, status = trace.column("run_time"), trace.column("status")
-        grains = {name: grain_of(trace.column(name)) for name in ("run_time", "cpu_time", "used_mem", *POWER)}
-        beyond = run > limit
-        cut = ended_by_limit(run, limit)
-        end = ((status + 1) * 2 + cut) * 2 + unusable.marks(trace)  # which lend no values to others
+    def fit(cls, jobs: Learnt, campaign: Array, shelf: Shelf = MEMORY) -> Self:
+        """Sort the jobs."""
+        grains = {name: grain_of(whole(values)) for name, values in jobs.measured.items()}
+        run, kind = whole(jobs.run), whole(jobs.kind)
+        cut, end, value = np.empty(len(run), dtype=bool), np.empty(len(run), dtype=np.int64), np.empty(len(run))
+        grace, factor = 0.0, 1.0
+        for rows in blocks(len(run)):
+            limit, ran = jobs.limit_of[kind[rows]], run[rows]
+            cut[rows] = ended_by_limit(ran, limit)
+            marked = jobs.marked_of[kind[rows]]  # which lend no values to others
+            status = np.int64(-1) if jobs.status is None else jobs.status[rows].astype(np.int64)
+            end[rows] = ((status + 1) * 2 + cut[rows]) * 2 + marked
+            value[rows] = np.where(cut[rows], ran - np.where(cut[rows], limit, 0.0), np.log1p(ran))
+            beyond = ran > limit
+            grace = max(grace, float((ran - limit)[beyond].max(initial=0.0)))
+            factor = max(factor, float((ran[beyond] / limit[beyond]).max(initial=1.0)))
         ends = int(end.max()) + 1
-        value = np.where(cut, run - np.where(cut, limit, 0.0), np.log1p(run))
-        like = kind * ends + end
-        same_limit = np.unique(limit, return_inverse=True)[1] * ends + end
-        orders = tuple(Order.by(group, value) for group in (like, same_limit, end))
-        size = np.nan_to_num(trace.sizes())
-        same_size = np.unique(size, return_inverse=True)[1] * ends + end
-        about_size = np.round(np.log2(np.maximum(size, 1e-9))).astype(np.int64) * ends + end
-        head = np.zeros(len(kind), dtype=bool)
-        head[np.unique(campaign * ends + end, return_index=True)[1]] = True
-        with np.errstate(invalid="ignore", divide="ignore"):
-            share = np.where(run > 0, trace.column("cpu_time") / run, np.nan)
+        end = end.astype(np.int16)
+        del run
+
+        def alike(rank: Ints, end: Array = end) -> Array:
+            """Return a key of the jobs' templates' ranks and their ends."""
+            return small(rank[kind] * ends + end)
+
+        kinds = len(jobs.limit_of)
+        same_limit = np.unique(jobs.limit_of, return_inverse=True)[1]
+        same_size = np.unique(jobs.size_of, return_inverse=True)[1]
+        about_size = np.round(np.log2(np.maximum(jobs.size_of, 1e-9))).astype(np.int64)
+        orders = tuple(Order.by(alike(rank), value, shelf) for rank in (np.arange(kinds), same_limit))
+        orders = (*orders, Order.by(end, value, shelf))
+        level = np.full(len(kind), 2, dtype=np.int8)
+        for k, order in reversed(list(enumerate(orders[:2]))):
+            enough = order.size >= ENOUGH
+            level[enough[whole(order.group)]] = k
+        head = ~pd.Series(campaign.astype(np.int64) * ends + end).duplicated().to_numpy()
+        room = shelf.keep(orders[0].spacing(head))
+        del head
+        level_kept, cut_kept = shelf.keep(level), shelf.keep(cut)
+        del level
+        run = whole(jobs.run)
+        value[~cut] = run[~cut]
+        del run, cut
+        keys = [partial(alike, rank) for rank in (same_size, about_size)]
+        strata = Strata.fit((*keys, partial(np.asarray, end)), value, shelf)
+        del value, end, keys, alike
+        share, most_cpu = None, np.inf
+        if "cpu_time" in jobs.measured:
+            cpu = whole(jobs.measured["cpu_time"])
+            most_cpu, share = float(np.nanmax(cpu)), shelf.keep(_share(cpu, whole(jobs.run)))
+            del cpu
+        beside: dict[str, Order] = {}
+        for name in ("used_mem", *POWER):
+            if name in jobs.measured:
+                known = whole(jobs.measured[name])
+                beside[name] = Order.by(_known_apart(whole(orders[0].group), known), known, shelf)
+        memory = beside.pop("used_mem", None)
         return cls(
-            limit,
-            np.log1p(run),
-            size,
-            cut,
-            status,
+            jobs,
+            cut_kept,
             orders,
-            np.select([order.last - order.first + 1 >= ENOUGH for order in orders[:2]], [0, 1], 2),
-            orders[0].spacing(head),
-            Strata.fit((same_size, about_size, end), np.where(cut, value, run)),
-            share if trace.has("cpu_time") else None,
-            float(np.nanmax(trace.column("cpu_time"))) if trace.has("cpu_time") else np.inf,
-            Order.by(_known_apart(like, trace.column("used_mem")), trace.column("used_mem"))
-            if trace.has("used_mem")
-            else None,
-            {
-                name: Order.by(_known_apart(like, trace.column(name)), trace.column(name))
-                for name in POWER
-                if trace.has(name)
-            },
+            level_kept,
+            room,
+            strata,
+            share,
+            most_cpu,
+            memory,
+            beside,
             grains,
-            float((run - limit)[beyond].max(initial=0.0)),
-            float((run[beyond] / limit[beyond]).max(initial=1.0)),
+            grace,
+            factor,
+            shelf,
         )
 
-    @property
-    def has_status(self) -> bool:
-        """Whether it is known how jobs end."""
-        return bool((self.status >= 0).any())
+    def limits(self, model: Array) -> Floats:
+        """Return the limits of real jobs in seconds; infinity = none."""
+        return self.jobs.limit_of[self.jobs.kind[model]]
 
-    def draw(self, model: Ints, campaign: Ints, rng: np.random.Generator) -> dict[str, Any]:
-        """Return the outcomes of jobs modelled after the given real ones: columns, with status as codes."""
-        moves = rng.uniform(-1, 1, (2, int(campaign.max(initial=0)) + 1))[:, campaign]
-        own = OWN * rng.uniform(-1, 1, len(model))
+    def draw(self, model: Array, campaign: Array, rng: np.random.Generator) -> dict[str, Any]:
+        """Return the outcomes of jobs modelled after the given real ones, without the status: columns."""
+        jobs, campaigns = len(model), int(campaign.max(initial=0)) + 1
+        moves = rng.uniform(-1, 1, (2, campaigns))
+        growing = self.shelf.growing()
+        for rows in blocks(jobs):
+            growing.add(OWN * rng.uniform(-1, 1, rows.stop - rows.start))
+        own = growing.done()
+        del growing
         # The more jobs a campaign has, the less it moves as a whole: it is a part of the distribution.
-        few = np.minimum(1.0, COMMON * len(model) / np.bincount(campaign)[campaign])
-        run = self._runs(model, campaign, REACH * moves[0] + own, moves[1], few * moves[1], rng)
-        drawn: dict[str, Any] = {"run_time": run, "status": self.status[model]}
+        aside = moves[1] * np.minimum(1.0, COMMON * jobs / np.maximum(np.bincount(campaign, minlength=campaigns), 1))
+        wanted = [self._wanted(model, campaign, (REACH * moves[0], own), moves[1])]
+        del moves
+        run = self._runs(model, campaign, wanted, aside, rng)
+        del aside
+        drawn: dict[str, Any] = {"run_time": run}
         # Processor time and memory are those of one other job, so that they go together, known or not.
-        beside = self._beside(model, SHARE_REACH * rng.uniform(-1, 1, int(campaign.max(initial=0)) + 1)[campaign] + own)
-        if self.share is not None:
-            most = np.maximum(self.most_cpu, run)  # some records hold absurd shares
-            cpu = np.minimum(self.share[beside] * run, most)
-            drawn["cpu_time"] = rounded(cpu, self.grains["cpu_time"])
-        if self.memory is not None:
-            memory, _ = self.memory.moved(beside, own)
-            drawn["used_mem"] = rounded(memory, self.grains["used_mem"])
+        reach = SHARE_REACH * rng.uniform(-1, 1, campaigns)
+        if self.share is not None or self.memory is not None:
+            drawn |= self._with_beside(run, self._beside(model, campaign, reach, own), own)
+        del own
         for name, order in self.power.items():  # campaigns draw alike, whether they run long or not
-            places = REACH * rng.uniform(-1, 1, int(campaign.max(initial=0)) + 1)[campaign]
-            value, _ = order.moved(model, places + OWN * rng.uniform(-1, 1, len(model)))
-            real = order.value[order.place[model]]  # a user's program draws about the same each time
-            near = np.clip(value, real * (1 - POWER_SPREAD), real * (1 + POWER_SPREAD))
-            drawn[name] = rounded(near, self.grains[name])
+            reach = REACH * rng.uniform(-1, 1, campaigns)
+            look, power = order.loaded("value", "place", "group"), np.empty(jobs)
+            for rows in blocks(jobs):
+                of = model[rows]
+                away = reach[campaign[rows]] + OWN * rng.uniform(-1, 1, len(of))
+                value, real = look.values(of, away), look.value[look.place[of]]
+                near = np.clip(value, real * (1 - POWER_SPREAD), real * (1 + POWER_SPREAD))
+                power[rows] = rounded(near, self.grains[name])  # a user's program draws about the same each time
+            drawn[name] = power
         return drawn
 
     def _runs(
-        self,
-        model: Ints,
-        campaign: Ints,
-        places: Floats,
-        farther: Floats,
-        aside: Floats,
-        rng: np.random.Generator,
+        self, model: Array, campaign: Array, moved: list[Floats], aside: Floats, rng: np.random.Generator
     ) -> Floats:
-        """Return run times some places away from the models' and moved by a share, -1 … 1, of the room there."""
-        value = np.empty(len(model))
-        for k, order in enumerate(self.orders):
-            mine = self.level[model] == k
-            value[mine] = order.moved(model[mine], places[mine])[0]
-        limit, cut, own = self.limit[model], self.cut[model], self.log_run[model]
-        moved = np.clip(value, own - FARTHEST, own + FARTHEST) + farther * np.minimum(self.room[model], FARTHEST)
-        beyond = np.where(cut, limit, 0.0)  # the values of jobs cut by their limits count from these
-        over = np.expm1(own) - beyond
-        near = np.maximum(AT_LIMIT, FARTHEST * np.abs(over))
-        wanted = np.where(cut, np.clip(value, over - near, over + near), np.minimum(moved, np.log1p(limit)))
-        most = np.where(cut, np.minimum(self.grace, beyond * (self.factor - 1)), limit)
-        size = self.size[model]
+        """Return run times in the order of the ``moved`` ones, which are taken out of the list.
+
+        ``aside``: by what share, -1 … 1, each campaign is longer or shorter.
+        """
+        kind, wanted = self.jobs.kind[model], moved.pop()
+        run, cut = whole(self.jobs.run), whole(self.cut)
+        over, most = np.empty(len(model)), np.empty(len(model))
+        for rows in blocks(len(model)):
+            limit, ended, own = self.jobs.limit_of[kind[rows]], cut[model[rows]], np.log1p(run[model[rows]])
+            beyond = np.where(ended, limit, 0.0)  # the values of jobs cut by their limits count from these
+            over[rows] = np.expm1(own) - beyond
+            near = np.maximum(AT_LIMIT, FARTHEST * np.abs(over[rows]))
+            free, around = np.minimum(wanted[rows], np.log1p(limit)), over[rows]
+            wanted[rows] = np.where(ended, np.clip(wanted[rows], around - near, around + near), free)
+            most[rows] = np.where(ended, np.minimum(self.grace, beyond * (self.factor - 1)), limit)
+        del run
+        work = float(self.jobs.size_of[kind] @ over)
+        del over
         value, common = self.strata.matched(model, wanted, most, rng)
-        away = np.exp(BLUR * aside + OWN_BLUR * rng.uniform(-1, 1, len(model)))
-        alone, work = ~cut & ~common, float(size @ over)
-        one, other = (np.where(alone, np.minimum(value * times, most), value) for times in (away, 1 / away))
-        value = np.where(turned(campaign, size * one, size * other, work, rng), other, one)
-        value = exchanged(self.strata.of[model], value, size, most, work, rng)
-        run = rounded(np.maximum(value + beyond, 0.0), self.grains["run_time"])
-        return np.where(cut, np.minimum(run, most + beyond), run)
+        del wanted
+        one, other = value, np.empty(len(model))
+        for rows in blocks(len(model)):
+            away = np.exp(BLUR * aside[campaign[rows]] + OWN_BLUR * rng.uniform(-1, 1, rows.stop - rows.start))
+            alone = ~cut[model[rows]] & ~common[rows]
+            real = value[rows].copy()
+            one[rows], other[rows] = (
+                np.where(alone, np.minimum(real * times, most[rows]), real) for times in (away, 1 / away)
+            )
+        del common
+        size = self.jobs.size_of[kind]
+        gain, brought = size * other, size * one
+        gain -= brought
+        excess = float(brought.sum()) - work
+        del brought
+        turn = turned(campaign, gain, excess, rng)
+        one[turn] = other[turn]
+        del gain, other, turn
+        value = exchanged(self.strata.of[model], one, size, most, work, rng)
+        del one, size
+        for rows in blocks(len(model)):
+            ended = cut[model[rows]]
+            beyond = np.where(ended, self.jobs.limit_of[kind[rows]], 0.0)
+            made = rounded(np.maximum(value[rows] + beyond, 0.0), self.grains["run_time"])
+            value[rows] = np.where(ended, np.minimum(made, most[rows] + beyond), made)
+        return value
 
-    def _beside(self, model: Ints, places: Floats) -> Ints:
+    def _wanted(self, model: Array, campaign: Array, places: tuple[Floats, Column], farther: Floats) -> Floats:
+        """Return run times some places away from the models' and moved by a share, -1 … 1, of the room there.
+
+        ``places``: by campaign and by job; ``farther``: by campaign, for jobs that no limit ended.
+        """
+        value, level = np.empty(len(model)), whole(self.level)
+        for k, order in enumerate(self.orders):
+            look = order.loaded("value", "place", "group")
+            for rows in blocks(len(model)):
+                mine = np.flatnonzero(level[model[rows]] == k)
+                if len(mine):
+                    away = places[0][campaign[rows][mine]] + places[1][rows][mine]
+                    value[rows.start + mine] = look.values(model[rows][mine], away)
+        del look, level
+        run, cut, room = whole(self.jobs.run), whole(self.cut), whole(self.room)
+        for rows in blocks(len(model)):
+            of = model[rows]
+            own = np.log1p(run[of])
+            moved = np.clip(value[rows], own - FARTHEST, own + FARTHEST)
+            moved += farther[campaign[rows]] * np.minimum(room[of], FARTHEST)
+            value[rows] = np.where(cut[of], value[rows], moved)
+        return value
+
+    def _beside(self, model: Array, campaign: Array, reach: Floats, own: Column) -> Array:
         """Return jobs of the same template and end some places away along the run times; the model if that is far."""
-        beside = self.orders[0].moved(model, places)[1]
-        return np.where(np.abs(self.log_run[beside] - self.log_run[model]) > FARTHEST, model, beside)
+        order, run = self.orders[0].loaded("jobs", "place", "group"), whole(self.jobs.run)
+        found = np.empty(len(model), dtype=np.int32 if len(run) < np.iinfo(np.int32).max else np.int64)
+        for rows in blocks(len(model)):
+            of = model[rows]
+            beside = order.whose(of, reach[campaign[rows]] + own[rows])
+            far = np.abs(np.log1p(run[beside]) - np.log1p(run[of])) > FARTHEST
+            found[rows] = np.where(far, of, beside)
+        return found
+
+    def _with_beside(self, run: Floats, beside: Array, own: Column) -> dict[str, Floats]:
+        """Return processor time and memory, those of the jobs beside."""
+        drawn: dict[str, Floats] = {}
+        if self.share is not None:
+            share, drawn["cpu_time"] = whole(self.share), np.empty(len(run))
+            for rows in blocks(len(run)):
+                most = np.maximum(self.most_cpu, run[rows])  # some records hold absurd shares
+                cpu = np.minimum(share[beside[rows]] * run[rows], most)
+                drawn["cpu_time"][rows] = rounded(cpu, self.grains["cpu_time"])
+            del share
+        if self.memory is not None:
+            order, drawn["used_mem"] = self.memory.loaded("value", "place", "group"), np.empty(len(run))
+            for rows in blocks(len(run)):
+                memory = order.values(beside[rows], own[rows])
+                drawn["used_mem"][rows] = rounded(memory, self.grains["used_mem"])
+        return drawn
 
 
-def _known_apart(group: Ints, value: Floats) -> Ints:
+def _known_apart(group: Array, value: Floats) -> Array:
     """Return groups in which known and unknown values are not together."""
-    return group * 2 + np.isnan(value)
+    return small(group.astype(np.int64) * 2 + np.isnan(value))
+
+
+def _share(cpu: Floats, run: Floats) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(run > 0, cpu / run, np.nan)
+
+
+def mean_demand(submit: Floats, work: Floats) -> float:
+    """Return the mean number of busy units of jobs in submit order; NaN where they all come at once."""
+    seconds = float(submit[-1] - submit[0])
+    return float(work.sum() / seconds) if seconds > 0 else float("nan")
 
 
 def scaled_runs(
@@ -256,8 +401,18 @@ def scaled_runs(
     """
     missing = work - float((size * run).sum())
     most_of = np.where(free, size * (np.minimum(run * (1 + most), limit) - run if missing > 0 else run * most), 0.0)
-    order = np.argsort(-size * run * free, kind="stable")
-    needed = np.clip(abs(missing) - (np.cumsum(most_of[order]) - most_of[order]), 0.0, most_of[order])
+    order = small(np.argsort(-size * run * free, kind="stable"))
+    most_of = most_of[order]
+    needed = np.cumsum(most_of)
+    needed -= most_of
+    needed = np.clip(abs(missing) - needed, 0.0, most_of)
+    del most_of
     made = run.copy()
-    made[order] += np.sign(missing) * needed / np.maximum(size[order], 1e-300)
-    return np.where(made == run, run, rounded(np.clip(made, 0.0, np.where(free, limit, np.inf)), grain))
+    for rows in blocks(len(order)):
+        here = order[rows]
+        made[here] += np.sign(missing) * needed[rows] / np.maximum(size[here], 1e-300)
+    del order, needed
+    for rows in blocks(len(made)):
+        most_here = np.where(free[rows], limit[rows], np.inf)
+        made[rows] = np.where(made[rows] == run[rows], run[rows], rounded(np.clip(made[rows], 0.0, most_here), grain))
+    return made

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from generators.sessions.local_calendar import turned_back
+from generators.sessions.shelf import Array, groups_in_blocks
 from tracekit.compiled import compiled
 
 Ints = NDArray[np.int64]
@@ -51,10 +52,14 @@ class Entries:
 
     @classmethod
     def of(
-        cls, item: Ints, items: int, day: Ints, days: int, kind: Ints, kinds: int, owner: Ints | None = None
+        cls, item: Array, items: int, day: Array, days: int, kind: Array, kinds: int, owner: Array | None = None
     ) -> Self:
-        """Count jobs; ``owner``: whose each item is, never falling; by default all are of different owners."""
-        found, jobs = np.unique((item * days + day) * kinds + kind, return_counts=True)
+        """Count jobs; ``owner``: whose each item is; it and ``item`` never fall. By default owners are different."""
+        parts = [(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))]
+        for rows in groups_in_blocks(np.diff(item, prepend=-1) != 0):
+            key = (item[rows].astype(np.int64) * days + day[rows]) * kinds + kind[rows]
+            parts.append(np.unique(key, return_counts=True))
+        found, jobs = (np.concatenate(some) for some in zip(*parts, strict=True))
         first = np.searchsorted(found // (days * kinds), np.arange(items + 1)).astype(np.int64)
         begins = np.arange(items) if owner is None else np.flatnonzero(np.diff(owner, prepend=-1))
         begins = np.append(begins, items).astype(np.int64)

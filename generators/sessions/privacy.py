@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -17,20 +18,19 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from generators.common import NOT_WORKLOAD
+from generators.parts import categorical
 from generators.quantile import grain_of
-from generators.sessions import unusable
 from generators.sessions.generalising import generalised
+from generators.sessions.learnt import Learnt, as_trace, sharers
 from generators.sessions.outcomes import ended_by_limit, rounded
+from generators.sessions.shelf import Array, Column, Shelf, blocks, small, whole
 from tracekit.errors import UsageError
-from tracekit.schema import SIZE_COLUMNS
-from tracekit.trace import Trace
+from tracekit.schema import COLUMNS, SIZE_COLUMNS
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-#: Labels that name persons or what is theirs; a column of them keeps its names only where nearly all are shared.
-PERSONAL = ("group", "project", "app")
+#: A column of labels that name persons or what is theirs keeps its names only where nearly all are shared.
 SHARED_BY, SHARED_SHARE = 2, 0.95
 #: Another size is this many times as far away as another limit: limits are guesses, sizes are needs.
 SIZE_WEIGHT = 3.0
@@ -39,84 +39,89 @@ SIZE_WEIGHT = 3.0
 CLOSE = 0.4
 #: Alike users are sought among so many; more are divided first, because the search takes time with the square.
 MOST_TOGETHER = 4_000
-#: Outcomes of a job are drawn after the template.
-OUTCOMES = ("run_time", "status", "cpu_time", "used_mem", "mean_watts", "cpu_bound")
 
 
-def nameless(trace: Trace, k: int, *, rounding: bool = False) -> tuple[Trace, tuple[str, ...]]:
-    """Return what may be learnt of a trace, and which columns have lost their names.
+def nameless(
+    jobs: Learnt, labels: Mapping[str, list[str]], k: int, shelf: Shelf, *, rounding: bool = False
+) -> tuple[Learnt, tuple[str, ...]]:
+    """Return what may be learnt of jobs, in the order of histories, and which columns have lost their names.
 
+    ``labels``: what the codes of ``jobs.personal`` stand for; what is shared becomes part of the template.
     ``rounding``: rare templates are rounded until they are common, before the rest become the nearest common ones.
     """
-    personal = tuple(name for name in PERSONAL if trace.has(name) and not _shared(trace, name, max(k, SHARED_BY)))
-    skip = {*NOT_WORKLOAD, "job_id"}
-    names = [n for n in trace.jobs.columns if n not in skip and (not n.startswith("x_") or n == unusable.COLUMN)]
-    jobs = trace.jobs[[n for n in names if trace.has(n) or n == "run_time"]].copy()
-    jobs.insert(0, "job_id", np.arange(1, len(jobs) + 1))
-    for name in ("user", *personal):
-        if name in jobs.columns:
-            codes, _ = pd.factorize(jobs[name])  # by first appearance
-            jobs[name] = pd.Series(codes, index=jobs.index).where(codes >= 0).astype("Int64").astype("string")
-    for name in PERSONAL:
-        if name in jobs.columns and name not in personal:
-            users = users_of(trace.column(name), trace.column("user"))
-            jobs[name] = _rare_unnamed(jobs[name], users < max(k, SHARED_BY))
-    machine = trace.machine.replace(header=None)  # whose lines may name anybody
-    learnt = trace.replace(jobs=jobs, machine=machine)
+    least, personal = max(k, SHARED_BY), {}
+    user = _unnamed(jobs.user)
+    learnt = replace(jobs, user=shelf.keep(user), personal={})
+    for name, column in jobs.personal.items():
+        code = whole(column)
+        rare = sharers(code + 1, user, len(labels[name]) + 1) < least
+        count = np.bincount(code + 1, minlength=len(rare))
+        if float(count[~rare].sum() / len(code)) >= SHARED_SHARE:
+            names = _rare_unnamed(code, labels[name], rare[1:])
+            learnt = _with_label(learnt, name, code, names, shelf)
+        else:
+            personal[name] = shelf.keep(_unnamed(column))
+        del code
+    learnt = replace(learnt.numbered(shelf), personal=personal, machine=jobs.machine.replace(header=None))
     if rounding:
-        names = template_columns(learnt, personal)
-        learnt = _with_templates(learnt, generalised(learnt.jobs[names], learnt.column("user"), k))
-    learnt = _with_shared_templates(learnt, personal, k)
-    return _only_used_labels(learnt), personal
+        table, pairs = learnt.table, _pairs(learnt)
+        moved = generalised(table.iloc[pairs[0]].reset_index(drop=True), pairs[1], k)
+        learnt = _with_templates(
+            learnt, moved.iloc[np.unique(pairs[0], return_index=True)[1]].reset_index(drop=True), shelf
+        )
+    return _with_shared_templates(learnt, k, shelf), tuple(personal)
 
 
-def _rare_unnamed(values: pd.Series, rare: NDArray[np.bool_]) -> pd.Series:
-    """Give the labels of the marked jobs names that say nothing; the others keep theirs."""
-    names = {str(name) for name in values.cat.categories}
-    fresh = (name for number in count(1) if (name := f"rare{number}") not in names)
-    return values.cat.rename_categories(dict(zip(values[rare].dropna().unique(), fresh, strict=False)))
+def _unnamed(code: Column) -> Array:
+    """Return new codes, by first appearance; unknown stays −1."""
+    code = whole(code)
+    known = code >= 0
+    if known.all():
+        return small(pd.factorize(code)[0])
+    found = np.full(len(code), -1, dtype=np.int32)
+    found[known] = pd.factorize(code[known])[0]
+    return found
 
 
-def _only_used_labels(trace: Trace) -> Trace:
-    """Forget labels that no job has: a file would still list them."""
-    jobs = trace.jobs
-    labels = [name for name in jobs.columns if isinstance(jobs[name].dtype, pd.CategoricalDtype)]
-    return trace.replace(jobs=jobs.assign(**{name: jobs[name].cat.remove_unused_categories() for name in labels}))
+def _rare_unnamed(code: Array, labels: list[str], rare: NDArray[np.bool_]) -> list[str]:
+    """Return labels of which the rare ones, as they come, have names that say nothing; the others keep theirs."""
+    names = list(labels)
+    fresh = (name for number in count(1) if (name := f"rare{number}") not in labels)
+    for used in pd.unique(code).tolist():
+        if used >= 0 and rare[used]:
+            names[used] = next(fresh)
+    return names
 
 
-def template_columns(trace: Trace, personal: tuple[str, ...]) -> list[str]:
-    """Return the columns that make up a template."""
-    skip = {"job_id", "submit_time", "user", *OUTCOMES, *personal}
-    return [name for name in trace.jobs.columns if name not in skip]
+def _with_label(jobs: Learnt, name: str, code: Array, names: list[str], shelf: Shelf) -> Learnt:
+    """Return jobs whose templates have one more column of labels."""
+    key, pair = pd.factorize(whole(jobs.kind).astype(np.int64) * (len(names) + 1) + code + 1)
+    old, label = pair // (len(names) + 1), pair % (len(names) + 1) - 1
+    table = jobs.table.iloc[old].reset_index(drop=True).assign(**{name: categorical(label, names)})
+    return replace(jobs, kind=shelf.keep(small(key)), table=table[_in_order(table)])
 
 
-def templates(trace: Trace, names: list[str]) -> tuple[Ints, Ints]:
-    """Number the combinations of some columns; return each job's number and one row of each combination."""
-    if not names:
-        return np.zeros(len(trace), dtype=np.int64), np.zeros(1, dtype=np.int64)
-    codes = np.column_stack([pd.factorize(trace.jobs[name])[0] for name in names])
-    _, first, kind = np.unique(codes, axis=0, return_index=True, return_inverse=True)
-    return np.asarray(kind, dtype=np.int64).ravel(), np.asarray(first, dtype=np.int64)
+def _in_order(table: pd.DataFrame) -> list[str]:
+    """Return the columns of a table of templates in the order of a trace's."""
+    known = [column.name for column in COLUMNS if column.name in table.columns]
+    return known + [name for name in table.columns if name not in known]
 
 
-def users_of(codes: Ints, user: Ints) -> Ints:
-    """Return by how many users each job's code is used; all jobs without a user count as one."""
-    pairs = np.unique(np.column_stack([codes, user]), axis=0)
-    label, count = np.unique(pairs[:, 0], return_counts=True)
-    return np.asarray(count[np.searchsorted(label, codes)], dtype=np.int64)
+def _pairs(jobs: Learnt) -> tuple[Ints, Ints]:
+    """Return each template with each user that asked for it; unknown is −1."""
+    user = whole(jobs.user)
+    users = int(user.max(initial=-1)) + 2
+    pairs = pd.unique(whole(jobs.kind).astype(np.int64) * users + user + 1)
+    return pairs // users, pairs % users - 1
 
 
-def _shared(trace: Trace, name: str, k: int) -> bool:
-    return float((users_of(trace.column(name), trace.column("user")) >= k).mean()) >= SHARED_SHARE
-
-
-def _with_shared_templates(trace: Trace, personal: tuple[str, ...], k: int) -> Trace:
+def _with_shared_templates(jobs: Learnt, k: int, shelf: Shelf) -> Learnt:
     """Replace templates of fewer than ``k`` users by the nearest shared ones."""
-    user = trace.column("user")
-    names = template_columns(trace, personal)
-    kind, first = templates(trace, names)
-    users = users_of(kind, user)
-    rare, shared = users < max(k, 2), np.unique(kind[users >= max(k, 2)])
+    user = whole(jobs.user)
+    kinds = len(jobs.table)
+    users = sharers(whole(jobs.kind), user, kinds)
+    rare = users < max(k, 2)
+    shared = np.flatnonzero(~rare)
     if k >= 2 and not len(shared):
         if not (user >= 0).any():
             raise UsageError(
@@ -128,43 +133,64 @@ def _with_shared_templates(trace: Trace, personal: tuple[str, ...], k: int) -> T
             "use a smaller number or more jobs"
         )
     if not rare.any() or not len(shared):
-        return trace
-    space = _places(trace.jobs[names].iloc[first])
-    odd = np.unique(kind[rare])
-    to = np.arange(len(first))
+        return jobs
+    space = _places(jobs.table)
+    odd, to = np.flatnonzero(rare), np.arange(kinds)
     distance, nearest = cKDTree(space[shared]).query(space[odd])
     to[odd] = np.where((k >= 2) | (distance <= CLOSE), shared[nearest], odd)
-    return _with_templates(trace, trace.jobs[names].iloc[first[to[kind]]].reset_index(drop=True), rare)
+    return _with_templates(jobs, jobs.table.iloc[to].reset_index(drop=True), shelf, rare)
 
 
-def _with_templates(trace: Trace, moved: pd.DataFrame, changed: NDArray[np.bool_] | None = None) -> Trace:
+def _with_templates(
+    jobs: Learnt, moved: pd.DataFrame, shelf: Shelf, changed: NDArray[np.bool_] | None = None
+) -> Learnt:
     """Give the jobs other templates; a run time keeps its relation to the limit, and the power follows the size.
 
-    ``changed``: whose run times follow; by default of jobs whose template is another one.
+    ``moved``: what each template becomes; ``changed``: of which the run times follow, by default of those that differ.
     """
-    jobs = trace.jobs.copy()
-    names = list(moved.columns)
+    table, kind = jobs.table, whole(jobs.kind)
     if changed is None:
-        differs = moved.ne(jobs[names]) & ~(moved.isna() & jobs[names].isna())
+        differs = moved.ne(table) & ~(moved.isna() & table.isna())
         changed = np.asarray(differs.fillna(False).to_numpy(dtype=bool).any(axis=1), dtype=bool)
-    run, old = trace.column("run_time"), trace.column("req_time")
-    for name in names:
-        jobs[name] = moved[name]
-    new = jobs["req_time"].to_numpy(dtype=np.float64) if "req_time" in names else old
+    old, new = (as_trace(some, jobs.machine).column("req_time") for some in (table, moved))
+    sizes = tuple(as_trace(some, jobs.machine).sizes() for some in (table, moved))
+    before = {name: whole(values) for name, values in jobs.measured.items()}
+    grains = {name: grain_of(values) for name, values in before.items()}
+    after = {name: np.empty(len(jobs)) for name in before if name in ("run_time", "cpu_time", "mean_watts")}
+    for rows in blocks(len(jobs)):
+        of = kind[rows]
+        some = {name: before[name][rows] for name in after}
+        made = _following(some, grains, changed[of], (old[of], new[of]), (sizes[0][of], sizes[1][of]))
+        for name, values in made.items():
+            after[name][rows] = values
+    del before
+    measured = jobs.measured | {name: shelf.keep(values) for name, values in after.items()}
+    return replace(jobs, measured=measured, table=moved).numbered(shelf)
+
+
+def _following(
+    real: dict[str, Floats],
+    grains: Mapping[str, float],
+    changed: NDArray[np.bool_],
+    limits: tuple[Floats, Floats],
+    sizes: tuple[Floats, Floats],
+) -> dict[str, Floats]:
+    """Return run times, processor times and power of jobs whose limits and sizes were, and are now, the given ones."""
+    run, (old, new) = real["run_time"], limits
     with np.errstate(invalid="ignore", divide="ignore"):
         at_limit = ended_by_limit(run, old)  # so it will be again
         kept = np.where(at_limit, new + (run - old), np.where(run <= new, run, run * (new / old)))
         kept = np.where(np.isfinite(kept), kept, np.fmin(run, np.nan_to_num(new, nan=np.inf)))
         ratio = np.where(run > 0, kept / run, 1.0)
-    jobs["run_time"] = np.where(changed, rounded(kept, grain_of(run)), run)
-    if "cpu_time" in jobs.columns:
-        cpu = trace.column("cpu_time")
-        jobs["cpu_time"] = np.where(changed, rounded(cpu * ratio, grain_of(cpu)), cpu)
-    if "mean_watts" in jobs.columns:  # the power follows the size
-        watts, before, after = trace.column("mean_watts"), trace.sizes(), trace.replace(jobs=jobs).sizes()
-        share = np.divide(after, before, out=np.ones(len(trace)), where=before > 0)
-        jobs["mean_watts"] = np.where(share != 1, rounded(watts * share, grain_of(watts)), watts)
-    return trace.replace(jobs=jobs)
+    made = {"run_time": np.where(changed, rounded(kept, grains["run_time"]), run)}
+    if "cpu_time" in real:
+        cpu = real["cpu_time"]
+        made["cpu_time"] = np.where(changed, rounded(cpu * ratio, grains["cpu_time"]), cpu)
+    if "mean_watts" in real:  # the power follows the size
+        watts, (before, after) = real["mean_watts"], sizes
+        share = np.divide(after, before, out=np.ones(len(watts)), where=before > 0)
+        made["mean_watts"] = np.where(share != 1, rounded(watts * share, grains["mean_watts"]), watts)
+    return made
 
 
 def _places(table: pd.DataFrame) -> Floats:
@@ -180,11 +206,11 @@ def _places(table: pd.DataFrame) -> Floats:
     return np.column_stack(places).astype(np.float64)
 
 
-def pools(owner: Ints, known: NDArray[np.bool_], about: Floats, k: int) -> Ints:
+def pools(size: Ints, known: NDArray[np.bool_], about: Callable[[], Floats], k: int) -> Ints:
     """Return the pool of each history: at least ``k`` alike ones together (MDAV, Domingo-Ferrer & Mateo-Sanz 2002).
 
-    ``known``: histories of users, shape (histories,); the others stay alone. ``about`` describes the jobs, shape (jobs,
-    features), by which histories are alike.
+    ``size``: jobs of each history; ``known``: histories of users, the others stay alone. ``about()`` returns what their
+    jobs are like on average, shape (histories, features): histories alike in that are together.
     """
     count = len(known)
     users = np.flatnonzero(known)
@@ -193,9 +219,8 @@ def pools(owner: Ints, known: NDArray[np.bool_], about: Floats, k: int) -> Ints:
         if k >= 2:
             pool[users] = users[0] if len(users) else 0
         return np.unique(pool, return_inverse=True)[1].astype(np.int64)
-    mean = np.column_stack([np.bincount(owner, weights=f, minlength=count) for f in about.T])
-    size = np.maximum(np.bincount(owner, minlength=count), 1)
-    points = np.column_stack([mean / size[:, None], np.log(size)])
+    size = np.maximum(size, 1)
+    points = np.column_stack([about(), np.log(size)])
     points = (points - points.mean(axis=0)) / np.maximum(points.std(axis=0), 1e-9)
     pool = np.arange(count)
     for block in _blocks(points, users, max(MOST_TOGETHER, 4 * k)):

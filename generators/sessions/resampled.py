@@ -11,6 +11,7 @@ import numpy as np
 from generators.sessions.histories import SESSION_GAP, Floats, Histories, Ints, Plan, gaps_within
 from generators.sessions.local_calendar import WEEK, LocalCalendar, Place
 from generators.sessions.placing import Entries, shift_days, shift_items
+from generators.sessions.shelf import Array, Column, blocks, small, whole
 
 #: Histories move by at most so many seconds either way, so that a machine that fills up over the months still does.
 FARTHEST = WEEK
@@ -28,22 +29,24 @@ def plan_period(
     drawn: Ints,
     new_users: Ints,
     place: Place,
-    sort: Ints,
+    sort: Column,
     rng: np.random.Generator,
 ) -> Plan:
     """Move the drawn histories and lay them in their place.
 
     ``new_users``: whose they become; ``sort``: what kind of job each real one is.
     """
-    first, size = histories.first[drawn], histories.size[drawn]
-    which = np.repeat(np.arange(len(drawn)), size)
-    rows = np.arange(len(which)) - np.repeat(np.cumsum(size) - size, size) + first[which]
-    at = histories.at[rows] + _session_moves(which, histories.at[rows], rng)
-    at = place.holding(at + _moves(histories, calendar, drawn, sort, rng)[which])
-    return Plan.sorted(new_users[which], drawn[which], at, rows)
+    rows, which = histories.rows_of(drawn)
+    at = _jittered(which, histories.at[rows], rng)
+    moves = _moves(histories, calendar, drawn, sort, rng)
+    for part in blocks(len(at)):
+        at[part] = place.holding(at[part] + moves[which[part]])
+    return Plan.sorted(small(new_users)[which], small(drawn)[which], at, rows)
 
 
-def _moves(histories: Histories, calendar: LocalCalendar, drawn: Ints, sort: Ints, rng: np.random.Generator) -> Floats:
+def _moves(
+    histories: Histories, calendar: LocalCalendar, drawn: Ints, sort: Column, rng: np.random.Generator
+) -> Floats:
     """Return by how many seconds each history moves: whole units, not zero where there is a choice."""
     moves = np.zeros(len(drawn))
     nameless = histories.nameless[drawn]
@@ -53,7 +56,7 @@ def _moves(histories: Histories, calendar: LocalCalendar, drawn: Ints, sort: Int
         moves[~nameless] = _as_busy(histories, calendar, drawn[~nameless], sort, choices, rng)
     # Weeks of jobs without users change places with their neighbours, so that no week stays empty and a trace that
     # changes over the months still does; one that had only begun stays the last.
-    week = np.floor((histories.at[histories.first[drawn]] - histories.at.min(initial=np.inf)) / calendar.unit_length)
+    week = np.floor((histories.at[histories.first[drawn]] - histories.earliest) / calendar.unit_length)
     whole = nameless & (week < calendar.units)
     moves[whole] = with_neighbours(week[whole], rng) - week[whole]
     return np.asarray(moves * calendar.unit_length)
@@ -73,28 +76,36 @@ def with_neighbours(week: Floats, rng: np.random.Generator) -> Floats:
 
 
 def _as_busy(
-    histories: Histories, calendar: LocalCalendar, drawn: Ints, sort: Ints, choices: Ints, rng: np.random.Generator
+    histories: Histories, calendar: LocalCalendar, drawn: Ints, sort: Column, choices: Ints, rng: np.random.Generator
 ) -> Ints:
     """Choose moves that keep every week about as busy, with such jobs, and the days as uneven, as they were."""
     every = DAYS[calendar.unit]
     length = calendar.unit_length / every
     days = max(1, round(calendar.period / length))
-    size = histories.size[drawn]
-    item = np.repeat(np.arange(len(drawn)), size)
-    rows = np.arange(len(item)) - np.repeat(np.cumsum(size) - size, size) + histories.first[drawn][item]
-    day = np.floor((histories.at[rows] - histories.at.min()) / length).astype(np.int64)
-    kinds = int(sort.max()) + 1
-    day = shift_days(day, 0, days, every, calendar.drifts)
+    rows, item = histories.rows_of(drawn)
+    at, kinds = whole(histories.at), int(whole(sort).max()) + 1
+    day = np.empty(len(rows), dtype=np.int32)
+    for part in blocks(len(rows)):
+        since = np.floor((at[rows[part]] - histories.earliest) / length).astype(np.int64)
+        day[part] = shift_days(since, 0, days, every, calendar.drifts)
+    del at
     entries = Entries.of(item, len(drawn), day, days, sort[rows], kinds)
+    del rows, item, day
     return shift_items(entries, every, every, lambda: choices, entries.by_day(days), calendar.drifts, rng)
 
 
-def _session_moves(which: Ints, at: Floats, rng: np.random.Generator) -> Floats:
-    """Return some seconds for every session, the same for all its jobs; sessions keep their order."""
-    gaps = np.nan_to_num(gaps_within(which, at), nan=np.inf)
+def _jittered(which: Array, at: Floats, rng: np.random.Generator) -> Floats:
+    """Move every session by some seconds, the same for all its jobs; sessions keep their order."""
+    gaps = gaps_within(which, at)
+    np.nan_to_num(gaps, copy=False, nan=np.inf)
     begins = gaps > SESSION_GAP
-    session = np.cumsum(begins) - 1
     before = gaps[begins]
+    del gaps
     after = np.append(before[1:], np.inf)
     room = np.minimum(np.minimum(before, after) / 3, JITTER)
-    return np.asarray((rng.uniform(-1, 1, len(room)) * room)[session])
+    moves, sessions = rng.uniform(-1, 1, len(room)) * room, 0
+    for part in blocks(len(at)):
+        session = np.cumsum(begins[part]) - 1 + sessions
+        at[part] += moves[session]
+        sessions = int(session[-1]) + 1
+    return at

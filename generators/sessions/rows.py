@@ -13,54 +13,35 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 
-from generators.sessions.histories import RETURN, Ints, Plan
+from generators.sessions.histories import campaigns_of
+from generators.sessions.learnt import Learnt
 from generators.sessions.outcomes import Outcomes
-from generators.sessions.privacy import template_columns, templates
+from generators.sessions.shelf import MEMORY, Array, Shelf, whole
 from tracekit.schema import status_codes
-from tracekit.trace import Trace
 
 
 @dataclass(frozen=True)
 class Rows:
     """Fitted to jobs in the order of histories."""
 
-    table: pd.DataFrame  # one row a template
-    kind: Ints  # (jobs,) template of each real job
+    jobs: Learnt
     outcomes: Outcomes
-    personal: dict[str, Ints]  # (jobs,) codes of labels without names; −1 = unknown
 
     @classmethod
-    def fit(cls, jobs: Trace, turn: Ints, personal: tuple[str, ...]) -> Self:
+    def fit(cls, jobs: Learnt, turn: Array, shelf: Shelf = MEMORY) -> Self:
         """Learn from jobs without names."""
-        names = template_columns(jobs, personal)
-        kind, first = templates(jobs, names)
-        table = jobs.jobs[names].iloc[first].reset_index(drop=True)
-        limit = table["req_time"].to_numpy(dtype=np.float64) if "req_time" in names else np.full(len(table), np.nan)
-        limit = np.where(limit > 0, limit, np.inf)[kind]
-        return cls(
-            table,
-            kind,
-            Outcomes.fit(jobs, kind, limit, _campaigns(turn, kind)),
-            {name: jobs.column(name) for name in personal},
-        )
+        return cls(jobs, Outcomes.fit(jobs, campaigns_of(turn, whole(jobs.kind)), shelf))
 
-    def draw(self, plan: Plan, rng: np.random.Generator) -> dict[str, Any]:
-        """Return the columns of the planned jobs, in the plan's order; labels of persons as codes of their user."""
-        model = plan.model
-        asked = self.table.iloc[self.kind[model]].reset_index(drop=True)
-        made: dict[str, Any] = {name: asked[name] for name in asked.columns}
-        made |= self.outcomes.draw(model, _campaigns(plan.turn, self.kind[model]), rng)
-        if self.outcomes.has_status:
-            made["status"] = status_codes(made["status"])
-        else:
-            del made["status"]
-        return made | {name: codes[model] for name, codes in self.personal.items()}
+    def draw(self, model: Array, turn: Array, rng: np.random.Generator) -> dict[str, Any]:
+        """Return what is drawn for planned jobs, in the plan's order; what they ask for `asked` adds."""
+        return self.outcomes.draw(model, campaigns_of(turn, self.jobs.kind[model]), rng)
 
-
-def _campaigns(turn: Ints, kind: Ints) -> Ints:
-    """Number the campaigns: all jobs of one template in one session of a user."""
-    session = np.cumsum(turn >= RETURN)
-    key = session * (int(kind.max(initial=0)) + 1) + kind
-    return np.asarray(np.unique(key, return_inverse=True)[1], dtype=np.int64)
+    def asked(self, model: Array) -> dict[str, Any]:
+        """Return what is the model's own: the template, the status, and labels of persons as codes of their user."""
+        table, status = self.jobs.table, self.jobs.status
+        kind = self.jobs.kind[model]
+        made: dict[str, Any] = {str(name): table[name].array.take(kind) for name in table.columns}
+        if status is not None:
+            made["status"] = status_codes(status[model].astype(np.intp))
+        return made | {name: codes[model] for name, codes in self.jobs.personal.items()}

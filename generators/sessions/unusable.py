@@ -27,20 +27,20 @@ def marked(trace: Trace) -> Trace:
     return trace.assign({"run_time": run, COLUMN: what.astype(object)})
 
 
-def note(trace: Trace) -> list[str]:
-    """Say how many marked rows there are, if there are any."""
-    no_run, no_size = (trace.jobs[COLUMN].str.contains(part).to_numpy(dtype=bool) for part in (RUN, SIZE))
-    count = int((no_run | no_size).sum())
+def note(jobs: pd.DataFrame, count: NDArray[np.int64]) -> list[str]:
+    """Say how many marked rows there are; each row stands for ``count`` jobs."""
+    no_run, no_size = (jobs[COLUMN].str.contains(part).to_numpy(dtype=bool) for part in (RUN, SIZE))
     return [
-        f"{count} jobs kept that cannot be scheduled: {no_run.sum()} without run time, {no_size.sum()} without size"
+        f"{count[no_run | no_size].sum()} jobs kept that cannot be scheduled: {count[no_run].sum()} without run time, "
+        f"{count[no_size].sum()} without size"
     ]
 
 
-def marks(trace: Trace) -> NDArray[np.bool_]:
+def marks(jobs: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which jobs are marked; none where the column is missing."""
-    if COLUMN not in trace.jobs.columns:
-        return np.zeros(len(trace), dtype=bool)
-    return np.asarray((trace.jobs[COLUMN] != "").to_numpy(dtype=bool))
+    if COLUMN not in jobs.columns:
+        return np.zeros(len(jobs), dtype=bool)
+    return np.asarray((jobs[COLUMN] != "").to_numpy(dtype=bool))
 
 
 def unmarked(jobs: pd.DataFrame) -> pd.DataFrame:

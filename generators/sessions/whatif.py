@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from generators.sessions.shelf import Array
 from tracekit.errors import UnknownName, UsageError
 from tracekit.readings import not_a_share
 
@@ -45,19 +46,19 @@ class WhatIf:
         found |= {f"share {column}={label}": f"{share:g}" for (column, label), share in self.share.items()}
         return found | {f"more {name}": f"{times:g} times" for name, times in self.more.items()}
 
-    def rates(self, table: pd.DataFrame, kind: Ints, users: int) -> Floats:
-        """Return the rate of each real job, shape (jobs,); ``table`` holds the templates, ``kind`` each job's."""
-        rate = np.ones(len(kind))
+    def rates(self, table: pd.DataFrame, kind: Array, users: int) -> Floats:
+        """Return the rate of each template's jobs, shape (templates,); ``kind``: template of each real job."""
+        rate = np.ones(len(table))
         if self.users is not None:
             if not users:
                 raise UsageError("--users needs a trace with users")
             rate *= self.users / users
         for (column, label), wanted in self.share.items():
-            rate *= _shifted(_has_label(table, column, label)[kind], wanted, f"{column}={label}", rate)
+            rate *= _shifted(_has_label(table, column, label), wanted, f"{column}={label}", rate, kind)
         for name, times in self.more.items():
             if not times >= 0:
                 raise UsageError(f"--more {name}: the factor must be 0 or more, not {times}")
-            rate *= np.where(_uses(table, name)[kind], times, 1.0)
+            rate *= np.where(_uses(table, name), times, 1.0)
         if not rate.any():
             raise UsageError("no jobs would be left: every job's rate is 0")
         return rate
@@ -75,11 +76,13 @@ def _has_label(table: pd.DataFrame, column: str, label: str) -> NDArray[np.bool_
     return np.asarray((table[column].astype(object) == label).to_numpy(dtype=bool, na_value=False))
 
 
-def _shifted(mine: NDArray[np.bool_], wanted: float, what: str, rate: Floats) -> Floats:
+def _shifted(mine: NDArray[np.bool_], wanted: float, what: str, rate: Floats, kind: Array) -> Floats:
     """Return rates that bring the marked jobs to the wanted share and leave the number of jobs what it was."""
     if not 0 <= wanted <= 1:
         raise not_a_share(f"--share {what}:", wanted)
-    now = float(rate[mine].sum() / rate.sum())
+    each = rate[kind]
+    now = float(each[mine[kind]].sum() / each.sum())
+    del each
     if (now == 0 and wanted > 0) or (now == 1 and wanted < 1):
         raise UsageError(f"--share {what}: {now:.0%} of the jobs have it, so the share cannot be changed")
     return np.where(mine, wanted / now if now else 1.0, (1 - wanted) / (1 - now) if now < 1 else 1.0)

@@ -18,11 +18,12 @@ from evaluation.score import score
 from generators import synth as library
 from generators.sessions import Sessions
 from generators.sessions.histories import BATCH, NIGHT, RETURN, SESSION, turns_of
+from generators.sessions.learnt import sharers
 from generators.sessions.local_calendar import LocalCalendar, Window
 from generators.sessions.matching import Strata, exchanged, turned
 from generators.sessions.outcomes import Order, ended_by_limit, scaled_runs
 from generators.sessions.placing import Entries, settled, shift_days
-from generators.sessions.privacy import pools, users_of
+from generators.sessions.privacy import pools
 from generators.sessions.resampled import with_neighbours
 from generators.sessions.whatif import thinned
 from tracekit import Machine, Trace, stats
@@ -90,7 +91,7 @@ def test_campaigns_turn_round_until_the_work_is_that_of_their_models() -> None:
     campaign, one = np.arange(200) // 2, rng.lognormal(3, 2, 200)
     other = one * rng.uniform(0.5, 2.0, 200)
     work = float((one + other).sum() / 2)
-    other_way = turned(campaign, one, other, work, rng)
+    other_way = turned(campaign, other - one, float(one.sum()) - work, rng)
     assert np.where(other_way, other, one).sum() == pytest.approx(work, rel=0.01)
     assert (other_way[::2] == other_way[1::2]).all(), "all jobs of a campaign"
 
@@ -141,7 +142,7 @@ def test_matched_values_are_distributed_as_the_real_ones_within_limits() -> None
     limit = real * rng.choice([1.0, 1.2, 5.0], 1000)
     group = np.zeros(1000, dtype=np.int64)
     wanted = np.log(real) + rng.normal(0, 0.5, 1000)
-    made, common = Strata.fit((group, group), real).matched(np.arange(1000), wanted, limit, rng)
+    made, common = Strata.fit((lambda: group, lambda: group), real).matched(np.arange(1000), wanted, limit, rng)
     assert (common == (made == 60.0)).all()
     assert (made <= limit).all()
     assert ks(real, made) <= 0.02
@@ -205,13 +206,12 @@ def test_the_local_clock_and_back_across_summer_time() -> None:
 
 
 def test_alike_users_are_pooled() -> None:
-    owner = np.repeat(np.arange(9), 4)
-    about = np.column_stack([np.repeat(np.arange(9) // 3 * 10.0, 4)])
-    pool = pools(owner, np.ones(9, dtype=bool), about, 3)
+    size, about = np.full(9, 4), np.column_stack([np.arange(9) // 3 * 10.0])
+    pool = pools(size, np.ones(9, dtype=bool), lambda: about, 3)
     assert [sorted(np.flatnonzero(pool == p).tolist()) for p in np.unique(pool[[0, 3, 6]])] != []
     assert (np.bincount(pool) >= 3).all()
     assert len({pool[0], pool[1], pool[2]}) == 1
-    assert pools(owner, np.ones(9, dtype=bool), about, 1).tolist() == list(range(9))
+    assert pools(size, np.ones(9, dtype=bool), lambda: about, 1).tolist() == list(range(9))
 
 
 # ---- promises --------------------------------------------------------------------------------------------------------
@@ -383,7 +383,8 @@ def test_jobs_without_a_user_among_others(toys: Callable[..., Trace]) -> None:
     made = library.synth(trace, "sessions", 2000, seed=1)
     assert abs(made.jobs["user"].isna().mean() - trace.jobs["user"].isna().mean()) < 0.02
     assert "x_note" not in made.jobs.columns
-    assert users_of(np.array([0, 0, 1]), np.array([1, 2, 2])).tolist() == [2, 2, 1]
+    assert sharers(np.array([0, 0, 1, 0]), np.array([1, 2, 2, 1]), 2).tolist() == [2, 1]
+    assert sharers(np.array([1, 1, 1]), np.array([-1, -1, 0]), 3).tolist() == [0, 2, 0], "without a user: one"
 
 
 # ---- a recorded trace ------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from tracekit.large.amounts import PASSES, Amount, Total
 from tracekit.machine import HostGroup
 
 Run = Callable[..., tuple[int, str, str]]
-MODELS = ("lublin", "resample", "independent", "user-resample")
+MODELS = ("lublin", "resample", "independent", "user-resample", "sessions")
 
 
 @pytest.fixture(autouse=True)
@@ -212,8 +212,8 @@ def test_what_does_not_fit_is_refused_before_it_starts(tmp_path: Path, run: Run)
     stored(odd(1), folder)
     little = ("--limit", "memory=100k")
     cases = (
-        (("--model", "sessions", *little), "model sessions needs about 0.01 GB", "900 bytes a job", "--fit-jobs N"),
-        (("--model", "sessions", "--skeleton", "modelled", *little), "model sessions needs", "1,300 bytes a job", ""),
+        (("--model", "sessions", *little), "model sessions needs about 0.01 GB", "150 bytes a job", "--fit-jobs N"),
+        (("--model", "sessions", "--skeleton", "modelled", *little), "model sessions needs", "150 bytes a job", ""),
         (("--model", "user-resample", *little), "model user-resample needs about", "120 bytes a job", "--fit-jobs N"),
         (("--model", "eda", "--parts"), "model eda needs the whole trace in memory", "--whole", "--fit-jobs N"),
         (("--model", "eda", *little), "model eda needs about", "bytes a job", "--fit-jobs N"),

@@ -26,7 +26,7 @@ from evaluation.temporal import autocorrelation
 from swf.parts import Parts, in_chunks, part_name, write_parts
 from tracekit import Machine, Trace
 from tracekit.errors import TracekitError
-from tracekit.large import runs, spreads
+from tracekit.large import runs, source, spreads
 from tracekit.large.source import Loaded
 from tracekit.large.spreads import Counting, Spread
 
@@ -297,7 +297,7 @@ def test_a_small_disk_is_refused_before_any_work(
 ) -> None:
     command = ("score", *folders, "--parts", "--families", "marginal")
     with monkeypatch.context() as patch:
-        patch.setattr(flat.shutil, "disk_usage", lambda _: SimpleNamespace(free=100.0))
+        patch.setattr(source.shutil, "disk_usage", lambda _: SimpleNamespace(free=100.0))
         code, out, error = run(*command)
     assert (code, out) == (1, "")
     assert "TMPDIR" in error

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from generators.synth import Fitted
+    from swf.parts import Parts
     from tracekit.large.source import Source
     from tracekit.machine import Machine
     from tracekit.trace import Trace
@@ -207,7 +208,7 @@ def synth(
     if real is not None and model is not None:
         reading: dict[str, Any] = {"machine": machine, "resource": resource, "timezone": timezone, "map_": map_}
         texts: dict[str, Any] = {"on_error": on_error, "epoch": epoch}
-        parts = _in_parts(real, model, from_, in_parts, fit_jobs, reading | {"epoch": epoch})
+        parts = _in_parts(real, model, from_, in_parts, fit_jobs, reading | {"epoch": epoch}, options)
         if parts is not None:
             parts.machine, machine_procs = _sized(parts.machine, procs, machine_procs)
             parts.machine = parts.machine if hosts is None else with_hosts(parts.machine, hosts)
@@ -274,15 +275,12 @@ def synth(
 
 def _stretch(real: str, jobs: int, format: str | None, reading: dict[str, Any], texts: dict[str, Any]) -> Trace:
     """Return consecutive jobs in the middle of a trace; of a Parquet trace the rest never is in memory."""
-    from pathlib import Path
-
-    from swf.parts import readable_parts
     from tracekit import transform
     from tracekit.cli.traces import load
     from tracekit.large.changes import window
     from tracekit.large.source import in_memory
 
-    known = readable_parts(Path(real)) if is_parquet(real) and format in (None, "parquet") else None
+    known = _known(real, format)
     if known is not None and reading["map_"] is None and (source := opened(real, True, **reading)) is not None:
         return in_memory(window(source, max(0, (known.jobs - jobs) // 2), jobs))
     trace, _ = load(real, format=format, **texts, **reading)
@@ -290,27 +288,44 @@ def _stretch(real: str, jobs: int, format: str | None, reading: dict[str, Any], 
 
 
 def _in_parts(
-    real: str, model: str, format: str | None, parts: bool | None, fit_jobs: int | None, reading: dict[str, Any]
+    real: str,
+    model: str,
+    format: str | None,
+    parts: bool | None,
+    fit_jobs: int | None,
+    reading: dict[str, Any],
+    options: dict[str, Any],
 ) -> Source | None:
     """Return a trace that a model learns from in batches, or None where it learns from jobs in memory."""
     from generators import streamed
+    from tracekit.api import SHARE, free_memory
 
     if parts and not is_parquet(real):
         return opened(real, parts, format=format, **reading)  # which says what to do
     if fit_jobs is not None or (not streamed.works_in_batches(model) and (not parts or streamed.columns_of(model))):
         return None
+    known = None if parts is not None or reading["map_"] is not None else _known(real, format)
+    if known is not None and streamed.works_in_batches(model):
+        needed = streamed.bytes_needed(model, known.jobs, in_parts=False, **options)
+        parts = True if needed > SHARE * free_memory() else None
     return opened(real, parts, format=format, **reading)
+
+
+def _known(real: str, format: str | None) -> Parts | None:
+    """Return a Parquet trace that can be read in batches."""
+    from pathlib import Path
+
+    from swf.parts import readable_parts
+
+    return readable_parts(Path(real)) if is_parquet(real) and format in (None, "parquet") else None
 
 
 def _check_room(real: str, model: str, format: str | None, options: dict[str, Any]) -> None:
     """Refuse before a Parquet trace is read if reading it, or the model, would need more memory than there is."""
-    from pathlib import Path
-
     from generators import streamed
-    from swf.parts import readable_parts
     from tracekit.api import free_memory
 
-    known = readable_parts(Path(real)) if is_parquet(real) and format in (None, "parquet") else None
+    known = _known(real, format)
     if known is not None:
         reading = known.bytes_whole(streamed.columns_of(model))
         streamed.check_room(model, known.jobs, free_memory(), reading, skeleton=options.get("skeleton"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -104,6 +106,16 @@ def gigabytes(size: float) -> str:
     ('2.5 GB', '0.01 GB')
     """
     return f"{max(size / 1e9, 0.01):.2g} GB" if size < 9.95e9 else f"{size / 1e9:,.0f} GB"
+
+
+def check_disk(folder: Path, needed: float, what: str) -> None:
+    """Raise an error before any work if so many bytes do not fit on the disk of the temporary folder."""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise TracekitError(
+            f"{folder}: {what} keeps about {gigabytes(needed)} there for a while, and {gigabytes(free)} are free; "
+            "TMPDIR=FOLDER chooses another disk"
+        )
 
 
 def whole_needed(source: Source, what: str, instead: str = "") -> TracekitError:
