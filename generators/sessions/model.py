@@ -26,6 +26,7 @@ from generators.common import (
 )
 from generators.in_order import Able
 from generators.sessions import resampled, unusable
+from generators.sessions.casting import cast
 from generators.sessions.dealing import Dealer, blurred
 from generators.sessions.histories import Floats, Histories, Ints, Plan
 from generators.sessions.learnt import Learnt, labels_of
@@ -62,10 +63,6 @@ FEW_JOBS = 20
 FEW_VALUES = 0.01
 #: What of a load is left to the gaps, which may be stretched that much: other users would change the mixture more.
 LOAD_LEFT = 0.05
-#: Of so many random choices of some users that is taken whose jobs and work fit best.
-CASTS = 20
-#: Too few jobs are worse than too many: the rest would come with the users of another period.
-SHORT = 1.0
 #: Jobs that are planned at a time; more would not fit into two gigabytes.
 MAX_PLANNED = 5_000_000
 #: Users that must share whatever is learnt for a trace that is to be published, at least.
@@ -307,7 +304,8 @@ class Sessions:
         """Make one period; ``skipped`` seconds of the first one's beginning, from ``phase`` on, come at its end."""
         rows, histories = self._fitted(), self._histories
         most = float(rate.max())
-        drawn, new_users, copy = self._cast(number, most, rng)
+        stays = histories.active >= LONG_TERM * self._calendar.period
+        drawn, new_users, copy = cast(histories, stays, self._jobs.work, number, most, rng)
         plan = self._plan(drawn, new_users, copy, calendar, calendar.window(phase, number), skipped, rng)
         keep = rate / most  # by template
         if (keep < 1).any():
@@ -378,41 +376,6 @@ class Sessions:
         dealer = Dealer.fit(owner, turn, habits.pool, kind, log_run, self.privacy)
         plan = habits.plan_period(drawn, new_users, copy, place, self._sort, rng, dealer)
         return replace(plan, model=dealer.models(plan, habits.pool, rng))
-
-    def _cast(self, number: int, density: float, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
-        """Choose the users of a period: histories, and the number of the synthetic user of each.
-
-        Everybody once, or ``density`` times on average. Users of a short while are new people in every period.
-        """
-        histories = self._histories
-        people = len(histories)
-        some = self._some(density % 1, rng)
-        if not len(some) and density < 1:
-            some = np.array([np.argmax(histories.size)])  # at least one user is needed
-        copies = [np.arange(people)] * int(density) + [some]
-        drawn = np.concatenate(copies).astype(np.int64)
-        copy = np.repeat(np.arange(len(copies)), [len(c) for c in copies])
-        stays = histories.active[drawn] >= LONG_TERM * self._calendar.period
-        turn = np.where(stays, 0, number) * len(copies) + copy
-        new_users = turn * people + drawn
-        order = np.argsort(new_users, kind="stable")
-        return drawn[order], new_users[order], copy[order]
-
-    def _some(self, share: float, rng: np.random.Generator) -> Ints:
-        """Choose a share of the histories, heavy and light ones alike, that has about that share of jobs and work."""
-        if not share > 0:
-            return np.empty(0, dtype=np.int64)
-        size = self._histories.size
-        work = np.bincount(whole(self._histories.owner), weights=self._jobs.work())
-        best, least = np.empty(0, dtype=np.int64), np.inf
-        for _ in range(CASTS):
-            by_size = np.argsort(np.log(size) + rng.normal(0, 0.5, len(size)))
-            some = by_size[np.diff(np.floor(np.arange(len(size) + 1) * share + rng.random())) > 0]
-            off = sum(abs(of[some].sum() / max(of.sum(), 1e-300) - share) for of in (size, work))
-            off += SHORT * (size[some].sum() < share * size.sum())
-            if off < least:
-                best, least = some, off
-        return best
 
     def _loaded(self, jobs: pd.DataFrame, demand: float) -> pd.DataFrame:
         """Scale the run times of jobs that no limit ended until the demand is met, within MAX_SCALING."""
