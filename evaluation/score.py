@@ -18,7 +18,7 @@ import numpy as np
 from evaluation.base import FAMILIES, METRICS, NAN, Metric, Score, Setting, absent
 from evaluation.noise import Floor, Scoring, noise_floor, with_intervals
 from evaluation.streamed import FAMILIES_IN_PARTS, prepare_streamed
-from evaluation.view import Seen, prepare
+from evaluation.view import Seen, hosts_of, prepare
 from tracekit import notebook
 from tracekit.clusters import cluster_of
 from tracekit.errors import TracekitError, UnknownName, UsageError
@@ -259,11 +259,10 @@ def score(
     labels = [*names, *made, *aside]
     views = prepare(real, everyone, labels, None if cluster is None else cluster_of(cluster))
     setting = Setting(quick, views.pop() if holdout is not None else None)
-    hosts = views[0].machine.hosts
     switches = {
         "preset": preset,
         "left_out": {label: left_out(trace) for label, trace in zip(names, [real, *traces], strict=True)},
-        "cluster": None if hosts is None else hosts.name or "the real trace's machine",
+        "cluster": _name_of(views[0].machine.hosts),
     }
     steps = _Steps(progress)
     return _compared(views, len(traces), metrics, setting, steps, floor=floor, seed=seed, switches=switches)
@@ -360,10 +359,14 @@ def score_parts(
         switches = {
             "preset": None,
             "left_out": {view.name: view.survey.left_out for view in views},
-            "cluster": None if hosts is None else hosts.name,
+            "cluster": _name_of(hosts_of(real.machine, hosts)),
             "in_parts": True,
         }
         return _compared(views, len(synth), metrics, Setting(quick), steps, floor=True, seed=seed, switches=switches)
+
+
+def _name_of(hosts: Machine | None) -> str | None:
+    return None if hosts is None else hosts.name or "the real trace's machine"
 
 
 def check_families(wanted: Iterable[str], sources: Sequence[Source]) -> None:

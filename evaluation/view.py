@@ -71,7 +71,7 @@ class Reference:
     @classmethod
     def sized(cls, machine: Machine, cluster: Machine | None, jobs: Callable[[], tuple[float, float]]) -> Reference:
         """Take the machine of the real trace; ``jobs`` returns its largest size and the mean demand, if needed."""
-        hosts = cluster or (cluster_of(machine) if machine.groups else None)
+        hosts = hosts_of(machine, cluster)
         return replace(cls._counted(machine, hosts, jobs), hosts=hosts, power=hosts or machine)
 
     @classmethod
@@ -88,6 +88,11 @@ class Reference:
         if largest >= assumed:
             return cls(unit, largest, f"machine size unknown: taken as the largest real job, {largest:,.0f} {unit}")
         return cls(unit, assumed, f"machine size unknown: {assumed:,.0f} {unit} make the real load {ASSUMED_LOAD}")
+
+
+def hosts_of(machine: Machine, cluster: Machine | None) -> Machine | None:
+    """Return whose hosts jobs are placed on: those of the cluster, or of the real trace's machine, if it has some."""
+    return cluster or (cluster_of(machine) if machine.groups else None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ from evaluation.streamed import FAMILIES_IN_PARTS
 from evaluation.temporal import autocorrelation
 from swf.parts import Parts, in_chunks, part_name, write_parts
 from tracekit import Machine, Trace
+from tracekit.clusters import cluster_of
 from tracekit.errors import TracekitError
 from tracekit.large import runs, source, spreads
 from tracekit.large.source import Loaded
@@ -168,6 +169,16 @@ def test_autocorrelation_in_batches(size: int) -> None:
     constant = Lagged(3)
     constant.add(np.full(10, 2.0))
     assert np.isnan(constant.curve(3)).all()
+
+
+@pytest.mark.parametrize("cluster", [None, "openb"])
+def test_hosts_are_named_as_in_the_score_of_the_whole_trace(cluster: str | None) -> None:
+    for name in ("", "nodes"):
+        hosts = cluster_of("openb").replace(name=name)
+        trace = working(2).replace(machine=hosts.replace(epoch=1.6e9, unit="procs"))
+        whole = score(trace, trace, families=["load"], baselines=False, quick=True, cluster=cluster)
+        parts = score_parts(Loaded(trace), [Loaded(trace)], names=["a", "b"], families=["load"], cluster=cluster)
+        assert parts.switches["cluster"] == whole.switches["cluster"] is not None
 
 
 def test_a_user_who_comes_back_after_many_batches(tmp_path: Path) -> None:
