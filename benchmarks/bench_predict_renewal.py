@@ -19,7 +19,9 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from bench_agents_informed import CASES, JOBS, KNOWN, MEANS, MOST, ROOT, STATIC, log_at, signed
+from bench_agents_informed import JOBS, KNOWN, MOST, ROOT, STATIC
+from informed_errors import log_at
+from informed_page import CASES, MEANS, signed
 from numpy.typing import NDArray
 
 import tracekit
